@@ -1,0 +1,195 @@
+"""What names mean: mappings, views and registrations in one namespace, indexes in another.
+
+The catalog's content is an immutable snapshot that each change replaces, so a reader needs no lock. Every object has a
+version of its own: a plan lists the versions of the objects it used, and is valid while they are the current ones.
+Names match without regard to case and keep their spelling.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from collections.abc import Mapping as MappingType
+from dataclasses import dataclass, field
+from itertools import count
+from threading import Lock
+
+from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
+from runnel.sqltypes import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column of a table. `external_name` is its name in the connector, where that differs; a hidden column can be
+    named but is not part of `*`."""
+
+    name: str
+    type: SqlType
+    external_name: str | None = None
+    hidden: bool = False
+
+
+class Table(ABC):
+    """Something with columns that a query can name; how it is read and written is the connector contract's business."""
+
+    name: str
+    connector: str
+    columns: tuple[TableColumn, ...]
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether a scan has no end that is known beforehand."""
+        return False
+
+    @property
+    def can_end(self) -> bool:
+        """Whether an unbounded scan can come to an end (a pushed stream that its writer closes)."""
+        return not self.is_unbounded
+
+    @property
+    def key_columns(self) -> tuple[int, ...]:
+        """The columns that identify a row; empty where there is no key."""
+        return ()
+
+    @abstractmethod
+    def row_count(self) -> int | None:
+        """About how many rows there are now; None if that isn't known cheaply."""
+
+
+_versions = count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """CREATE MAPPING: a name for data that lives in a connector. `table` is the opened table."""
+
+    name: str
+    connector: str
+    table: Table
+    options: MappingType[str, str]
+    external_name: str | None
+    version: int = field(default_factory=lambda: next(_versions))
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """CREATE VIEW: a name for a query. `sql` is the query's own text; `columns` are new names for its columns, or ().
+    A view may outlive what it names: it is bound anew whenever a query uses it."""
+
+    name: str
+    sql: str
+    columns: tuple[str, ...]
+    temporary: bool = False
+    version: int = field(default_factory=lambda: next(_versions))
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """An object that `Connection.register` (or `register_stream`) gave a name."""
+
+    name: str
+    table: Table
+    version: int = field(default_factory=lambda: next(_versions))
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """CREATE INDEX on the map behind a mapping. `kind` is "hash" or "sorted"; `columns` are names of the mapping's columns;
+    `table_name` is the mapping's name."""
+
+    name: str
+    table_name: str
+    columns: tuple[str, ...]
+    kind: str
+    version: int = field(default_factory=lambda: next(_versions))
+
+
+CatalogObject = Mapping | View | Registration
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The catalog's content at one moment, by lower-case name."""
+
+    objects: MappingType[str, CatalogObject]
+    indexes: MappingType[str, Index]
+    version: int
+
+    def find(self, name: str) -> CatalogObject | None:
+        return self.objects.get(name.lower())
+
+    def get(self, name: str, position: Position | None = None) -> CatalogObject:
+        """The object of that name; ProgrammingError with the nearest known name where there is none."""
+        found = self.objects.get(name.lower())
+        if found is None:
+            raise ProgrammingError(
+                f'object "{name}" not found',
+                code=ErrorCode.OBJECT_NOT_FOUND,
+                hint=suggest(
+                    name,
+                    [item.name for item in self.objects.values()],
+                    "create it with CREATE MAPPING or CREATE VIEW, or register it on the connection",
+                ),
+                position=position,
+            )
+        return found
+
+    def indexes_on(self, table_name: str) -> tuple[Index, ...]:
+        return tuple(i for i in self.indexes.values() if i.table_name.lower() == table_name.lower())
+
+    def __iter__(self) -> Iterator[CatalogObject]:
+        return iter(sorted(self.objects.values(), key=lambda item: item.name.lower()))
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """One catalog object that a plan used, with the version it had. Kind is "object" or "indexes" (of a table: the
+    version is the sum of the versions of its indexes, 0 without any)."""
+
+    kind: str
+    name: str
+    version: int
+
+
+class Catalog:
+    """The current snapshot, and the only way to change it. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._snapshot = Snapshot({}, {}, 0)
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self._snapshot
+
+    def put(self, item: CatalogObject) -> None:
+        """Adds an object, or replaces the one of that name."""
+        with self._lock:
+            objects = {**self._snapshot.objects, item.name.lower(): item}
+            self._snapshot = Snapshot(objects, self._snapshot.indexes, self._snapshot.version + 1)
+
+    def remove(self, name: str) -> None:
+        """Takes an object and the indexes on it out; does nothing where there is none."""
+        with self._lock:
+            lower = name.lower()
+            objects = {key: item for key, item in self._snapshot.objects.items() if key != lower}
+            indexes = {k: i for k, i in self._snapshot.indexes.items() if i.table_name.lower() != lower}
+            self._snapshot = Snapshot(objects, indexes, self._snapshot.version + 1)
+
+    def put_index(self, index: Index) -> None:
+        with self._lock:
+            indexes = {**self._snapshot.indexes, index.name.lower(): index}
+            self._snapshot = Snapshot(self._snapshot.objects, indexes, self._snapshot.version + 1)
+
+    def remove_index(self, name: str) -> None:
+        with self._lock:
+            indexes = {key: item for key, item in self._snapshot.indexes.items() if key != name.lower()}
+            self._snapshot = Snapshot(self._snapshot.objects, indexes, self._snapshot.version + 1)
+
+
+def dependency_version(snapshot: Snapshot, kind: str, name: str) -> int:
+    """The version that a dependency has now; 0 where the object is gone."""
+    if kind == "indexes":
+        return sum(index.version for index in snapshot.indexes_on(name))
+    found = snapshot.find(name)
+    return 0 if found is None else found.version

@@ -1,0 +1,248 @@
+"""The connector contract: how a mapping's columns are found, how its rows are read, looked up and written.
+
+A connector answers CREATE MAPPING (`resolve`) and opens tables (`open`). A table that can be read is a `ReadableTable`, one
+that can be written a `WritableTable`, one with keyed access a `KeyedTable`: the class says it, there are no flags. A
+connector knows nothing of the planner and of the runtime.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.catalog import Index, Table
+from runnel.expressions.nodes import Expression
+from runnel.processor import JobContext
+from runnel.sqltypes import SqlType
+
+BATCH_ROWS = 65_536
+"""The most rows that a source puts in one batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """A column as CREATE MAPPING declares it."""
+
+    name: str
+    type: SqlType
+    external_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MappingDefinition:
+    """CREATE MAPPING, as the connector is shown it. `columns` is () where the statement declares none: the connector then
+    finds them out itself. Option names keep their spelling; `options.py` reads them."""
+
+    name: str
+    columns: tuple[ColumnDefinition, ...]
+    options: Mapping[str, str]
+    external_name: str | None = None
+    object_type: str | None = None
+
+
+class Connector(ABC):
+    """One kind of data, named in `TYPE …`. One instance per connection; safe for threads."""
+
+    name: str
+
+    @abstractmethod
+    def open(self, definition: MappingDefinition) -> Table:
+        """The table that a CREATE MAPPING defines. Validates options and declared columns, finds out columns that aren't
+        declared (this may read data), and fails with an error that names the option or the file. Creates no data."""
+
+    def close(self) -> None:
+        """Gives back what the connector holds; no table of it is used afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """What a query wants of a table: the columns at `columns` in that order, rows for which `predicate` (over the table's
+    columns) may be true, and no more than `limit` rows if that is given.
+
+    Predicate and limit are advice: a table may use them to read less (row groups, files, indexes), but the rows are
+    filtered and counted again by the caller.
+    """
+
+    columns: tuple[int, ...]
+    predicate: Expression | None = None
+    limit: int | None = None
+
+
+class End:
+    """What `SourcePartition.read` gives when there is nothing more, ever. One instance: END."""
+
+    def __repr__(self) -> str:
+        return "END"
+
+
+END = End()
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """What `SourcePartition.read` gives when there is nothing now: ask again at `until` (monotonic ns), or, if that is
+    None, when the partition calls the `wake` it was opened with."""
+
+    until: int | None = None
+
+
+class SourcePartition(ABC):
+    """One independent part of a source: a list of batches, a file, a Kafka partition. Used by one thread at a time."""
+
+    def open(self, wake: Callable[[], None]) -> None:
+        """Called once before the first `read`, by the thread that will read. `wake` may be called from any thread."""
+
+    @abstractmethod
+    def read(self) -> pa.RecordBatch | Pause | End:
+        """The next batch of the requested columns, in canonical Arrow types and at most BATCH_ROWS rows. Never waits in a
+        cooperative source; in another at most about a second."""
+
+    def close(self) -> None:
+        """Called once at the end, in any case, perhaps without `open`."""
+
+
+class Source(ABC):
+    """A scan that was asked for, before it runs: part of a plan, used by many executions at once."""
+
+    cooperative = True
+    """Whether its partitions never block. Blocking ones are read on a thread of their own."""
+
+    @abstractmethod
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        """The partitions for one execution. Called by the thread that starts the statement, before `execute` returns: what
+        a query sees is fixed here."""
+
+
+class ReadableTable(Table):
+    """A table whose rows can be scanned."""
+
+    @abstractmethod
+    def scan(self, request: ScanRequest) -> Source:
+        """A source of the requested columns. Cheap: nothing is opened before `Source.split`."""
+
+
+class IndexedTable(ReadableTable):
+    """A table with secondary indexes, of which the catalog keeps the names."""
+
+    @abstractmethod
+    def validate_index(self, index: Index) -> None:
+        """Fails with a ProgrammingError where the table can't have such an index."""
+
+    @abstractmethod
+    def index_scan(self, request: ScanRequest, lookup: IndexLookup) -> Source:
+        """A source of the rows that the lookup finds, in the index's order if `lookup.ordered`; the predicate of the request
+        is advice as ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLookup:
+    """Which entries of an index: those equal to one of `points`, or those in the range from `lower` to `upper`, or all
+    (in order). The expressions are literals or parameters of the first column's type; NULL never matches.
+
+    `ordered`: rows come sorted by the index's columns (`descending` if set; NULL smallest), at most `limit` of them if given
+    (a literal or parameter; only without a predicate).
+    """
+
+    index: Index
+    points: tuple[Expression, ...] | None = None
+    lower: Expression | None = None
+    upper: Expression | None = None
+    lower_inclusive: bool = True
+    upper_inclusive: bool = True
+    ordered: bool = False
+    descending: bool = False
+
+
+class WriteMode(Enum):
+    """INSERT: a key that exists (or comes twice) is an IntegrityError and nothing is written. SINK: the last one wins.
+    UPDATE: rows whose key exists are replaced. DELETE: only the key columns are given."""
+
+    INSERT = "insert"
+    SINK = "sink"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+Token = dict[str, Any]
+"""What a sink needs to commit staged rows even after a restart: JSON values only."""
+
+
+class Sink(ABC):
+    """Writes rows, and makes them visible only at commit. Used by one thread at a time; may block.
+
+    A light job writes all its batches, stages once and commits once. A durable job does so at every snapshot: `stage` at
+    the barrier (the token goes into the snapshot), `commit` when the snapshot is safe. A commit may be repeated after a
+    restart and must then change nothing more.
+    """
+
+    cooperative = False
+    """Whether no call ever blocks; a blocking sink gets a thread of its own."""
+
+    @abstractmethod
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Takes rows: the columns of the `SinkRequest`, in canonical Arrow types. Fails early where it can."""
+
+    @abstractmethod
+    def stage(self, epoch: int) -> Token:
+        """Makes the rows since the last stage safe but not visible."""
+
+    @abstractmethod
+    def commit(self, token: Token) -> None:
+        """Makes staged rows visible, all at once. Idempotent."""
+
+    @abstractmethod
+    def abort(self, token: Token | None) -> None:
+        """Gives up staged rows (None: those not yet staged as well), leaving no trace."""
+
+    def close(self) -> None:
+        """Called once at the end, in any case; what is not committed is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRequest:
+    """What a statement will write: columns of the table, by index and in the batches' order; the others become NULL."""
+
+    mode: WriteMode
+    columns: tuple[int, ...]
+
+
+class WritableTable(Table):
+    """A table that rows can be written to."""
+
+    @property
+    @abstractmethod
+    def write_modes(self) -> frozenset[WriteMode]:
+        """The modes that `sink` takes."""
+
+    @abstractmethod
+    def sink(self, request: SinkRequest) -> Sink:
+        """A new sink. Called once for each execution."""
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        """Held by the thread that runs a DML statement on the table, from before its scan until after its commit, so that
+        statements that read and write do so one after the other."""
+        return nullcontext()
+
+
+class KeyedTable(ReadableTable, WritableTable):
+    """A table with keyed access that needs no job. Keys and rows are Python values, as a fetch would give them."""
+
+    @abstractmethod
+    def get(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """All columns of the row with that key (the values of `key_columns`), or None. Microseconds, no lock. A key value
+        may be of any Python type that equals the column's (an int for a DECIMAL)."""
+
+    @abstractmethod
+    def put(self, row: tuple[Any, ...], mode: WriteMode) -> int:
+        """Writes one row (all columns; INSERT, SINK or UPDATE) or, for DELETE, takes the row out whose key columns equal
+        those of `row`; gives the number of rows affected. Durable when it returns, if the connection is."""
+
+    @abstractmethod
+    def clear(self) -> int:
+        """Takes all rows out (DELETE without WHERE); gives their number."""

@@ -1,0 +1,196 @@
+"""The directed acyclic graph of a job: vertices that compute, edges that carry items.
+
+A DAG is built once, validated, and may be submitted many times. It holds suppliers, never processors, so nothing that
+runs is part of it. The model is that of Hazelcast Jet: each vertex is run by `parallelism` processors on every member, and
+an edge is many queues, one for each pair of processors that it connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from runnel.errors import ProgrammingError
+
+if TYPE_CHECKING:
+    from runnel.processor import JobContext, Processor
+
+DEFAULT_QUEUE_SIZE = 16
+"""Places of a queue; a place holds one batch, so this is up to a million rows."""
+
+
+class Routing(Enum):
+    """To which of the downstream processors a batch goes.
+
+    UNICAST: to any one that has room, in turn. ISOLATED: processor i feeds only processor i (modulo their number).
+    BROADCAST: to all. PARTITIONED: its rows are divided by the hash of the key columns. Control items always go to all
+    that the processor is connected to.
+    """
+
+    UNICAST = "unicast"
+    ISOLATED = "isolated"
+    BROADCAST = "broadcast"
+    PARTITIONED = "partitioned"
+
+
+ProcessorFactory = Callable[[], "Processor"]
+"""Makes one processor; called `parallelism` times for each execution."""
+
+
+class ProcessorSupplier:
+    """Makes the processors of one vertex on one member. `get` is called once per execution there, then `close` when the
+    execution ended, with the error if it failed."""
+
+    def get(self, count: int) -> Sequence[Processor]:
+        """Exactly `count` processors; they may differ, e.g. in the partitions of the source that each reads."""
+        raise NotImplementedError(f"{type(self).__name__}.get")
+
+    def close(self, error: BaseException | None) -> None:
+        """Gives back what the supplier holds."""
+
+
+class ProcessorMetaSupplier:
+    """Makes one supplier per member; called once per execution, where the job is coordinated.
+
+    It sees the whole job: the number of members and processors, and the arguments; this is where a source looks up its
+    partitions and deals them out. It runs on the thread that starts the job, before any processor does.
+    """
+
+    def preferred_parallelism(self, context: JobContext) -> int | None:
+        """How many processors per member are of use, at most; None if as many as there are workers."""
+        return None
+
+    def get(self, context: JobContext, members: int, parallelism: int) -> Sequence[ProcessorSupplier]:
+        """Exactly `members` suppliers, each for `parallelism` processors."""
+        raise NotImplementedError(f"{type(self).__name__}.get")
+
+
+Supplier = ProcessorFactory | ProcessorSupplier | ProcessorMetaSupplier
+
+
+@dataclass(frozen=True, slots=True)
+class Vertex:
+    """A step of the computation. `parallelism` None means: as the supplier prefers, else one per worker thread."""
+
+    name: str
+    supplier: Supplier
+    parallelism: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A connection from an output (`source_ordinal`) of one vertex to an input (`target_ordinal`) of another.
+
+    Inputs of a smaller `priority` are read to their end before those of a larger one are touched. `keys` are the names of
+    the key columns of a PARTITIONED edge. A distributed edge crosses members; with one member it equals a local one.
+    """
+
+    source: str
+    target: str
+    source_ordinal: int = 0
+    target_ordinal: int = 0
+    routing: Routing = Routing.UNICAST
+    keys: tuple[str, ...] = ()
+    priority: int = 0
+    queue_size: int = DEFAULT_QUEUE_SIZE
+    is_distributed: bool = False
+
+    def from_output(self, ordinal: int) -> Edge:
+        return replace(self, source_ordinal=ordinal)
+
+    def to_input(self, ordinal: int) -> Edge:
+        return replace(self, target_ordinal=ordinal)
+
+    def isolated(self) -> Edge:
+        return replace(self, routing=Routing.ISOLATED)
+
+    def broadcast(self) -> Edge:
+        return replace(self, routing=Routing.BROADCAST)
+
+    def partitioned(self, *keys: str) -> Edge:
+        return replace(self, routing=Routing.PARTITIONED, keys=keys)
+
+    def distributed(self) -> Edge:
+        return replace(self, is_distributed=True)
+
+    def with_priority(self, priority: int) -> Edge:
+        return replace(self, priority=priority)
+
+    def with_queue_size(self, places: int) -> Edge:
+        return replace(self, queue_size=places)
+
+
+def between(source: Vertex, target: Vertex) -> Edge:
+    """An edge from output 0 of `source` to input 0 of `target`; refine it with the methods of `Edge`."""
+    return Edge(source.name, target.name)
+
+
+@dataclass(slots=True)
+class DAG:
+    """Vertices and edges under construction; `validate` checks them and gives the vertices in topological order."""
+
+    vertices: dict[str, Vertex] = field(default_factory=dict)
+    edges: list[Edge] = field(default_factory=list)
+
+    def vertex(self, name: str, supplier: Supplier, parallelism: int | None = None) -> Vertex:
+        """Adds a vertex; its name must be new."""
+        if name in self.vertices:
+            raise ProgrammingError(f'vertex "{name}" exists already in this DAG', hint="give each vertex its own name")
+        if parallelism is not None and parallelism < 1:
+            raise ProgrammingError(f'the parallelism of vertex "{name}" must be at least 1, not {parallelism}')
+        self.vertices[name] = vertex = Vertex(name, supplier, parallelism)
+        return vertex
+
+    def edge(self, edge: Edge) -> DAG:
+        """Adds an edge between vertices of this DAG."""
+        self.edges.append(edge)
+        return self
+
+    def inputs(self, name: str) -> list[Edge]:
+        """The edges into a vertex, by ordinal."""
+        return sorted((e for e in self.edges if e.target == name), key=lambda e: e.target_ordinal)
+
+    def outputs(self, name: str) -> list[Edge]:
+        """The edges out of a vertex, by ordinal."""
+        return sorted((e for e in self.edges if e.source == name), key=lambda e: e.source_ordinal)
+
+    def validate(self) -> list[Vertex]:
+        """The vertices, sources first; ProgrammingError for an unknown vertex, a gap or a repetition in the ordinals, a
+        partitioned edge without keys, or a cycle."""
+        for edge in self.edges:
+            for name in (edge.source, edge.target):
+                if name not in self.vertices:
+                    raise ProgrammingError(f'the edge "{edge.source}" → "{edge.target}" names an unknown vertex "{name}"')
+            if edge.routing is Routing.PARTITIONED and not edge.keys:
+                raise ProgrammingError(f'the partitioned edge "{edge.source}" → "{edge.target}" has no key columns')
+            if edge.queue_size < 1:
+                raise ProgrammingError(f'the edge "{edge.source}" → "{edge.target}" has a queue of no places')
+        for name in self.vertices:
+            self._check_ordinals(name, [e.target_ordinal for e in self.inputs(name)], "input")
+            self._check_ordinals(name, [e.source_ordinal for e in self.outputs(name)], "output")
+        return self._topological_order()
+
+    def _check_ordinals(self, name: str, ordinals: list[int], side: str) -> None:
+        if ordinals != list(range(len(ordinals))):
+            raise ProgrammingError(
+                f'the {side}s of vertex "{name}" are numbered {ordinals}, not from 0 without gaps',
+                hint="number them with Edge.from_output and Edge.to_input",
+            )
+
+    def _topological_order(self) -> list[Vertex]:
+        waiting = {name: len(self.inputs(name)) for name in self.vertices}
+        ready = [name for name, inputs in waiting.items() if inputs == 0]
+        order = []
+        while ready:
+            name = ready.pop(0)
+            order.append(self.vertices[name])
+            for edge in self.outputs(name):
+                waiting[edge.target] -= 1
+                if waiting[edge.target] == 0:
+                    ready.append(edge.target)
+        if len(order) < len(self.vertices):
+            stuck = sorted(name for name, inputs in waiting.items() if inputs > 0)
+            raise ProgrammingError("the DAG has a cycle", detail="through " + ", ".join(f'"{name}"' for name in stuck))
+        return order

@@ -1,0 +1,161 @@
+"""The exception tree of PEP 249, and how an error tells its story.
+
+Every error carries a code, a detail, a hint and, where the SQL text is to blame, a position in it. An error names the
+thing, its kind and the remedy; it never does work of its own (no logging, no reporting).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from enum import IntEnum
+
+
+class ErrorCode(IntEnum):
+    """Numeric codes, compatible with those of Hazelcast SQL."""
+
+    GENERIC = -1
+    CONNECTION_PROBLEM = 1001
+    CANCELLED = 1003
+    TIMEOUT = 1004
+    PARSING = 1008
+    INDEX_INVALID = 1009
+    OBJECT_NOT_FOUND = 1010
+    RESTARTABLE = 1012
+    DATA_EXCEPTION = 2000
+    DUPLICATE_KEY = 2001
+    NOT_SUPPORTED = 2002
+    INPUT_OUTPUT = 2003
+    INTERFACE = 2004
+    INTERNAL = 2005
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the SQL text: `line` and `column` count from 1, `offset` counts characters from 0."""
+
+    line: int
+    column: int
+    offset: int
+    length: int = 1
+
+    @staticmethod
+    def at(sql: str, offset: int, length: int = 1) -> Position:
+        """The position of the character at `offset` in `sql`."""
+        before = sql[:offset]
+        return Position(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1, offset, max(length, 1))
+
+
+class Warning(Exception):
+    """Important warnings, such as data that was cut short (PEP 249)."""
+
+
+class Error(Exception):
+    """The base of every error that Runnel raises (PEP 249).
+
+    `message` is one lower-case sentence without a final dot; `detail` says more; `hint` says what to do about it;
+    `position` points into `sql`, the statement's text, which the cursor attaches.
+    """
+
+    default_code = ErrorCode.GENERIC
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        code: ErrorCode | None = None,
+        detail: str | None = None,
+        hint: str | None = None,
+        position: Position | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = self.default_code if code is None else code
+        self.detail = detail
+        self.hint = hint
+        self.position = position
+        self.sql: str | None = None
+
+    def __str__(self) -> str:
+        return render(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.message,), self.__dict__)
+
+
+class InterfaceError(Error):
+    """The DB-API was misused: a closed cursor, a fetch without a result, a wrong number of arguments."""
+
+    default_code = ErrorCode.INTERFACE
+
+
+class DatabaseError(Error):
+    """Everything that goes wrong with the statement, its data, or the engine."""
+
+
+class DataError(DatabaseError):
+    """Overflow, division by zero, a cast that fails, a value that doesn't fit its column."""
+
+    default_code = ErrorCode.DATA_EXCEPTION
+
+
+class OperationalError(DatabaseError):
+    """Input and output, time-outs, cancellation, lack of memory: not the statement's fault."""
+
+    default_code = ErrorCode.INPUT_OUTPUT
+
+
+class IntegrityError(DatabaseError):
+    """A key that exists already."""
+
+    default_code = ErrorCode.DUPLICATE_KEY
+
+
+class InternalError(DatabaseError):
+    """A fault of Runnel itself; please report it."""
+
+    default_code = ErrorCode.INTERNAL
+
+
+class ProgrammingError(DatabaseError):
+    """Wrong syntax, an unknown name, a type that doesn't fit."""
+
+    default_code = ErrorCode.PARSING
+
+
+class NotSupportedError(DatabaseError):
+    """Sound SQL that is outside what Runnel runs."""
+
+    default_code = ErrorCode.NOT_SUPPORTED
+
+
+def render(error: Error) -> str:
+    """The whole story of an error: message, excerpt of the SQL, detail, hint."""
+    parts = [error.message]
+    if error.position is not None and error.sql is not None:
+        lines = error.sql.split("\n")
+        if error.position.line <= len(lines):
+            label = f"LINE {error.position.line}: "
+            line = lines[error.position.line - 1].replace("\t", " ")
+            room = len(line) - error.position.column + 1
+            marks = "^" * max(1, min(error.position.length, room))
+            parts.append(f"{label}{line}")
+            parts.append(" " * (len(label) + error.position.column - 1) + marks)
+    if error.detail:
+        parts.append(f"DETAIL: {error.detail}")
+    if error.hint:
+        parts.append(f"HINT: {error.hint}")
+    return "\n".join(parts)
+
+
+def suggest(name: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
+    """A hint that names the known name nearest to `name`, or `otherwise` where none is near."""
+    by_lower = {candidate.lower(): candidate for candidate in known}
+    near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
+    return f'did you mean "{by_lower[near[0]]}"?' if near else otherwise
+
+
+def internal(message: str, detail: str | None = None) -> InternalError:
+    """A fault of our own, with the request to report it."""
+    return InternalError(f"internal error: {message}", detail=detail, hint="please report this with the statement")

@@ -1,0 +1,239 @@
+"""Typed expressions: what the binder makes of SQL scalars, and what operators evaluate over batches.
+
+Nodes are frozen values; `position` (a place in the SQL text) takes no part in equality. Every node knows its type, and
+every argument already has the type its function wants: conversions are explicit `Cast` nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from runnel.errors import Position
+from runnel.sqltypes import SqlType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expression:
+    """The base of all expressions."""
+
+    type: SqlType
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return ()
+
+    def with_children(self, children: tuple[Expression, ...]) -> Expression:
+        """The same node over other children (as many, of the same types)."""
+        assert not children
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column(Expression):
+    """The column at `index` of the input; `name` is for people."""
+
+    index: int
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literal(Expression):
+    """A constant. `value` is what a fetch of that type would give: None, bool, int, float, Decimal, str, bytes, date,
+    time, datetime (aware for TIMESTAMP WITH TIME ZONE), timedelta, int (months) for a year-month interval, list, dict."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "NULL"
+        if isinstance(self.value, str):
+            return "'" + self.value.replace("'", "''") + "'"
+        if self.type.is_temporal:
+            return f"{self.type.kind.name.split('_')[0]} '{self.value}'"
+        if isinstance(self.value, bool):
+            return str(self.value).upper()
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter(Expression):
+    """The `?` at `index`, from 0. Its value travels with the job, already converted to `type`."""
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"?{self.index}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call(Expression):
+    """A function or operator applied to arguments. `function` is a key of `functions.FUNCTIONS`."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+    def with_children(self, children: tuple[Expression, ...]) -> Expression:
+        return replace(self, arguments=children)
+
+    def __str__(self) -> str:
+        infix = INFIX.get(self.function)
+        if infix is not None and len(self.arguments) == 2:
+            return f"({self.arguments[0]} {infix} {self.arguments[1]})"
+        if self.function in POSTFIX:
+            return f"({self.arguments[0]} {POSTFIX[self.function]})"
+        if self.function == "not":
+            return f"(NOT {self.arguments[0]})"
+        return f"{self.function.upper()}({', '.join(map(str, self.arguments))})"
+
+
+INFIX = {
+    "add": "+",
+    "subtract": "-",
+    "multiply": "*",
+    "divide": "/",
+    "remainder": "%",
+    "concat": "||",
+    "eq": "=",
+    "ne": "<>",
+    "lt": "<",
+    "le": "<=",
+    "gt": ">",
+    "ge": ">=",
+    "and": "AND",
+    "or": "OR",
+    "is_distinct": "IS DISTINCT FROM",
+    "is_not_distinct": "IS NOT DISTINCT FROM",
+    "like": "LIKE",
+}
+POSTFIX = {
+    "is_null": "IS NULL",
+    "is_not_null": "IS NOT NULL",
+    "is_true": "IS TRUE",
+    "is_not_true": "IS NOT TRUE",
+    "is_false": "IS FALSE",
+    "is_not_false": "IS NOT FALSE",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cast(Expression):
+    """CAST(operand AS type). An implicit cast is one that the user didn't write; both fail alike."""
+
+    operand: Expression
+    implicit: bool = False
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+    def with_children(self, children: tuple[Expression, ...]) -> Expression:
+        return replace(self, operand=children[0])
+
+    def __str__(self) -> str:
+        return f"CAST({self.operand} AS {self.type})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case(Expression):
+    """CASE WHEN conditions[i] THEN results[i] … ELSE otherwise END; an `otherwise` of None gives NULL. A result is
+    evaluated only for the rows that take it, so an error in a branch not taken is none. COALESCE is bound to this too."""
+
+    conditions: tuple[Expression, ...]
+    results: tuple[Expression, ...]
+    otherwise: Expression | None
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        last = () if self.otherwise is None else (self.otherwise,)
+        return (*self.conditions, *self.results, *last)
+
+    def with_children(self, children: tuple[Expression, ...]) -> Expression:
+        count = len(self.conditions)
+        last = children[2 * count] if self.otherwise is not None else None
+        return replace(self, conditions=children[:count], results=children[count : 2 * count], otherwise=last)
+
+    def __str__(self) -> str:
+        whens = " ".join(f"WHEN {c} THEN {r}" for c, r in zip(self.conditions, self.results, strict=True))
+        last = "" if self.otherwise is None else f" ELSE {self.otherwise}"
+        return f"CASE {whens}{last} END"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InList(Expression):
+    """`operand IN (values)`: BOOLEAN by three-valued logic. All values are literals or parameters of the operand's type;
+    an IN list with anything else is bound to a chain of `=` and OR."""
+
+    operand: Expression
+    values: tuple[Expression, ...]
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return (self.operand, *self.values)
+
+    def with_children(self, children: tuple[Expression, ...]) -> Expression:
+        return replace(self, operand=children[0], values=children[1:])
+
+    def __str__(self) -> str:
+        return f"({self.operand} IN ({', '.join(map(str, self.values))}))"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """One aggregate of an Aggregate relation: `function` is a key of `aggregates.AGGREGATES`.
+
+    `distinct` drops repeated argument tuples; `predicate` is the FILTER clause. COUNT(*) is "count_star" without
+    arguments. Not an Expression: it has no value for a single row.
+    """
+
+    function: str
+    arguments: tuple[Expression, ...]
+    type: SqlType
+    distinct: bool = False
+    predicate: Expression | None = None
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        inner = "*" if self.function == "count_star" else ", ".join(map(str, self.arguments))
+        name = "COUNT" if self.function == "count_star" else self.function.upper()
+        text = f"{name}({'DISTINCT ' if self.distinct else ''}{inner})"
+        return text if self.predicate is None else f"{text} FILTER (WHERE {self.predicate})"
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and all below it, outermost first."""
+    yield expression
+    for child in expression.children:
+        yield from walk(child)
+
+
+def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """A copy with `change` applied to every node, innermost first; nodes that stay as they are are shared."""
+    children = expression.children
+    changed = tuple(transform(child, change) for child in children)
+    if any(new is not old for new, old in zip(changed, children, strict=True)):
+        expression = expression.with_children(changed)
+    return change(expression)
+
+
+def columns_of(expression: Expression) -> set[int]:
+    """The indexes of the input columns that an expression reads."""
+    return {node.index for node in walk(expression) if isinstance(node, Column)}
+
+
+def conjuncts(expression: Expression | None) -> list[Expression]:
+    """The parts of a condition that are joined by AND, in order."""
+    if expression is None:
+        return []
+    if isinstance(expression, Call) and expression.function == "and":
+        return [part for argument in expression.arguments for part in conjuncts(argument)]
+    return [expression]

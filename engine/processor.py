@@ -1,0 +1,237 @@
+"""The operator contract: what a processor is given, when each of its methods is called, and what it may do there.
+
+A processor is the code of one vertex; `parallelism` instances of it run on each member. It is called by one thread at a
+time, but not always by the same one. It takes items from an inbox and offers items to an outbox, and it never waits: an
+outbox that is full answers False, and the processor returns, to be called again when there is room. The model is Hazelcast
+Jet's Core API.
+
+A cooperative processor shares a worker thread with many others: a call should end within about a millisecond (a call over
+100 ms is logged with the vertex and the duration). A processor that must block (files, foreign engines) sets `cooperative`
+to False and gets a thread of its own; even there a call should end within about a second, or no snapshot could start.
+"""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+from runnel.expressions.context import EvaluationContext
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """A promise: no later item has an event time before `time` (in the time column's own unit). `column` tells apart the
+    time columns of a stream that has several (a join of streams)."""
+
+    time: int
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Divides the items before a snapshot from those after it (Chandy and Lamport). After a terminal one comes nothing."""
+
+    snapshot_id: int
+    is_terminal: bool = False
+
+
+class Idle:
+    """Says that an input expects no items for now, so that it doesn't hold back the watermark. One instance: IDLE."""
+
+    def __repr__(self) -> str:
+        return "IDLE"
+
+
+class Done:
+    """The end of a queue. One instance: DONE."""
+
+    def __repr__(self) -> str:
+        return "DONE"
+
+
+IDLE = Idle()
+DONE = Done()
+
+Item: TypeAlias = "pa.RecordBatch | Watermark | Barrier | Idle | Done"
+"""What travels on an edge."""
+
+
+class Inbox(Protocol):
+    """Batches of one input, waiting for the processor; those it leaves it is given again."""
+
+    def peek(self) -> pa.RecordBatch | None:
+        """The next batch, which stays; None if there is none."""
+
+    def poll(self) -> pa.RecordBatch | None:
+        """Takes the next batch; None if there is none."""
+
+    def __len__(self) -> int:
+        """How many batches are there."""
+
+
+class Outbox(Protocol):
+    """The outputs of a processor. After an `offer` that was refused, the same item must be offered again first."""
+
+    def offer(self, item: Item, ordinal: int = -1) -> bool:
+        """Hands on an item to output `ordinal`, or to all (-1). False: there was no room, and (for -1) perhaps only some
+        outputs have it; offer the *same* item again in a later call. An empty batch is accepted and goes nowhere."""
+
+    def offer_snapshot(self, batch: pa.RecordBatch) -> bool:
+        """Hands rows of state to the snapshot; only in `save_snapshot`. False as with `offer`."""
+
+
+class ResultTarget(Protocol):
+    """Where the root of a query puts its rows: the writing end of the job's result queue."""
+
+    def offer(self, batch: pa.RecordBatch) -> bool:
+        """Hands on rows. False: the reader is behind; the processor is woken when there is room."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """What all processors of one execution share.
+
+    `clock` gives monotonic nanoseconds; `results` takes the rows of a query; `accumulation_limit` is the most rows that one
+    processor may hold (0: no limit).
+    """
+
+    job_id: int
+    evaluation: EvaluationContext
+    clock: Callable[[], int]
+    results: ResultTarget | None = None
+    accumulation_limit: int = 0
+    is_unbounded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessorContext:
+    """What one processor is told about its place.
+
+    `index` is its number among the `parallelism` processors of its vertex. `wake()` may be called from any thread to have
+    the processor called soon; `wake_at(time)` (monotonic ns) does so at a time. A processor with nothing to do is not
+    called until an input, its outbox or one of these two wakes it.
+    """
+
+    job: JobContext
+    vertex: str
+    index: int
+    parallelism: int
+    wake: Callable[[], None]
+    wake_at: Callable[[int], None]
+    logger: logging.Logger
+
+
+class Processor:
+    """The base of all processors. The order of calls:
+
+    1. `init`, once, before anything else.
+    2. `restore_snapshot` with state, any number of times, then `finish_restore` until it returns True; only when the job
+       starts from a snapshot.
+    3. While there are inputs: `process` with a non-empty inbox; `process_watermark` with each coalesced watermark until it
+       returns True; `flush` when the inputs have nothing for now; `complete_edge` for each input that ended, until True.
+    4. `complete` until it returns True, when all inputs ended (at once in a source).
+    5. At a barrier, between any of the calls of 3 and 4: `save_snapshot` until True, `prepare_commit` until True; then,
+       when the whole snapshot is safe, `commit` until True.
+    6. `close`, once, in any case, also after a failure or a cancellation, and not while another call runs.
+
+    An exception from any of them ends the job, naming the vertex.
+    """
+
+    cooperative = True
+
+    outbox: Outbox
+    context: ProcessorContext
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        """Gets to know its place. May not offer anything yet. An override calls this first."""
+        self.outbox = outbox
+        self.context = context
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        """Takes batches of input `ordinal` and offers results. It may leave batches in the inbox (the outbox is full);
+        then it is called again with them before anything else."""
+        raise NotImplementedError(f"{type(self).__name__}.process")
+
+    def process_watermark(self, watermark: Watermark) -> bool:
+        """Deals with a watermark and passes it on. False: not yet, call again."""
+        return self.outbox.offer(watermark)
+
+    def flush(self) -> bool:
+        """The inputs have nothing for now: emits what was held back to fill a batch. False: not all yet, call again."""
+        return True
+
+    def complete_edge(self, ordinal: int) -> bool:
+        """Input `ordinal` ended. False: there is more to do for it, call again before anything else."""
+        return True
+
+    def complete(self) -> bool:
+        """All inputs ended; a source produces its data here. False: call again (after a full outbox, when there is room;
+        else at once if something was offered; else when woken)."""
+        return True
+
+    def save_snapshot(self) -> bool:
+        """Offers the state to the snapshot. False: not all yet, call again."""
+        return True
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        """Takes in rows of state, of this processor's keys only where the state is keyed."""
+
+    def finish_restore(self) -> bool:
+        """All state was given. False: call again."""
+        return True
+
+    def prepare_commit(self, snapshot_id: int) -> bool:
+        """First phase for sinks: from here on the rows before the barrier can be committed whatever happens."""
+        return True
+
+    def commit(self, snapshot_id: int, success: bool) -> bool:
+        """Second phase: commits what `prepare_commit` prepared, or gives it up."""
+        return True
+
+    def close(self) -> None:
+        """Gives back what the processor holds. May not fail for want of an `init`."""
+
+
+class StatelessProcessor(Processor, ABC):
+    """A processor that turns each batch into at most one batch, and keeps nothing."""
+
+    _pending: pa.RecordBatch | None = None
+
+    @abstractmethod
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """The result for one batch; None or an empty batch for nothing."""
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        while True:
+            if self._pending is not None:
+                if not self.outbox.offer(self._pending):
+                    return
+                self._pending = None
+            batch = inbox.poll()
+            if batch is None:
+                return
+            result = self.apply(batch)
+            if result is not None and result.num_rows:
+                self._pending = result
+
+    def complete_edge(self, ordinal: int) -> bool:
+        return self._drain()
+
+    def flush(self) -> bool:
+        return self._drain()
+
+    def process_watermark(self, watermark: Watermark) -> bool:
+        return self._drain() and self.outbox.offer(watermark)
+
+    def save_snapshot(self) -> bool:
+        return self._drain()
+
+    def _drain(self) -> bool:
+        if self._pending is not None and self.outbox.offer(self._pending):
+            self._pending = None
+        return self._pending is None

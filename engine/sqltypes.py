@@ -1,0 +1,370 @@
+"""SQL types: what they are called, what they are in Arrow, and what becomes of two of them.
+
+Each SQL type has exactly one Arrow type in which the engine computes (its canonical type). Data of other Arrow types is
+brought to it at the door, when it is scanned. The numeric rules follow Hazelcast SQL, the rest PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+import pyarrow as pa
+
+from runnel.errors import NotSupportedError
+
+MAX_PRECISION = 38
+
+
+class Kind(Enum):
+    """The family of a type; the order of the numbers is the precedence, lowest first."""
+
+    NULL = 0
+    INTERVAL_MONTH = 1
+    INTERVAL = 2
+    MAP = 3
+    ARRAY = 4
+    ROW = 5
+    JSON = 6
+    VARBINARY = 7
+    VARCHAR = 8
+    BOOLEAN = 9
+    TINYINT = 10
+    SMALLINT = 11
+    INTEGER = 12
+    BIGINT = 13
+    DECIMAL = 14
+    REAL = 15
+    DOUBLE = 16
+    TIME = 17
+    DATE = 18
+    TIMESTAMP = 19
+    TIMESTAMP_TZ = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """A SQL type. `precision` and `scale` are set for DECIMAL; `element` for ARRAY (items) and MAP (values); `key` for
+    MAP; `fields` for ROW."""
+
+    kind: Kind
+    precision: int = 0
+    scale: int = 0
+    element: SqlType | None = None
+    key: SqlType | None = None
+    fields: tuple[tuple[str, SqlType], ...] = ()
+
+    def __str__(self) -> str:
+        if self.kind is Kind.DECIMAL:
+            return f"DECIMAL({self.precision}, {self.scale})"
+        if self.kind is Kind.ARRAY:
+            return f"{self.element}[]"
+        if self.kind is Kind.MAP:
+            return f"MAP({self.key}, {self.element})"
+        if self.kind is Kind.ROW:
+            return "ROW(" + ", ".join(f"{name} {item}" for name, item in self.fields) + ")"
+        return _NAMES.get(self.kind, self.kind.name)
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in INTEGER_WIDTHS
+
+    @property
+    def is_exact(self) -> bool:
+        """An integer or a DECIMAL."""
+        return self.kind in INTEGER_WIDTHS or self.kind is Kind.DECIMAL
+
+    @property
+    def is_approximate(self) -> bool:
+        """REAL or DOUBLE."""
+        return self.kind is Kind.REAL or self.kind is Kind.DOUBLE
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.is_exact or self.is_approximate
+
+    @property
+    def is_temporal(self) -> bool:
+        return self.kind in (Kind.TIME, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
+
+    @property
+    def is_interval(self) -> bool:
+        return self.kind is Kind.INTERVAL or self.kind is Kind.INTERVAL_MONTH
+
+    @property
+    def is_nested(self) -> bool:
+        return self.kind in (Kind.ARRAY, Kind.ROW, Kind.MAP)
+
+
+INTEGER_WIDTHS = {Kind.TINYINT: 8, Kind.SMALLINT: 16, Kind.INTEGER: 32, Kind.BIGINT: 64}
+_NAMES = {
+    Kind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE",
+    Kind.INTERVAL: "INTERVAL DAY TO SECOND",
+    Kind.INTERVAL_MONTH: "INTERVAL YEAR TO MONTH",
+}
+
+NULL = SqlType(Kind.NULL)
+BOOLEAN = SqlType(Kind.BOOLEAN)
+TINYINT = SqlType(Kind.TINYINT)
+SMALLINT = SqlType(Kind.SMALLINT)
+INTEGER = SqlType(Kind.INTEGER)
+BIGINT = SqlType(Kind.BIGINT)
+REAL = SqlType(Kind.REAL)
+DOUBLE = SqlType(Kind.DOUBLE)
+VARCHAR = SqlType(Kind.VARCHAR)
+VARBINARY = SqlType(Kind.VARBINARY)
+JSON = SqlType(Kind.JSON)
+DATE = SqlType(Kind.DATE)
+TIME = SqlType(Kind.TIME)
+TIMESTAMP = SqlType(Kind.TIMESTAMP)
+TIMESTAMP_TZ = SqlType(Kind.TIMESTAMP_TZ)
+INTERVAL = SqlType(Kind.INTERVAL)
+INTERVAL_MONTH = SqlType(Kind.INTERVAL_MONTH)
+
+INTEGERS = (TINYINT, SMALLINT, INTEGER, BIGINT)
+INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INTEGER: 10, Kind.BIGINT: 19}
+
+
+def decimal(precision: int = MAX_PRECISION, scale: int = 10) -> SqlType:
+    """DECIMAL(precision, scale); bare DECIMAL is (38, 10)."""
+    return SqlType(Kind.DECIMAL, precision, scale)
+
+
+def array(element: SqlType) -> SqlType:
+    return SqlType(Kind.ARRAY, element=element)
+
+
+def row(*fields: tuple[str, SqlType]) -> SqlType:
+    return SqlType(Kind.ROW, fields=fields)
+
+
+def map_of(key: SqlType, value: SqlType) -> SqlType:
+    return SqlType(Kind.MAP, element=value, key=key)
+
+
+_ARROW = {
+    Kind.NULL: pa.null(),
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.TINYINT: pa.int8(),
+    Kind.SMALLINT: pa.int16(),
+    Kind.INTEGER: pa.int32(),
+    Kind.BIGINT: pa.int64(),
+    Kind.REAL: pa.float32(),
+    Kind.DOUBLE: pa.float64(),
+    Kind.VARCHAR: pa.string(),
+    Kind.JSON: pa.string(),
+    Kind.VARBINARY: pa.binary(),
+    Kind.DATE: pa.date32(),
+    Kind.TIME: pa.time64("us"),
+    Kind.TIMESTAMP: pa.timestamp("us"),
+    Kind.TIMESTAMP_TZ: pa.timestamp("us", "UTC"),
+    Kind.INTERVAL: pa.duration("us"),
+    Kind.INTERVAL_MONTH: pa.int32(),
+}
+
+
+@lru_cache(maxsize=4096)
+def to_arrow(sql_type: SqlType) -> pa.DataType:
+    """The canonical Arrow type of a SQL type. A year-month interval is its number of months."""
+    kind = sql_type.kind
+    if kind is Kind.DECIMAL:
+        return pa.decimal128(sql_type.precision, sql_type.scale)
+    if kind is Kind.ARRAY and sql_type.element is not None:
+        return pa.list_(to_arrow(sql_type.element))
+    if kind is Kind.MAP and sql_type.key is not None and sql_type.element is not None:
+        return pa.map_(to_arrow(sql_type.key), to_arrow(sql_type.element))
+    if kind is Kind.ROW:
+        return pa.struct([pa.field(name, to_arrow(item)) for name, item in sql_type.fields])
+    return _ARROW[kind]
+
+
+_UNSIGNED = {pa.uint8(): SMALLINT, pa.uint16(): INTEGER, pa.uint32(): BIGINT, pa.uint64(): decimal(20, 0)}
+_FROM_ARROW = {arrow: SqlType(kind) for kind, arrow in _ARROW.items() if kind not in (Kind.JSON, Kind.INTERVAL_MONTH)}
+_FROM_ARROW |= _UNSIGNED | {
+    pa.float16(): REAL,
+    pa.large_string(): VARCHAR,
+    pa.string_view(): VARCHAR,
+    pa.large_binary(): VARBINARY,
+    pa.binary_view(): VARBINARY,
+    pa.date64(): DATE,
+}
+
+
+@lru_cache(maxsize=4096)
+def from_arrow(arrow: pa.DataType) -> SqlType:
+    """The SQL type that holds every value of an Arrow type; NotSupportedError where there is none."""
+    known = _FROM_ARROW.get(arrow)
+    if known is not None:
+        return known
+    if pa.types.is_timestamp(arrow):
+        return TIMESTAMP if arrow.tz is None else TIMESTAMP_TZ
+    if pa.types.is_time(arrow):
+        return TIME
+    if pa.types.is_duration(arrow):
+        return INTERVAL
+    if pa.types.is_decimal(arrow) and arrow.precision <= MAX_PRECISION and 0 <= arrow.scale <= arrow.precision:
+        return decimal(arrow.precision, arrow.scale)
+    if pa.types.is_fixed_size_binary(arrow):
+        return VARBINARY
+    if pa.types.is_dictionary(arrow) or pa.types.is_run_end_encoded(arrow):
+        return from_arrow(arrow.value_type)
+    return _from_nested(arrow)
+
+
+def _from_nested(arrow: pa.DataType) -> SqlType:
+    if pa.types.is_map(arrow):
+        return map_of(from_arrow(arrow.key_type), from_arrow(arrow.item_type))
+    if pa.types.is_struct(arrow):
+        return row(*((arrow.field(i).name, from_arrow(arrow.field(i).type)) for i in range(arrow.num_fields)))
+    if (
+        pa.types.is_list(arrow)
+        or pa.types.is_large_list(arrow)
+        or pa.types.is_fixed_size_list(arrow)
+        or pa.types.is_list_view(arrow)
+        or pa.types.is_large_list_view(arrow)
+    ):
+        return array(from_arrow(arrow.value_type))
+    if isinstance(arrow, pa.BaseExtensionType):
+        return from_arrow(arrow.storage_type)
+    raise NotSupportedError(
+        f"Arrow type {arrow} is not supported", hint="cast the column to a supported type before you register it"
+    )
+
+
+def fitting_integer(bits: int) -> SqlType:
+    """The narrowest integer type with at least `bits` bits; BIGINT where none is wide enough."""
+    return next((item for item in INTEGERS if INTEGER_WIDTHS[item.kind] >= bits), BIGINT)
+
+
+def integer_type_of(value: int) -> SqlType:
+    """The type of an integer literal: the narrowest that holds it, DECIMAL beyond BIGINT."""
+    bits = (value if value >= 0 else ~value).bit_length() + 1
+    if bits <= 64:
+        return fitting_integer(bits)
+    return decimal(min(len(str(abs(value))), MAX_PRECISION), 0)
+
+
+def as_decimal(sql_type: SqlType) -> SqlType:
+    """The DECIMAL that holds every value of an exact type."""
+    if sql_type.kind is Kind.DECIMAL:
+        return sql_type
+    return decimal(INTEGER_DIGITS[sql_type.kind], 0)
+
+
+def capped_decimal(precision: int, scale: int, least_scale: int = 6) -> SqlType:
+    """A DECIMAL cut to 38 digits: the scale gives way first, but not below `least_scale` (or what it was)."""
+    if precision <= MAX_PRECISION:
+        return decimal(precision, scale)
+    whole = precision - scale
+    kept = max(MAX_PRECISION - whole, min(scale, least_scale))
+    return decimal(MAX_PRECISION, kept)
+
+
+def common_type(left: SqlType, right: SqlType) -> SqlType | None:
+    """The least restrictive type of two, as for UNION, CASE, COALESCE and comparison; None where there is none.
+
+    Numbers meet in the higher precedence; two DECIMALs in one that holds both as far as 38 digits go; temporal types in
+    the wider; ARRAY and ROW element by element. VARCHAR and a number have none.
+    """
+    if left == right:
+        return left
+    if left.kind is Kind.NULL:
+        return right
+    if right.kind is Kind.NULL:
+        return left
+    if left.is_numeric and right.is_numeric:
+        return _common_number(left, right)
+    kinds = {left.kind, right.kind}
+    if kinds <= {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ}:
+        return left if left.kind.value > right.kind.value else right
+    if kinds == {Kind.JSON, Kind.VARCHAR}:
+        return VARCHAR
+    if left.kind is right.kind and left.is_nested:
+        return _common_nested(left, right)
+    return None
+
+
+def _common_number(left: SqlType, right: SqlType) -> SqlType:
+    if left.kind is Kind.DECIMAL or right.kind is Kind.DECIMAL:
+        if left.is_approximate or right.is_approximate:
+            return DOUBLE if Kind.DOUBLE in (left.kind, right.kind) else REAL
+        first, second = as_decimal(left), as_decimal(right)
+        scale = max(first.scale, second.scale)
+        whole = max(first.precision - first.scale, second.precision - second.scale)
+        return capped_decimal(whole + scale, scale)
+    return left if left.kind.value > right.kind.value else right
+
+
+def _common_nested(left: SqlType, right: SqlType) -> SqlType | None:
+    if left.kind is Kind.ROW:
+        if len(left.fields) != len(right.fields):
+            return None
+        merged = []
+        for (name, first), (_, second) in zip(left.fields, right.fields, strict=True):
+            item = common_type(first, second)
+            if item is None:
+                return None
+            merged.append((name, item))
+        return row(*merged)
+    assert left.element is not None and right.element is not None
+    element = common_type(left.element, right.element)
+    if element is None:
+        return None
+    if left.kind is Kind.ARRAY:
+        return array(element)
+    assert left.key is not None and right.key is not None
+    key = common_type(left.key, right.key)
+    return None if key is None else map_of(key, element)
+
+
+def can_cast(source: SqlType, target: SqlType) -> bool:
+    """Whether CAST(source AS target) is allowed; whether a value survives it is known only at run time."""
+    if source == target or source.kind is Kind.NULL:
+        return True
+    if source.is_nested or target.is_nested:
+        return _can_cast_nested(source, target)
+    if source.kind is Kind.VARCHAR or target.kind in (Kind.VARCHAR, source.kind):
+        return True
+    if source.is_numeric:
+        return target.is_numeric or (target.kind is Kind.BOOLEAN and source.is_integer)
+    if source.kind is Kind.BOOLEAN:
+        return target.is_integer
+    allowed = {
+        Kind.DATE: (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
+        Kind.TIME: (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
+        Kind.TIMESTAMP: (Kind.DATE, Kind.TIME, Kind.TIMESTAMP_TZ),
+        Kind.TIMESTAMP_TZ: (Kind.DATE, Kind.TIME, Kind.TIMESTAMP),
+    }
+    return target.kind in allowed.get(source.kind, ())
+
+
+def _can_cast_nested(source: SqlType, target: SqlType) -> bool:
+    if target.kind in (Kind.VARCHAR, Kind.JSON):
+        return True
+    if source.kind is not target.kind:
+        return False
+    if source.kind is Kind.ROW:
+        return len(source.fields) == len(target.fields) and all(
+            can_cast(first, second) for (_, first), (_, second) in zip(source.fields, target.fields, strict=True)
+        )
+    assert source.element is not None and target.element is not None
+    if source.kind is Kind.MAP:
+        assert source.key is not None and target.key is not None
+        if not can_cast(source.key, target.key):
+            return False
+    return can_cast(source.element, target.element)
+
+
+def can_assign(source: SqlType, target: SqlType) -> bool:
+    """Whether INSERT and UPDATE convert `source` to `target` without a CAST: within numbers, within temporal types,
+    VARCHAR and JSON. (A VARCHAR literal or parameter to a temporal column is the binder's business.)"""
+    if source == target or source.kind is Kind.NULL:
+        return True
+    if source.is_numeric and target.is_numeric:
+        return True
+    if source.is_temporal and target.is_temporal:
+        return can_cast(source, target)
+    if source.is_nested and source.kind is target.kind:
+        return can_cast(source, target)
+    return {source.kind, target.kind} == {Kind.JSON, Kind.VARCHAR}

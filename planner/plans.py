@@ -1,0 +1,157 @@
+"""What planning gives: one immutable class per kind of statement, each listing the catalog objects it used.
+
+A plan holds no arguments and nothing that runs; `statements.py` in the engine has one handler per class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from runnel.catalog import Dependency, Table
+from runnel.connector import ColumnDefinition, KeyedTable, WritableTable, WriteMode
+from runnel.dag import DAG
+from runnel.expressions.nodes import Expression
+from runnel.relation import Field, Relation
+from runnel.sqltypes import SqlType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The base of all plans. `parameters[i]` is the type that argument i is converted to."""
+
+    parameters: tuple[SqlType, ...] = ()
+    dependencies: tuple[Dependency, ...] = ()
+    is_cacheable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryPlan(Plan):
+    """SELECT, VALUES: a light job. `logical` is the tree after the rules, `physical` what was chosen; `dag(n)` lowers it
+    for n worker threads (lowered once per n, then kept); `tables` are those scanned, to judge the size of the work."""
+
+    logical: Relation
+    physical: object
+    fields: tuple[Field, ...]
+    dag: Callable[[int], DAG]
+    tables: tuple[Table, ...]
+    is_unbounded: bool
+    can_end: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyGetPlan(Plan):
+    """SELECT … WHERE key = constant: a look-up without a job. `key` are literals or parameters, one per key column.
+    `columns` are the table's columns in the order of the result; None where `expressions` (over all columns of the
+    table) must be evaluated over the one row instead."""
+
+    table: KeyedTable
+    key: tuple[Expression, ...]
+    fields: tuple[Field, ...]
+    columns: tuple[int, ...] | None
+    expressions: tuple[Expression, ...]
+    logical: Relation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan(Plan):
+    """INSERT, SINK, UPDATE, DELETE as a light job; the DAG's result is one BIGINT, the number of rows written. `logical` is
+    the query whose rows are written to `columns` of the table."""
+
+    table: WritableTable
+    mode: WriteMode
+    columns: tuple[int, ...]
+    logical: Relation
+    physical: object
+    dag: Callable[[int], DAG]
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPutPlan(Plan):
+    """A write of literals and parameters only, without a job: INSERT or SINK of VALUES, UPDATE or DELETE by key.
+
+    INSERT, SINK: `rows` are the values for `columns` of the table, each already of the column's type. DELETE: `rows` is one
+    row, the key. UPDATE: `rows` is one row, the key; `assignments` are (column, expression over all columns of the table).
+    """
+
+    table: KeyedTable
+    mode: WriteMode
+    columns: tuple[int, ...]
+    rows: tuple[tuple[Expression, ...], ...]
+    assignments: tuple[tuple[int, Expression], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearPlan(Plan):
+    """DELETE without WHERE of a keyed table."""
+
+    table: KeyedTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateMappingPlan(Plan):
+    name: str
+    connector: str
+    columns: tuple[ColumnDefinition, ...]
+    options: Mapping[str, str]
+    external_name: str | None
+    object_type: str | None
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateViewPlan(Plan):
+    """`sql` is the query's text as written; it was bound once, so it is sound now."""
+
+    name: str
+    sql: str
+    columns: tuple[str, ...]
+    or_replace: bool
+    if_not_exists: bool
+    temporary: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateIndexPlan(Plan):
+    name: str
+    table_name: str
+    columns: tuple[str, ...]
+    kind: str
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropPlan(Plan):
+    """`kind` is "mapping", "view" or "index"."""
+
+    kind: str
+    name: str
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowPlan(Plan):
+    """`what` is "mappings", "views", "jobs", "plans", "indexes" or "settings"; with "setting", `name` is its name."""
+
+    what: str
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPlan(Plan):
+    """`value` is the text or literal given; None for DEFAULT."""
+
+    name: str
+    value: str | int | bool | float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainPlan(Plan):
+    """`stage` is "logical", "physical", "dag" or "all"; `format` is "text", "dot" or "json". `plan` is the plan of the
+    statement explained, which isn't run."""
+
+    stage: str
+    format: str
+    plan: Plan
