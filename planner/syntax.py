@@ -1,0 +1,188 @@
+"""Statements as written: what `parse` gives, before any name or type is looked up.
+
+Every node is frozen and carries the position of its first word. Scalar expressions and queries are sqlglot trees of the
+DuckDB dialect; `parse.py` says which shapes occur in them. Names keep their spelling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from runnel.connector import WriteMode
+from runnel.errors import Position
+from runnel.sqltypes import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier, without its quotes."""
+
+    text: str
+    position: Position
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """The base of all statements. `sql` is the whole text that was parsed: positions point into it."""
+
+    sql: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query(Statement):
+    """SELECT, WITH, VALUES, a set operation. `expression` is its sqlglot tree, which has passed `supported.check`;
+    `text` is the query's own part of `sql`; `parameters` is the number of `?` in the whole of `sql`."""
+
+    expression: Any
+    text: str
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True)
+class MappingColumn:
+    """A column as CREATE MAPPING declares it."""
+
+    name: Name
+    type: SqlType
+    external_name: Name | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One `'name' = 'value'` of an OPTIONS list."""
+
+    name: Name
+    value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateMapping(Statement):
+    """CREATE MAPPING. `columns` is () where none are declared; `external_name` joins its parts by dots."""
+
+    name: Name
+    columns: tuple[MappingColumn, ...]
+    connector: Name
+    options: tuple[Option, ...]
+    external_name: Name | None
+    object_type: Name | None
+    or_replace: bool
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateView(Statement):
+    """CREATE VIEW. `columns` are new names for the query's columns, or ()."""
+
+    name: Name
+    columns: tuple[Name, ...]
+    query: Query
+    or_replace: bool
+    if_not_exists: bool
+    temporary: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateIndex(Statement):
+    """CREATE INDEX. `kind` is "sorted" or "hash"."""
+
+    name: Name
+    table: Name
+    columns: tuple[Name, ...]
+    kind: str
+    if_not_exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropMapping(Statement):
+    """DROP MAPPING."""
+
+    name: Name
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropView(Statement):
+    """DROP VIEW."""
+
+    name: Name
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DropIndex(Statement):
+    """DROP INDEX; `table` where the statement says ON which mapping."""
+
+    name: Name
+    table: Name | None
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Insert(Statement):
+    """INSERT INTO (`mode` INSERT) and SINK INTO (`mode` SINK). `columns` is None where the statement lists none."""
+
+    table: Name
+    columns: tuple[Name, ...] | None
+    query: Query
+    mode: WriteMode
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One `column = value` of UPDATE; `value` is a sqlglot tree, exp.Column named DEFAULT never occurs."""
+
+    column: Name
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update(Statement):
+    """UPDATE. `where` is a sqlglot tree or None; `parameters` is the number of `?` in `sql`."""
+
+    table: Name
+    alias: Name | None
+    assignments: tuple[Assignment, ...]
+    where: Any | None
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete(Statement):
+    """DELETE FROM. `where` is a sqlglot tree or None; `parameters` is the number of `?` in `sql`."""
+
+    table: Name
+    alias: Name | None
+    where: Any | None
+    parameters: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explain(Statement):
+    """EXPLAIN. `stage` is "all" (logical and physical), "logical", "physical" or "dag"; `format` is "text", "dot" or
+    "json"; `statement` is a Query, Insert, Update or Delete."""
+
+    stage: str
+    format: str
+    statement: Statement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Show(Statement):
+    """SHOW. `what` is "mappings", "views", "jobs", "plans", "indexes", "settings" (SHOW ALL is SHOW SETTINGS), or
+    "setting" with its `name`."""
+
+    what: str
+    name: Name | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOption(Statement):
+    """SET name = value, RESET name. `value` is None for DEFAULT and RESET; a bare word is text."""
+
+    name: Name
+    value: str | int | float | bool | None
