@@ -1,0 +1,113 @@
+"""Which connectors there are: the explicit list of our own, and those that other packages bring.
+
+A connector's module is imported when it is first used, so that a statement that doesn't touch it doesn't pay for it. An
+outside package declares an entry point in the group "runnel.connectors" whose name is the connector's type name and whose
+value is a callable that makes a `Connector`; these are looked for only when a name isn't one of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from threading import Lock
+from typing import cast
+
+from runnel.connector import Connector
+from runnel.errors import ErrorCode, OperationalError, Position, ProgrammingError, suggest
+
+ENTRY_POINTS = "runnel.connectors"
+
+ConnectorFactory = Callable[[Path | None], Connector]
+"""Makes a connector for a connection; the argument is the connection's directory, None for one in memory."""
+
+
+def _map_connector(directory: Path | None) -> Connector:
+    factory: ConnectorFactory = import_module("runnel.connectors.imap").MapConnector
+    return factory(directory)
+
+
+def _file_connector(directory: Path | None) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.file").FileConnector())
+
+
+CONNECTORS: Mapping[str, ConnectorFactory] = {
+    "IMap": _map_connector,
+    "File": _file_connector,
+}
+"""Our own connectors, by type name."""
+
+
+class Registry:
+    """The connectors of one connection, each made when first asked for. Safe for threads."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
+        self._made: dict[str, Connector] = {}
+        self._lock = Lock()
+
+    def get(self, name: str, position: Position | None = None) -> Connector:
+        """The connector of that type name, whatever its case; ProgrammingError with the nearest known name if there is
+        none."""
+        lower = name.lower()
+        with self._lock:
+            made = self._made.get(lower)
+            if made is None:
+                made = self._make(name, position)
+                self._made[lower] = made
+            return made
+
+    def made(self) -> tuple[Connector, ...]:
+        """The connectors in use so far."""
+        with self._lock:
+            return tuple(self._made.values())
+
+    def close(self) -> None:
+        """Closes all connectors in use. The first error is raised when all are closed."""
+        with self._lock:
+            made, self._made = list(self._made.values()), {}
+        errors = []
+        for connector in made:
+            try:
+                connector.close()
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _make(self, name: str, position: Position | None) -> Connector:
+        for known, factory in CONNECTORS.items():
+            if known.lower() == name.lower():
+                return factory(self._directory)
+        outside = _outside_connectors()
+        for known, load in outside.items():
+            if known.lower() == name.lower():
+                return _load(known, load)
+        names = [*CONNECTORS, *outside]
+        raise ProgrammingError(
+            f'connector type "{name}" not found',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint=suggest(name, names, "the known types are " + ", ".join(names)),
+            position=position,
+        )
+
+
+def _outside_connectors() -> dict[str, Callable[[], object]]:
+    # Imported here because it costs milliseconds and most connections never need it.
+    from importlib.metadata import entry_points
+
+    return {point.name: point.load for point in entry_points(group=ENTRY_POINTS)}
+
+
+def _load(name: str, load: Callable[[], object]) -> Connector:
+    try:
+        made = cast(Callable[[], object], load())()
+    except Exception as error:
+        raise OperationalError(
+            f'connector "{name}" of another package can\'t be loaded',
+            detail=f"{type(error).__name__}: {error}",
+            hint=f'repair or remove the package that declares it in the entry points "{ENTRY_POINTS}"',
+        ) from error
+    if not isinstance(made, Connector):
+        raise OperationalError(f'connector "{name}" of another package gives a {type(made).__name__}, not a Connector')
+    return made
