@@ -1,1 +1,134 @@
-"""runnel"""
+"""Runnel: a SQL engine that you import. This package is the PEP 249 module.
+
+    import runnel
+
+    con = runnel.connect()
+    for row in con.execute("SELECT 1 + 1"):
+        print(row)
+
+General layout: `connection` and `cursor` are the face; `database` runs a statement, with `statements` for what each kind of
+plan does; `planner` makes plans; `jobs` and `runtime` run them on `processors`; `connectors` read and write data. Public
+names are loaded on first use, so that importing one part never loads another.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if __name__ != "runnel":
+    raise ImportError('this package is imported as "runnel": install it, then write "import runnel"')
+
+from runnel.errors import (
+    DatabaseError,
+    DataError,
+    Error,
+    ErrorCode,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    Position,
+    ProgrammingError,
+    Warning,
+)
+
+if TYPE_CHECKING:
+    from runnel.connection import Connection, connect
+    from runnel.cursor import Cursor
+    from runnel.dag import DAG, Edge, Routing, Vertex, between
+    from runnel.dbapi20 import (
+        BINARY,
+        DATETIME,
+        NUMBER,
+        ROWID,
+        STRING,
+        Binary,
+        Date,
+        DateFromTicks,
+        Time,
+        TimeFromTicks,
+        Timestamp,
+        TimestampFromTicks,
+    )
+    from runnel.jobs import Job
+
+apilevel = "2.0"
+"""The DB-API that this module speaks."""
+threadsafety = 2
+"""Threads may share the module and connections; each thread takes cursors of its own."""
+paramstyle = "qmark"
+"""Parameters are written `?`."""
+__version__ = "0.1.0"
+
+__all__ = [
+    "BINARY",
+    "DAG",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
+    "Binary",
+    "Connection",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Date",
+    "DateFromTicks",
+    "Edge",
+    "Error",
+    "ErrorCode",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "Job",
+    "NotSupportedError",
+    "OperationalError",
+    "Position",
+    "ProgrammingError",
+    "Routing",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+    "Vertex",
+    "Warning",
+    "__version__",
+    "apilevel",
+    "between",
+    "connect",
+    "paramstyle",
+    "threadsafety",
+]
+
+_HOMES = {
+    "connection": ("Connection", "connect"),
+    "cursor": ("Cursor",),
+    "dag": ("DAG", "Edge", "Routing", "Vertex", "between"),
+    "dbapi20": (
+        *("BINARY", "DATETIME", "NUMBER", "ROWID", "STRING", "Binary", "Date", "DateFromTicks"),
+        *("Time", "TimeFromTicks", "Timestamp", "TimestampFromTicks"),
+    ),
+    "jobs": ("Job",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+for _error in (Warning, Error, InterfaceError, DatabaseError, DataError, OperationalError, IntegrityError, InternalError):
+    _error.__module__ = "runnel"
+for _error in (ProgrammingError, NotSupportedError):
+    _error.__module__ = "runnel"
+del _error
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'runnel' has no attribute {name!r}")
+    value = getattr(import_module(f"runnel.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME_OF})
