@@ -31,7 +31,7 @@ from runnel.errors import (
     OperationalError,
     Position,
     ProgrammingError,
-    Warning,
+    Warning,  # noqa: A004 - PEP 249 names it so
 )
 
 if TYPE_CHECKING:
