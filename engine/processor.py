@@ -144,6 +144,12 @@ class Processor:
 
     cooperative = True
 
+    is_satisfied = False
+    """Set by a processor, in `init` or later, that needs no more input (a LIMIT that was reached). The tasklet then ends its
+    inputs as if they were done: queued items are dropped, producers see queues that take everything and keep nothing, and
+    go on with `complete`. A producer all of whose consumers ended their inputs this way ends early in turn: it is
+    closed without `complete`. Where it still has a consumer that is not satisfied, it goes on."""
+
     outbox: Outbox
     context: ProcessorContext
 
