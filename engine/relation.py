@@ -365,6 +365,35 @@ def transform(relation: Relation, change: Callable[[Relation], Relation]) -> Rel
     return change(relation)
 
 
+def expressions_of(relation: Relation) -> Iterator[Expression]:
+    """The expressions of one node itself: conditions, keys, arguments of aggregates, and so on."""
+    match relation:
+        case Scan(predicate=predicate):
+            yield from () if predicate is None else (predicate,)
+        case Values(rows=rows):
+            yield from (item for row in rows for item in row)
+        case Generate(arguments=arguments):
+            yield from arguments
+        case Filter(condition=condition):
+            yield condition
+        case Project(expressions=expressions):
+            yield from expressions
+        case Aggregate(keys=keys, aggregates=aggregates):
+            yield from keys
+            for call in aggregates:
+                yield from call.arguments
+                yield from () if call.predicate is None else (call.predicate,)
+        case Join(left_keys=left_keys, right_keys=right_keys, condition=condition):
+            yield from (*left_keys, *right_keys)
+            yield from () if condition is None else (condition,)
+        case Sort(keys=keys):
+            yield from (key.expression for key in keys)
+        case Limit(count=count, offset=offset):
+            yield from (item for item in (count, offset) if item is not None)
+        case Unnest(array=array):
+            yield array
+
+
 def references(fields: tuple[Field, ...], offset: int = 0) -> tuple[Column, ...]:
     """One column expression per field, as they stand."""
     return tuple(Column(index=offset + i, name=item.name, type=item.type) for i, item in enumerate(fields))

@@ -1,0 +1,390 @@
+"""Binding of scalars: a sqlglot tree becomes a typed expression over the columns of a scope.
+
+Types are settled here, by `expressions.build`, which puts the conversions in. Aggregates are collected aside, and an
+`AggregateValue` stands in their place until the SELECT is put together. Subqueries become expressions of `relation.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions import build
+from runnel.expressions.aggregates import aggregate_call, is_aggregate
+from runnel.expressions.nodes import Aggregate, Expression, Literal, Parameter
+from runnel.planner.convert import converted
+from runnel.planner.functions import function_call
+from runnel.planner.intervals import parse_interval
+from runnel.planner.scope import Scope
+from runnel.planner.tokens import position_of
+from runnel.planner.types import sql_type_of
+from runnel.relation import Exists, InSubquery, Relation, ScalarSubquery
+from runnel.sqltypes import (
+    BOOLEAN,
+    DOUBLE,
+    INTERVAL,
+    INTERVAL_MONTH,
+    NULL,
+    VARCHAR,
+    SqlType,
+    common_type,
+    decimal,
+    integer_type_of,
+)
+
+
+class QueryBinder(Protocol):
+    """What binding a scalar needs to know of the statement around it."""
+
+    sql: str
+    parameter_types: tuple[SqlType, ...]
+
+    def subquery(self, tree: Any, outer: Scope) -> Relation:
+        """The relation of a subquery, whose columns may refer to `outer`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateValue(Expression):
+    """The value of the aggregate at `index` of those collected."""
+
+    index: int
+
+
+@dataclass(slots=True)
+class Aggregates:
+    """The different aggregates of one SELECT, in order of appearance."""
+
+    calls: list[Aggregate] = field(default_factory=list)
+
+    def add(self, call: Aggregate) -> AggregateValue:
+        if call not in self.calls:
+            self.calls.append(call)
+        return AggregateValue(index=self.calls.index(call), type=call.type, position=call.position)
+
+
+_BINARY: dict[type, str] = {
+    exp.Add: "add",
+    exp.Sub: "subtract",
+    exp.Mul: "multiply",
+    exp.Div: "divide",
+    exp.Mod: "remainder",
+    exp.DPipe: "concat",
+    exp.EQ: "eq",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.And: "and",
+    exp.Or: "or",
+    exp.NullSafeEQ: "is_not_distinct",
+    exp.NullSafeNEQ: "is_distinct",
+}
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+
+
+class ExpressionBinder:
+    """Binds scalars over one scope. `aggregates` is where aggregates go, None where the clause may have none; `clause` names
+    it in errors."""
+
+    def __init__(self, query: QueryBinder, scope: Scope, clause: str, aggregates: Aggregates | None = None) -> None:
+        self._query = query
+        self._scope = scope
+        self._clause = clause
+        self._aggregates = aggregates
+
+    def bind(self, tree: Any) -> Expression:
+        """The typed expression for a tree."""
+        binary = _BINARY.get(type(tree))
+        if binary is not None:
+            return self._binary(tree, binary)
+        method = _METHODS.get(type(tree))
+        if method is not None:
+            return method(self, tree)
+        if isinstance(tree, exp.Func):
+            return self._function(tree)
+        raise NotSupportedError(f"{tree.key.upper()} is not supported here", position=self._at(tree))
+
+    def condition(self, tree: Any) -> Expression:
+        """An expression that must be BOOLEAN, as in WHERE."""
+        bound = self.bind(tree)
+        if bound.type == NULL:
+            return build.cast(bound, BOOLEAN, implicit=True)
+        if bound.type != BOOLEAN:
+            raise ProgrammingError(
+                f"{self._clause} needs a BOOLEAN, not {bound.type}",
+                hint="write a comparison, or CAST(… AS BOOLEAN)",
+                position=bound.position or self._at(tree),
+            )
+        return bound
+
+    def _at(self, tree: Any) -> Position | None:
+        return position_of(tree, self._query.sql)
+
+    def _binary(self, tree: Any, function: str) -> Expression:
+        if isinstance(tree, (exp.And, exp.Or)):
+            parts = [self.bind(part) for part in _chain(tree)]
+            return build.call(function, parts, self._at(tree))
+        left, right = _unwrapped(tree.this), _unwrapped(tree.expression)
+        if isinstance(tree, _COMPARISONS) and isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
+            return self._compare_rows(tree, left, right)
+        if isinstance(tree, _COMPARISONS) and isinstance(right, (exp.Any, exp.All)):
+            raise NotSupportedError("ANY and ALL are not supported", hint="use IN or EXISTS", position=self._at(tree))
+        return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
+
+    def _compare_rows(self, tree: Any, left: Any, right: Any) -> Expression:
+        if len(left.expressions) != len(right.expressions):
+            raise ProgrammingError("rows of different lengths can't be compared", position=self._at(tree))
+        if not isinstance(tree, (exp.EQ, exp.NEQ)):
+            raise NotSupportedError("rows can only be compared by = and <>", position=self._at(tree))
+        pairs = zip(left.expressions, right.expressions, strict=True)
+        equal = [build.call("eq", [self.bind(a), self.bind(b)], self._at(a)) for a, b in pairs]
+        both = build.call("and", equal, self._at(tree)) if len(equal) > 1 else equal[0]
+        return both if isinstance(tree, exp.EQ) else build.call("not", [both], self._at(tree))
+
+    def _column(self, tree: Any) -> Expression:
+        if isinstance(tree.this, exp.Star):
+            raise ProgrammingError(f"* can't stand in {self._clause}", position=self._at(tree))
+        if tree.args.get("db"):
+            raise ProgrammingError(f'"{tree.sql()}" has too many parts', hint="write table.column", position=self._at(tree))
+        return self._scope.resolve(tree.name, tree.table or None, self._at(tree))
+
+    def _literal(self, tree: Any) -> Expression:
+        position = self._at(tree)
+        if tree.is_string:
+            return Literal(value=tree.this, type=VARCHAR, position=position)
+        return number_literal(tree.this, position)
+
+    def _boolean(self, tree: Any) -> Expression:
+        return Literal(value=bool(tree.this), type=BOOLEAN, position=self._at(tree))
+
+    def _null(self, tree: Any) -> Expression:
+        return Literal(value=None, type=NULL, position=self._at(tree))
+
+    def _parameter(self, tree: Any) -> Expression:
+        index = parameter_index(tree)
+        return Parameter(index=index, type=self._query.parameter_types[index], position=self._at(tree))
+
+    def _negate(self, tree: Any) -> Expression:
+        inner = _unwrapped(tree.this)
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            return number_literal("-" + inner.this, self._at(tree))
+        return build.call("negate", [self.bind(inner)], self._at(tree))
+
+    def _not(self, tree: Any) -> Expression:
+        return build.call("not", [self.bind(tree.this)], self._at(tree))
+
+    def _is(self, tree: Any) -> Expression:
+        right = tree.expression
+        negated = isinstance(right, exp.Not)
+        right = right.this if negated else right
+        operand = self.bind(tree.this)
+        if isinstance(right, exp.Boolean):
+            name = "true" if right.this else "false"
+        elif isinstance(right, exp.Null):
+            name = "null"
+        else:
+            raise NotSupportedError("IS takes NULL, TRUE, FALSE or DISTINCT FROM", position=self._at(tree))
+        return build.call(f"is_not_{name}" if negated else f"is_{name}", [operand], self._at(tree))
+
+    def _paren(self, tree: Any) -> Expression:
+        return self.bind(tree.this)
+
+    def _cast(self, tree: Any) -> Expression:
+        return build.cast(self.bind(tree.this), sql_type_of(tree.args["to"], self._query.sql), self._at(tree))
+
+    def _interval(self, tree: Any) -> Expression:
+        value, is_months = parse_interval(tree, self._at(tree))
+        kind = INTERVAL_MONTH if is_months else INTERVAL
+        return Literal(value=value if is_months else timedelta(microseconds=value), type=kind, position=self._at(tree))
+
+    def _between(self, tree: Any) -> Expression:
+        position = self._at(tree)
+        operand, low, high = (self.bind(part) for part in (tree.this, tree.args["low"], tree.args["high"]))
+
+        def within(first: Expression, last: Expression) -> Expression:
+            bounds = [build.call("ge", [operand, first], position), build.call("le", [operand, last], position)]
+            return build.call("and", bounds, position)
+
+        if not tree.args.get("symmetric"):
+            return within(low, high)
+        return build.call("or", [within(low, high), within(high, low)], position)
+
+    def _case(self, tree: Any) -> Expression:
+        subject = tree.this
+        conditions, results = [], []
+        for branch in tree.args["ifs"]:
+            if subject is None:
+                conditions.append(self._when(branch.this))
+            else:
+                pair = [self.bind(subject), self.bind(branch.this)]
+                conditions.append(build.call("eq", pair, self._at(branch.this)))
+            results.append(self.bind(branch.args["true"]))
+        default = tree.args.get("default")
+        return build.case(conditions, results, None if default is None else self.bind(default), self._at(tree))
+
+    def _when(self, tree: Any) -> Expression:
+        return ExpressionBinder(self._query, self._scope, "WHEN", self._aggregates).condition(tree)
+
+    def _in(self, tree: Any) -> Expression:
+        position = self._at(tree)
+        operand = _unwrapped(tree.this)
+        query = tree.args.get("query")
+        if query is not None:
+            left = operand.expressions if isinstance(operand, exp.Tuple) else [operand]
+            return self._in_subquery([self.bind(part) for part in left], query, position)
+        if tree.args.get("unnest") is not None or tree.args.get("field") is not None:
+            raise NotSupportedError("IN takes a list of values or a subquery", position=position)
+        if isinstance(operand, exp.Tuple):
+            rows = [self._compare_rows(exp.EQ(), operand, _unwrapped(item)) for item in tree.expressions]
+            return build.call("or", rows, position) if len(rows) > 1 else rows[0]
+        return build.in_list(self.bind(operand), [self.bind(item) for item in tree.expressions], position)
+
+    def _in_subquery(self, operands: list[Expression], tree: Any, position: Position | None) -> Expression:
+        relation = self._query.subquery(tree, self._scope)
+        fields = relation.fields
+        if len(fields) != len(operands):
+            raise ProgrammingError(f"the subquery of IN has {len(fields)} columns, {len(operands)} expected", position=position)
+        types = []
+        for number, (operand, item) in enumerate(zip(operands, fields, strict=True)):
+            shared = common_type(operand.type, item.type)
+            if shared is None:
+                raise ProgrammingError(
+                    f"cannot apply 'IN' operator to [{operand.type}, {item.type}]",
+                    hint="consider adding an explicit CAST",
+                    position=position,
+                )
+            types.append(shared)
+            operands[number] = build.cast(operand, shared, implicit=True) if operand.type != shared else operand
+        return InSubquery(operands=tuple(operands), relation=converted(relation, tuple(types)), type=BOOLEAN, position=position)
+
+    def _exists(self, tree: Any) -> Expression:
+        return Exists(relation=self._query.subquery(tree.this, self._scope), type=BOOLEAN, position=self._at(tree))
+
+    def _subquery(self, tree: Any) -> Expression:
+        relation = self._query.subquery(tree, self._scope)
+        if len(relation.fields) != 1:
+            raise ProgrammingError(
+                f"a subquery used as a value must have one column, not {len(relation.fields)}", position=self._at(tree)
+            )
+        return ScalarSubquery(relation=relation, type=relation.fields[0].type, position=self._at(tree))
+
+    def _filter(self, tree: Any) -> Expression:
+        inner = tree.this
+        if not is_aggregate(function_call(inner)[0]):
+            raise ProgrammingError("FILTER goes with an aggregate function", position=self._at(tree))
+        return self._aggregate(inner, tree.expression.this)
+
+    def _function(self, tree: Any) -> Expression:
+        name, arguments = function_call(tree)
+        if is_aggregate(name):
+            return self._aggregate(tree, None)
+        for argument in arguments:
+            if isinstance(argument, exp.Distinct):
+                raise ProgrammingError(f"DISTINCT needs an aggregate function, which {name} isn't", position=self._at(tree))
+        return build.call(name, [self.bind(argument) for argument in arguments], self._at(tree))
+
+    def _aggregate(self, tree: Any, predicate: Any) -> Expression:
+        position = self._at(tree)
+        name, arguments = function_call(tree)
+        if self._aggregates is None:
+            raise ProgrammingError(
+                f"aggregate function {name.upper()} can't stand in {self._clause}",
+                hint="filter groups with HAVING" if self._clause == "WHERE" else None,
+                position=position,
+            )
+        distinct = len(arguments) >= 1 and isinstance(arguments[0], exp.Distinct)
+        if distinct:
+            arguments = arguments[0].expressions
+        inner = ExpressionBinder(self._query, self._scope, "an aggregate function")
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+            if name.upper() != "COUNT" or distinct:
+                raise ProgrammingError(f"{name.upper()}(*) is not possible", hint="name a column", position=position)
+            name, bound = "count_star", []
+        else:
+            bound = [inner.bind(argument) for argument in arguments]
+        where = None
+        if predicate is not None:
+            where = ExpressionBinder(self._query, self._scope, "FILTER").condition(predicate)
+        return self._aggregates.add(aggregate_call(name, bound, distinct, where, position))
+
+    def _star(self, tree: Any) -> Expression:
+        raise ProgrammingError(f"* can't stand in {self._clause}", position=self._at(tree))
+
+    def _tuple(self, tree: Any) -> Expression:
+        raise NotSupportedError("a row of values can only be compared, or be looked for with IN", position=self._at(tree))
+
+
+def number_literal(text: str, position: Position | None) -> Literal:
+    """A number as SQL types it: an integer as narrow as it goes, digits with a point DECIMAL, an exponent DOUBLE."""
+    text = text.replace("_", "")
+    if "e" in text.lower():
+        return Literal(value=float(text), type=DOUBLE, position=position)
+    if "." not in text:
+        value = int(text)
+        kind = integer_type_of(value)
+        if len(text.lstrip("-")) > 38:
+            raise ProgrammingError(f"number {text} has more than 38 digits", position=position)
+        return Literal(value=value if kind.is_integer else Decimal(value), type=kind, position=position)
+    exact = Decimal(text)
+    _, digits, exponent = exact.as_tuple()
+    scale = -int(exponent)
+    precision = max(len(digits), scale, 1)
+    if precision > 38:
+        raise ProgrammingError(f"number {text} has more than 38 digits", position=position)
+    return Literal(value=exact, type=decimal(precision, scale), position=position)
+
+
+def parameter_index(tree: Any) -> int:
+    """The number of a `?` as the parser wrote it into the tree, from 0."""
+    this = tree.this
+    return int(this.name if isinstance(this, exp.Expression) else this)
+
+
+def _unwrapped(tree: Any) -> Any:
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return tree
+
+
+def _chain(tree: Any) -> list[Any]:
+    """The operands of a run of the same AND or OR, without recursion: generated SQL has thousands."""
+    kind, parts, waiting = type(tree), [], [tree]
+    while waiting:
+        node = waiting.pop()
+        if type(node) is kind:
+            waiting += [node.expression, node.this]
+        else:
+            parts.append(node)
+    return parts
+
+
+_METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
+    exp.Column: ExpressionBinder._column,
+    exp.Literal: ExpressionBinder._literal,
+    exp.Boolean: ExpressionBinder._boolean,
+    exp.Null: ExpressionBinder._null,
+    exp.Parameter: ExpressionBinder._parameter,
+    exp.Placeholder: ExpressionBinder._parameter,
+    exp.Neg: ExpressionBinder._negate,
+    exp.Not: ExpressionBinder._not,
+    exp.Is: ExpressionBinder._is,
+    exp.Paren: ExpressionBinder._paren,
+    exp.Cast: ExpressionBinder._cast,
+    exp.Interval: ExpressionBinder._interval,
+    exp.Between: ExpressionBinder._between,
+    exp.Case: ExpressionBinder._case,
+    exp.In: ExpressionBinder._in,
+    exp.Exists: ExpressionBinder._exists,
+    exp.Subquery: ExpressionBinder._subquery,
+    exp.Select: ExpressionBinder._subquery,
+    exp.Filter: ExpressionBinder._filter,
+    exp.Star: ExpressionBinder._star,
+    exp.Tuple: ExpressionBinder._tuple,
+}

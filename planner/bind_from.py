@@ -1,0 +1,310 @@
+"""Binding of the FROM clause: tables, views, CTEs, table functions, UNNEST, derived tables and joins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from runnel.catalog import View
+from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
+from runnel.expressions import build
+from runnel.expressions.nodes import Column, Expression, Literal, transform
+from runnel.planner.bind_expression import ExpressionBinder
+from runnel.planner.convert import renamed
+from runnel.planner.functions import function_call
+from runnel.planner.scope import Bound, Scope, ScopeColumn, scope_of
+from runnel.planner.tokens import position_of
+from runnel.relation import Field, Generate, Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
+from runnel.sqltypes import BIGINT, BOOLEAN, NULL, Kind, common_type
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_query import Binder
+
+ONE_ROW = Values(rows=((),), columns=())
+_SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
+_FILE_FUNCTIONS = frozenset({"csv_file", "json_file", "json_flat_file", "parquet_file", "lines_file"})
+
+
+class FromBinder:
+    """Binds the FROM clause of one SELECT. `outer` is the scope of the query around, for correlated subqueries."""
+
+    def __init__(self, binder: Binder, outer: Scope | None) -> None:
+        self._binder = binder
+        self._outer = outer
+
+    def bind(self, source: Any, joins: list[Any]) -> Bound:
+        """The relation and the scope of `FROM source joins…`; one row of no columns where there is no FROM."""
+        if source is None:
+            return Bound(ONE_ROW, Scope((), self._outer))
+        bound = self._item(source.this, None)
+        for join in [*(source.this.args.get("joins") or []), *joins]:
+            bound = self._join(bound, join)
+        return bound
+
+    def _at(self, tree: Any) -> Position | None:
+        return position_of(tree, self._binder.sql)
+
+    def _item(self, tree: Any, left: Bound | None) -> Bound:
+        if isinstance(tree, exp.Unnest):
+            return self._unnest(tree, left or Bound(ONE_ROW, Scope((), self._outer)), is_left=False)
+        alias, names = _alias(tree)
+        relation: Relation
+        if isinstance(tree, exp.Table):
+            if isinstance(tree.this, exp.Func):
+                relation, name = self._table_function(tree.this), function_call(tree.this)[0]
+            else:
+                return self._table(tree, alias, names)
+        elif isinstance(tree, exp.Values):
+            relation, name = self._binder.values(tree), ""
+        elif isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Table):
+            return self._parenthesised(tree, alias)
+        elif isinstance(tree, (exp.Subquery, exp.Query)):
+            relation, name = self._binder.query(tree, None), ""
+        else:
+            raise NotSupportedError(f"{tree.key.upper()} is not supported in FROM", position=self._at(tree))
+        relation = renamed(relation, names, f'"{alias or name}"', self._at(tree))
+        return Bound(relation, scope_of(relation.fields, alias or name or None, self._outer))
+
+    def _parenthesised(self, tree: Any, alias: str | None) -> Bound:
+        inner = tree.this
+        bound = self._item(inner, None)
+        for join in [*(inner.args.get("joins") or []), *(tree.args.get("joins") or [])]:
+            bound = self._join(bound, join)
+        if alias is None:
+            return bound
+        columns = tuple(replace(c, qualifier=alias, qualified_only=False) for c in bound.scope.columns)
+        return Bound(bound.relation, Scope(columns, self._outer))
+
+    def _table(self, tree: Any, alias: str | None, names: tuple[str, ...]) -> Bound:
+        position = self._at(tree)
+        name = self._binder.unqualified(tree)
+        common = self._binder.common_table(name)
+        if common is not None:
+            relation = renamed(common, names, f'"{alias or name}"', position)
+            return Bound(relation, scope_of(relation.fields, alias or name, self._outer))
+        found = self._binder.lookup(name, position)
+        if isinstance(found, View):
+            relation = renamed(self._view(found, position), names, f'"{alias or name}"', position)
+            return Bound(relation, scope_of(relation.fields, alias or found.name, self._outer))
+        table = found.table
+        scan = Scan(table=table, columns=tuple(range(len(table.columns))), position=position)
+        qualifier = alias or found.name
+        shown = [c for c in table.columns if not c.hidden]
+        if len(names) > len(shown):
+            raise ProgrammingError(
+                f'"{qualifier}" has {len(shown)} columns, but {len(names)} names are given', position=position
+            )
+        given = iter(names)
+        columns = tuple(
+            ScopeColumn(column.name if column.hidden else next(given, column.name), column.type, i, qualifier, column.hidden)
+            for i, column in enumerate(table.columns)
+        )
+        return Bound(scan, Scope(columns, self._outer))
+
+    def _view(self, view: View, position: Position | None) -> Relation:
+        try:
+            relation = self._binder.view_query(view)
+            return renamed(relation, view.columns, f'view "{view.name}"', None)
+        except DatabaseError as error:
+            if error.position is position and position is not None:
+                raise
+            error.position = position
+            error.detail = f'in view "{view.name}"' + (f"; {error.detail}" if error.detail else "")
+            raise
+
+    def _table_function(self, tree: Any) -> Relation:
+        name, arguments = function_call(tree)
+        binder = ExpressionBinder(self._binder, Scope(), "a table function")
+        positional: list[Expression] = []
+        named: dict[str, Expression] = {}
+        for argument in arguments:
+            if isinstance(argument, (exp.Kwarg, exp.PropertyEQ)):
+                key = argument.this.name.lower()
+                if key in named:
+                    raise ProgrammingError(f'argument "{key}" is given twice', position=self._at(argument))
+                named[key] = binder.bind(argument.expression)
+            elif named:
+                raise ProgrammingError("a named argument can't be followed by one without a name", position=self._at(argument))
+            else:
+                positional.append(binder.bind(argument))
+        lower = name.lower()
+        if lower in ("generate_series", "generate_stream"):
+            return generator(lower, positional, named, self._at(tree))
+        if lower in _FILE_FUNCTIONS:
+            return self._file(lower, positional, named, self._at(tree))
+        raise ProgrammingError(
+            f'table function "{name}" does not exist',
+            hint="there are GENERATE_SERIES, GENERATE_STREAM, CSV_FILE, JSON_FILE, PARQUET_FILE and LINES_FILE",
+            position=self._at(tree),
+        )
+
+    def _file(
+        self, name: str, positional: list[Expression], named: dict[str, Expression], position: Position | None
+    ) -> Relation:
+        for argument in (*positional, *named.values()):
+            if not isinstance(argument, Literal):
+                raise ProgrammingError(f"{name.upper()} takes literals only", position=argument.position or position)
+        try:
+            table = self._binder.environment.file_table(
+                name, [_value(item) for item in positional], {key: _value(item) for key, item in named.items()}
+            )
+        except DatabaseError as error:
+            error.position = error.position or position
+            raise
+        return Scan(table=table, columns=tuple(range(len(table.columns))), position=position)
+
+    def _unnest(self, tree: Any, left: Bound, is_left: bool) -> Bound:
+        position = self._at(tree)
+        if len(tree.expressions) != 1:
+            raise NotSupportedError("UNNEST takes one array", position=position)
+        array = ExpressionBinder(self._binder, left.scope, "UNNEST").bind(tree.expressions[0])
+        if array.type.kind is not Kind.ARRAY:
+            raise ProgrammingError(f"UNNEST needs an ARRAY, not {array.type}", position=array.position or position)
+        alias, names = _alias(tree)
+        wants_ordinality = bool(tree.args.get("offset"))
+        if len(names) > 1 + wants_ordinality:
+            raise ProgrammingError(f"UNNEST gives one column, but {len(names)} names are given", position=position)
+        name = names[0] if names else (alias or "unnest")
+        ordinality = (names[1] if len(names) > 1 else "ordinality") if wants_ordinality else None
+        relation = Unnest(input=left.relation, array=array, name=name, outer=is_left, ordinality=ordinality, position=position)
+        width = len(left.relation.fields)
+        added = [ScopeColumn(f.name, f.type, width + i, alias) for i, f in enumerate(relation.fields[width:])]
+        return Bound(relation, Scope((*left.scope.columns, *added), self._outer))
+
+    def _join(self, left: Bound, join: Any) -> Bound:
+        tree, side = join.this, (join.args.get("side") or "").upper()
+        position = self._at(tree)
+        if isinstance(tree, exp.Unnest):
+            return self._join_unnest(left, join, side)
+        right = self._item(tree, left)
+        for nested in tree.args.get("joins") or [] if not isinstance(tree, exp.Subquery) else []:
+            right = self._join(right, nested)
+        if join.args.get("using") or join.args.get("method") == "NATURAL":
+            return self._join_using(left, right, join, _SIDES[side])
+        scope = left.scope.beside(right.scope, len(left.relation.fields), position)
+        on = join.args.get("on")
+        if on is None:
+            if side or (join.args.get("kind") or "").upper() == "INNER":
+                raise ProgrammingError("this JOIN needs ON or USING", hint="or write CROSS JOIN", position=position)
+            relation = Join(kind=JoinKind.CROSS, left=left.relation, right=right.relation, position=position)
+            return Bound(relation, scope)
+        condition = ExpressionBinder(self._binder, scope, "ON").condition(on)
+        relation = Join(kind=_SIDES[side], left=left.relation, right=right.relation, condition=condition, position=position)
+        return Bound(relation, scope)
+
+    def _join_unnest(self, left: Bound, join: Any, side: str) -> Bound:
+        on = join.args.get("on")
+        if side not in ("", "LEFT") or not (on is None or (isinstance(on, exp.Boolean) and on.this)):
+            raise NotSupportedError(
+                "UNNEST can be joined with CROSS JOIN, a comma, or LEFT JOIN … ON TRUE", position=self._at(join.this)
+            )
+        return self._unnest(join.this, left, is_left=side == "LEFT")
+
+    def _join_using(self, left: Bound, right: Bound, join: Any, kind: JoinKind) -> Bound:
+        position = self._at(join.this)
+        if join.args.get("using"):
+            names = [item.name for item in join.args["using"]]
+        else:
+            theirs = {c.name.lower() for c in right.scope.columns if not c.hidden}
+            names = [c.name for c in left.scope.star(None, position) if c.name.lower() in theirs]
+        width = len(left.relation.fields)
+        scope = left.scope.beside(right.scope, width, position)
+        pairs = []
+        for name in names:
+            first = left.scope.resolve(name, None, position)
+            second = right.scope.resolve(name, None, position)
+            pairs.append((first, transform(second, lambda item: _shifted(item, width))))
+        equal = [build.call("eq", [a, b], position) for a, b in pairs]
+        condition = build.call("and", equal, position) if len(equal) > 1 else (equal[0] if equal else None)
+        relation = Join(
+            kind=kind if condition is not None or kind is not JoinKind.INNER else JoinKind.CROSS,
+            left=left.relation,
+            right=right.relation,
+            condition=condition if condition is not None or kind is JoinKind.INNER else _true(),
+            position=position,
+        )
+        return self._merged(relation, scope, names, pairs, kind)
+
+    def _merged(
+        self, relation: Join, scope: Scope, names: list[str], pairs: list[tuple[Expression, Expression]], kind: JoinKind
+    ) -> Bound:
+        merged = []
+        for name, (first, second) in zip(names, pairs, strict=True):
+            shared = common_type(first.type, second.type)
+            assert shared is not None
+            sides = [build.cast(side, shared, implicit=True) if side.type != shared else side for side in (first, second)]
+            if kind is JoinKind.FULL:
+                merged.append((name, build.coalesce(sides, first.position)))
+            else:
+                merged.append((name, sides[1] if kind is JoinKind.RIGHT else sides[0]))
+        count = len(merged)
+        fields = relation.fields
+        project = Project(
+            input=relation,
+            expressions=(*(item for _, item in merged), *references(fields)),
+            names=(*(name for name, _ in merged), *(item.name for item in fields)),
+        )
+        used = {name.lower() for name in names}
+        columns = [ScopeColumn(name, item.type, i) for i, (name, item) in enumerate(merged)]
+        for column in scope.columns:
+            only = column.qualified_only or column.name.lower() in used
+            columns.append(replace(column, index=column.index + count, qualified_only=only))
+        return Bound(project, Scope(tuple(columns), scope.outer))
+
+
+def generator(name: str, positional: list[Expression], named: dict[str, Expression], position: Position | None) -> Relation:
+    """GENERATE_SERIES(start, stop [, step]) or GENERATE_STREAM(rate)."""
+    parameters = ["start", "stop", "step"] if name == "generate_series" else ["rate"]
+    needed = 2 if name == "generate_series" else 1
+    if len(positional) > len(parameters):
+        raise ProgrammingError(f"{name.upper()} takes at most {len(parameters)} arguments", position=position)
+    values = dict(zip(parameters, positional, strict=False))
+    for key, value in named.items():
+        if key not in parameters or key in values:
+            raise ProgrammingError(
+                f'{name.upper()} has no further argument "{key}"', hint=f"it takes {', '.join(parameters)}", position=position
+            )
+        values[key] = value
+    missing = [parameter for parameter in parameters[:needed] if parameter not in values]
+    if missing:
+        raise ProgrammingError(f'{name.upper()} needs the argument "{missing[0]}"', position=position)
+    for key, value in values.items():
+        if not (value.type.is_integer or value.type == NULL):
+            raise ProgrammingError(
+                f'argument "{key}" of {name.upper()} must be an integer, not {value.type}', position=value.position or position
+            )
+    if name == "generate_series":
+        values.setdefault("step", Literal(value=1, type=BIGINT))
+    arguments = tuple(build.cast(values[key], BIGINT, implicit=True) for key in parameters)
+    return Generate(
+        function=name,
+        arguments=arguments,
+        columns=(Field("v", BIGINT),),
+        unbounded=name == "generate_stream",
+        position=position,
+    )
+
+
+def _shifted(item: Expression, by: int) -> Expression:
+    return replace(item, index=item.index + by) if isinstance(item, Column) else item
+
+
+def _true() -> Expression:
+    return Literal(value=True, type=BOOLEAN)
+
+
+def _value(argument: Expression) -> Any:
+    assert isinstance(argument, Literal)
+    return argument.value
+
+
+def _alias(tree: Any) -> tuple[str | None, tuple[str, ...]]:
+    alias = tree.args.get("alias")
+    if alias is None:
+        return None, ()
+    if isinstance(alias, exp.TableAlias):
+        name = alias.this.name if alias.this is not None else None
+        return name, tuple(column.name for column in alias.args.get("columns") or [])
+    return str(alias.name), ()

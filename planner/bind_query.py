@@ -1,0 +1,219 @@
+"""Binding of queries: a sqlglot tree becomes relational nodes, every name and type settled.
+
+A common table expression is bound anew wherever it is used, as a view is. Set operations meet in common types. What comes
+after a query body (ORDER BY, LIMIT) is put on top of it here; one SELECT is the business of `bind_select.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from runnel.catalog import CatalogObject, Dependency, Snapshot, Table, View
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions import build
+from runnel.expressions.nodes import Expression
+from runnel.planner.bind_expression import ExpressionBinder
+from runnel.planner.bind_select import SelectBinder
+from runnel.planner.convert import common_types, converted, distinct_rows, renamed
+from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
+from runnel.planner.parse import parse
+from runnel.planner.scope import Scope, scope_of
+from runnel.planner.syntax import Query
+from runnel.planner.tokens import position_of
+from runnel.relation import (
+    Field,
+    Limit,
+    Relation,
+    SetOperation,
+    Sort,
+    Union,
+    Values,
+    references,
+)
+from runnel.sqltypes import BIGINT, NULL, VARCHAR, SqlType
+
+FileTable = Callable[[str, list[Any], dict[str, Any]], Table]
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What planning needs from outside: how to open a file named in a table function, and what settings change plans.
+    `key` tells environments apart in the plan cache."""
+
+    file_table: FileTable
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """A CTE in view: its tree, the names of its columns, and those CTEs that it may use itself."""
+
+    tree: Any
+    columns: tuple[str, ...]
+    visible: Mapping[str, CommonTable]
+
+
+@dataclass(slots=True)
+class Binder:
+    """Binds one statement's queries. `dependencies` gathers the catalog objects that were used."""
+
+    sql: str
+    snapshot: Snapshot
+    parameter_types: tuple[SqlType, ...]
+    environment: Environment
+    dependencies: dict[tuple[str, str], Dependency] = field(default_factory=dict)
+    common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
+    views: tuple[str, ...] = ()
+
+    def query(self, tree: Any, outer: Scope | None) -> Relation:
+        """The relation of any query expression; `outer` is the scope around a correlated subquery."""
+        with_ = tree.args.get("with_")
+        if with_ is not None:
+            return self._with(with_, tree, outer)
+        if isinstance(tree, exp.Select):
+            return SelectBinder(self, outer).bind(tree)
+        if isinstance(tree, exp.SetOperation):
+            return self._ordered(self._set_operation(tree, outer), tree)
+        if isinstance(tree, exp.Values):
+            return self._ordered(self.values(tree), tree)
+        if isinstance(tree, (exp.Subquery, exp.Paren)):
+            return self._ordered(self.query(tree.this, outer), tree)
+        if isinstance(tree, exp.Table):
+            return SelectBinder(self, outer).bind(exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree)))
+        raise NotSupportedError(f"{tree.key.upper()} is not supported as a query", position=position_of(tree, self.sql))
+
+    def subquery(self, tree: Any, outer: Scope) -> Relation:
+        """The relation of a subquery in an expression, whose columns may refer to `outer`."""
+        return self.query(tree, outer)
+
+    def unqualified(self, tree: Any) -> str:
+        """The name of a table, which may stand with the schema "public"."""
+        schema = tree.text("db")
+        if tree.text("catalog") or (schema and schema.lower() != "public"):
+            raise ProgrammingError(
+                f'schema "{schema}" does not exist', hint='there is one schema, "public"', position=position_of(tree, self.sql)
+            )
+        return str(tree.name)
+
+    def lookup(self, name: str, position: Position | None) -> CatalogObject:
+        """The catalog object of that name, noted as used."""
+        found = self.snapshot.get(name, position)
+        self.note("object", found.name, found.version)
+        return found
+
+    def note(self, kind: str, name: str, version: int) -> None:
+        """Notes a catalog object (or the indexes of one) that the plan depends on."""
+        self.dependencies[kind, name.lower()] = Dependency(kind, name, version)
+
+    def common_table(self, name: str) -> Relation | None:
+        """The relation of the CTE of that name; None where no CTE is called so."""
+        common = self.common_tables.get(name.lower())
+        if common is None:
+            return None
+        binder = self._inside(common.visible)
+        return renamed(binder.query(common.tree, None), common.columns, f'"{name}"', None)
+
+    def view_query(self, view: View) -> Relation:
+        """The relation of a view's query, bound anew."""
+        if view.name.lower() in self.views:
+            raise ProgrammingError(f'view "{view.name}" refers to itself', hint="drop it and create it anew")
+        statement = parse(view.sql)
+        assert isinstance(statement, Query)
+        binder = Binder(view.sql, self.snapshot, (), self.environment, self.dependencies, {}, (*self.views, view.name.lower()))
+        return binder.query(statement.expression, None)
+
+    def values(self, tree: Any) -> Relation:
+        """VALUES: columns in the common types of their rows, called EXPR$0, EXPR$1, …"""
+        binder = ExpressionBinder(self, Scope(), "VALUES")
+        rows = [[binder.bind(item) for item in _row(row)] for row in tree.expressions]
+        width = len(rows[0])
+        for number, row in enumerate(rows, 1):
+            if len(row) != width:
+                raise ProgrammingError(
+                    f"row {number} of VALUES has {len(row)} values, the first has {width}",
+                    position=position_of(tree.expressions[number - 1], self.sql),
+                )
+        columns = [build.coerce([row[i] for row in rows], "VALUES") for i in range(width)]
+        fields = tuple(Field(f"EXPR${i}", column[0].type) for i, column in enumerate(columns))
+        return Values(rows=tuple(zip(*columns, strict=True)), columns=fields, position=position_of(tree, self.sql))
+
+    def limited(self, relation: Relation, tree: Any) -> Relation:
+        """The relation under the LIMIT, FETCH and OFFSET of a query."""
+        limit, offset = tree.args.get("limit"), tree.args.get("offset")
+        if limit is None and offset is None:
+            return relation
+        count = limit.args.get("count") if isinstance(limit, exp.Fetch) else (limit.expression if limit else None)
+        return Limit(
+            input=relation,
+            count=None if limit is None else self._row_count(count, "LIMIT"),
+            offset=None if offset is None else self._row_count(offset.expression, "OFFSET"),
+            position=position_of(limit or offset, self.sql),
+        )
+
+    def _row_count(self, tree: Any, clause: str) -> Expression:
+        position = position_of(tree, self.sql)
+        bound = ExpressionBinder(self, Scope(), clause).bind(tree)
+        if bound.type == VARCHAR or not (bound.type.is_exact or bound.type == NULL):
+            raise ProgrammingError(f"{clause} must be a whole number, not {bound.type}", position=position)
+        return bound if bound.type == BIGINT else build.cast(bound, BIGINT, position, implicit=True)
+
+    def _inside(self, common_tables: Mapping[str, CommonTable]) -> Binder:
+        return Binder(
+            self.sql, self.snapshot, self.parameter_types, self.environment, self.dependencies, common_tables, self.views
+        )
+
+    def _with(self, with_: Any, tree: Any, outer: Scope | None) -> Relation:
+        visible = dict(self.common_tables)
+        own: set[str] = set()
+        for item in with_.expressions:
+            name = item.alias
+            if name.lower() in own:
+                raise ProgrammingError(f'"{name}" is defined twice in WITH', position=position_of(item, self.sql))
+            own.add(name.lower())
+            alias = item.args["alias"]
+            columns = tuple(column.name for column in alias.args.get("columns") or [])
+            visible = {**visible, name.lower(): CommonTable(item.this, columns, visible)}
+            self._inside(visible).common_table(name)
+        body = tree.copy()
+        body.set("with_", None)
+        return self._inside(visible).query(body, outer)
+
+    def _set_operation(self, tree: Any, outer: Scope | None) -> Relation:
+        name = tree.key.upper()
+        if tree.args.get("by_name"):
+            raise NotSupportedError(f"{name} BY NAME is not supported", position=position_of(tree, self.sql))
+        left, right = self.query(tree.this, outer), self.query(tree.expression, outer)
+        position = position_of(tree.expression, self.sql)
+        types = common_types(left, right, name, position)
+        left, right = converted(left, types), converted(right, types)
+        distinct = bool(tree.args.get("distinct"))
+        if isinstance(tree, exp.Union):
+            both = Union(parts=(left, right), position=position)
+            return distinct_rows(both) if distinct else both
+        return SetOperation(operation=tree.key, all=not distinct, left=left, right=right, position=position)
+
+    def _ordered(self, relation: Relation, tree: Any) -> Relation:
+        """ORDER BY and LIMIT of a query whose columns can only be named as they come out."""
+        order = tree.args.get("order")
+        if order is not None:
+            binder = ExpressionBinder(self, scope_of(relation.fields, None), "ORDER BY")
+            keys = []
+            for item in order.expressions:
+                number = ordinal(item.this)
+                if number is None:
+                    key = binder.bind(item.this)
+                else:
+                    key = references(relation.fields)[
+                        checked_ordinal(number, len(relation.fields), "ORDER BY", position_of(item, self.sql))
+                    ]
+                keys.append(sort_key(key, item))
+            relation = Sort(input=relation, keys=tuple(keys), position=position_of(order, self.sql))
+        return self.limited(relation, tree)
+
+
+def _row(tree: Any) -> list[Any]:
+    return list(tree.expressions) if isinstance(tree, exp.Tuple) else [tree]

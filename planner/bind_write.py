@@ -1,0 +1,232 @@
+"""Binding of INSERT, SINK, UPDATE and DELETE: which rows are written to which columns of which table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from runnel.catalog import Table, View
+from runnel.connector import KeyedTable, ReadableTable, WritableTable, WriteMode
+from runnel.errors import NotSupportedError, ProgrammingError, suggest
+from runnel.expressions import build
+from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, conjuncts, walk
+from runnel.planner.bind_expression import ExpressionBinder
+from runnel.planner.bind_query import Binder
+from runnel.planner.scope import Scope, ScopeColumn
+from runnel.planner.syntax import Delete, Insert, Name, Update
+from runnel.relation import (
+    Exists,
+    Field,
+    Filter,
+    InSubquery,
+    Project,
+    Relation,
+    ScalarSubquery,
+    Scan,
+    Values,
+    references,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A bound DML statement: the rows of `relation` go to `columns` of the table.
+
+    `rows` are the same rows where all are free of columns, else None. `key` is set where an UPDATE or DELETE is for one key,
+    `assignments` are those of an UPDATE, over the table's columns. `relation` is None for a DELETE of everything.
+    """
+
+    table: WritableTable
+    mode: WriteMode
+    columns: tuple[int, ...]
+    relation: Relation | None
+    rows: tuple[tuple[Expression, ...], ...] | None = None
+    key: tuple[Expression, ...] | None = None
+    assignments: tuple[tuple[int, Expression], ...] = ()
+
+
+def bind_insert(binder: Binder, statement: Insert) -> Write:
+    """INSERT INTO, SINK INTO."""
+    table = _writable(binder, statement.table, statement.mode)
+    columns = _target_columns(table, statement.table, statement.columns)
+    tree = statement.query.expression
+    source = binder.query(tree, None) if not _is_values(tree) else None
+    if source is None:
+        rows = _value_rows(binder, table, columns, tree)
+        fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in columns)
+        return Write(table, statement.mode, columns, Values(rows=rows, columns=fields), rows)
+    if source.is_unbounded:
+        raise NotSupportedError(
+            f"{statement.mode.name} from a source without an end must run as a job",
+            hint="You must use CREATE JOB statement for a streaming DML query",
+            position=statement.position,
+        )
+    if len(source.fields) != len(columns):
+        raise ProgrammingError(
+            f"{statement.mode.name} has {len(columns)} target columns, but the query gives {len(source.fields)}",
+            position=statement.query.position,
+        )
+    expressions = tuple(
+        build.assign(column, table.columns[i].type, table.columns[i].name)
+        for column, i in zip(references(source.fields), columns, strict=True)
+    )
+    names = tuple(table.columns[i].name for i in columns)
+    return Write(table, statement.mode, columns, Project(input=source, expressions=expressions, names=names))
+
+
+def bind_update(binder: Binder, statement: Update) -> Write:
+    """UPDATE: all columns of the rows that fulfil the condition, the assigned ones anew."""
+    table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.UPDATE)
+    assigned: dict[int, Expression] = {}
+    for item in statement.assignments:
+        index = _column_index(table, statement.table, item.column)
+        if index in table.key_columns:
+            raise ProgrammingError(
+                f'cannot update "{item.column.text}", which is the key',
+                hint="delete the row and insert it with its new key",
+                position=item.column.position,
+            )
+        if index in assigned:
+            raise ProgrammingError(f'column "{item.column.text}" is assigned twice', position=item.column.position)
+        value = ExpressionBinder(binder, scope, "SET").bind(item.value)
+        assigned[index] = build.assign(value, table.columns[index].type, table.columns[index].name)
+    source, condition = _source(binder, table, scope, statement.where)
+    expressions = tuple(assigned.get(i, column) for i, column in enumerate(references(source.fields)))
+    names = tuple(column.name for column in table.columns)
+    relation = Project(input=source, expressions=expressions, names=names)
+    simple = all(not _has_subquery(value) for value in assigned.values())
+    key = key_values(table, condition) if simple else None
+    return Write(table, WriteMode.UPDATE, tuple(range(len(names))), relation, key=key, assignments=tuple(assigned.items()))
+
+
+def bind_delete(binder: Binder, statement: Delete) -> Write:
+    """DELETE: the keys of the rows that fulfil the condition."""
+    table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.DELETE)
+    if statement.where is None:
+        return Write(table, WriteMode.DELETE, table.key_columns, None)
+    source, condition = _source(binder, table, scope, statement.where)
+    columns = references(source.fields)
+    relation = Project(
+        input=source,
+        expressions=tuple(columns[i] for i in table.key_columns),
+        names=tuple(table.columns[i].name for i in table.key_columns),
+    )
+    return Write(table, WriteMode.DELETE, table.key_columns, relation, key=key_values(table, condition))
+
+
+def key_values(table: Table, condition: Expression | None) -> tuple[Expression, ...] | None:
+    """The constants that a condition equates all key columns with, if it does nothing else; they are of the key columns'
+    types. None for any other condition."""
+    found: dict[int, Expression] = {}
+    for part in conjuncts(condition):
+        equated = _equated(part)
+        if equated is None or equated[0] in found:
+            return None
+        found[equated[0]] = equated[1]
+    if not table.key_columns or set(found) != set(table.key_columns):
+        return None
+    return tuple(found[i] for i in table.key_columns)
+
+
+def _equated(part: Expression) -> tuple[int, Expression] | None:
+    if not (isinstance(part, Call) and part.function == "eq"):
+        return None
+    left, right = part.arguments
+    if isinstance(right, (Column, Cast)):
+        left, right = right, left
+    if isinstance(left, Cast) and left.implicit and left.type.is_exact and left.operand.type.is_exact:
+        left = left.operand
+    if isinstance(left, Column) and isinstance(right, (Literal, Parameter)):
+        return left.index, right
+    return None
+
+
+def _has_subquery(expression: Expression) -> bool:
+    return any(isinstance(node, (Exists, InSubquery, ScalarSubquery)) for node in walk(expression))
+
+
+def _source(binder: Binder, table: ReadableTable, scope: Scope, where: Any) -> tuple[Relation, Expression | None]:
+    scan = Scan(table=table, columns=tuple(range(len(table.columns))))
+    if where is None:
+        return scan, None
+    condition = ExpressionBinder(binder, scope, "WHERE").condition(where)
+    return Filter(input=scan, condition=condition), condition
+
+
+def _is_values(tree: Any) -> bool:
+    return tree.key == "values" and not any(tree.args.get(k) for k in ("with_", "order", "limit", "offset"))
+
+
+def _value_rows(binder: Binder, table: Table, columns: tuple[int, ...], tree: Any) -> tuple[tuple[Expression, ...], ...]:
+    values = ExpressionBinder(binder, Scope(), "VALUES")
+    rows = []
+    for number, row in enumerate(tree.expressions, 1):
+        items = list(row.expressions) if row.key == "tuple" else [row]
+        if len(items) != len(columns):
+            bound = values.bind(items[0]) if items else None
+            raise ProgrammingError(
+                f"row {number} of VALUES has {len(items)} values for {len(columns)} columns",
+                hint="the columns are " + ", ".join(table.columns[i].name for i in columns),
+                position=bound.position if bound is not None else None,
+            )
+        targets = [table.columns[i] for i in columns]
+        pairs = zip(items, targets, strict=True)
+        rows.append(tuple(build.assign(values.bind(item), target.type, target.name) for item, target in pairs))
+    return tuple(rows)
+
+
+def _table(binder: Binder, name: Name) -> Table:
+    found = binder.lookup(name.text, name.position)
+    if isinstance(found, View):
+        raise NotSupportedError(
+            f'view "{found.name}" can\'t be written to', hint="write to the mappings it reads", position=name.position
+        )
+    return found.table
+
+
+def _writable(binder: Binder, name: Name, mode: WriteMode) -> WritableTable:
+    table = _table(binder, name)
+    if not isinstance(table, WritableTable) or mode not in table.write_modes:
+        raise NotSupportedError(
+            f'{mode.name} is not supported by table "{name.text}" of connector {table.connector}', position=name.position
+        )
+    return table
+
+
+def _keyed(binder: Binder, name: Name, alias: Name | None, mode: WriteMode) -> tuple[KeyedTable, Scope]:
+    table = _table(binder, name)
+    if not isinstance(table, KeyedTable) or mode not in table.write_modes:
+        raise NotSupportedError(
+            f'cannot {mode.name} table "{name.text}": connector {table.connector} has no primary key',
+            hint="UPDATE and DELETE work on IMap mappings",
+            position=name.position,
+        )
+    qualifier = alias.text if alias is not None else name.text
+    columns = tuple(ScopeColumn(c.name, c.type, i, qualifier, c.hidden) for i, c in enumerate(table.columns))
+    return table, Scope(columns)
+
+
+def _target_columns(table: Table, name: Name, listed: tuple[Name, ...] | None) -> tuple[int, ...]:
+    if listed is None:
+        return tuple(i for i, column in enumerate(table.columns) if not column.hidden)
+    columns = tuple(_column_index(table, name, item) for item in listed)
+    for position, index in enumerate(columns):
+        if index in columns[:position]:
+            raise ProgrammingError(f'column "{listed[position].text}" is listed twice', position=listed[position].position)
+    for key in table.key_columns:
+        if key not in columns:
+            raise ProgrammingError(
+                f'the key column "{table.columns[key].name}" must be among the target columns', position=name.position
+            )
+    return columns
+
+
+def _column_index(table: Table, name: Name, column: Name) -> int:
+    for i, candidate in enumerate(table.columns):
+        if candidate.name.lower() == column.text.lower():
+            return i
+    raise ProgrammingError(
+        f'column "{column.text}" of table "{name.text}" does not exist',
+        hint=suggest(column.text, [item.name for item in table.columns]),
+        position=column.position,
+    )

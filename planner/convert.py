@@ -1,0 +1,81 @@
+"""Relations brought to other types and names: for set operations, IN, INSERT and column aliases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runnel.errors import Position, ProgrammingError
+from runnel.expressions import build
+from runnel.relation import Aggregate, Field, Project, Relation, Values, references
+from runnel.sqltypes import SqlType, common_type
+
+
+def converted(relation: Relation, types: tuple[SqlType, ...]) -> Relation:
+    """The relation with its columns cast to `types`, by position."""
+    fields = relation.fields
+    if all(item.type == wanted for item, wanted in zip(fields, types, strict=True)):
+        return relation
+    if isinstance(relation, Values):
+        rows = tuple(
+            tuple(
+                item if item.type == wanted else build.cast(item, wanted, implicit=True)
+                for item, wanted in zip(row, types, strict=True)
+            )
+            for row in relation.rows
+        )
+        columns = tuple(Field(item.name, wanted) for item, wanted in zip(fields, types, strict=True))
+        return replace(relation, rows=rows, columns=columns)
+    columns_as_are = references(fields)
+    expressions = tuple(
+        column if column.type == wanted else build.cast(column, wanted, implicit=True)
+        for column, wanted in zip(columns_as_are, types, strict=True)
+    )
+    return Project(input=relation, expressions=expressions, names=tuple(item.name for item in fields))
+
+
+def common_types(left: Relation, right: Relation, operation: str, position: Position | None) -> tuple[SqlType, ...]:
+    """The types in which the columns of two relations meet, by position; ProgrammingError where they don't."""
+    if len(left.fields) != len(right.fields):
+        raise ProgrammingError(
+            f"the sides of {operation} have {len(left.fields)} and {len(right.fields)} columns",
+            hint="select as many columns on both sides",
+            position=position,
+        )
+    types = []
+    for number, (first, second) in enumerate(zip(left.fields, right.fields, strict=True), 1):
+        shared = common_type(first.type, second.type)
+        if shared is None:
+            raise ProgrammingError(
+                f"column {number} of {operation} is {first.type} on one side and {second.type} on the other",
+                hint="CAST one of them",
+                position=position,
+            )
+        types.append(shared)
+    return tuple(types)
+
+
+def renamed(relation: Relation, names: tuple[str, ...], what: str, position: Position | None) -> Relation:
+    """The relation with its first columns called by `names`, as by a list of column aliases."""
+    fields = relation.fields
+    if len(names) > len(fields):
+        raise ProgrammingError(f"{what} has {len(fields)} columns, but {len(names)} names are given", position=position)
+    if not names:
+        return relation
+    all_names = names + tuple(item.name for item in fields[len(names) :])
+    if isinstance(relation, Project):
+        return replace(relation, names=all_names)
+    if isinstance(relation, Values):
+        return replace(relation, columns=tuple(Field(n, f.type) for n, f in zip(all_names, fields, strict=True)))
+    return Project(input=relation, expressions=references(fields), names=all_names)
+
+
+def distinct_rows(relation: Relation) -> Relation:
+    """Each different row once."""
+    fields = relation.fields
+    return Aggregate(
+        input=relation,
+        keys=references(fields),
+        aggregates=(),
+        names=tuple(item.name for item in fields),
+        position=relation.position,
+    )

@@ -1,0 +1,111 @@
+"""INTERVAL literals: `INTERVAL '1' DAY`, `INTERVAL '1:30' HOUR TO MINUTE`, `INTERVAL '2 days 3 hours'`.
+
+A day-time interval is a number of µs; a year-month interval a number of months. A literal can't be both, as in Hazelcast.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from sqlglot import exp
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+
+MICROSECONDS = {
+    "MICROSECOND": 1,
+    "MILLISECOND": 1_000,
+    "SECOND": 1_000_000,
+    "MINUTE": 60_000_000,
+    "HOUR": 3_600_000_000,
+    "DAY": 86_400_000_000,
+    "WEEK": 604_800_000_000,
+}
+MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120, "CENTURY": 1200}
+_FIELDS = ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"]
+_SHORT = {"MIN": "MINUTE", "SEC": "SECOND", "MS": "MILLISECOND", "US": "MICROSECOND", "HR": "HOUR", "MON": "MONTH"}
+_SHORT |= {"S": "SECOND", "H": "HOUR", "D": "DAY", "W": "WEEK", "Y": "YEAR", "CENTURIE": "CENTURY"}
+_LARGEST = 2**63 - 1
+
+
+def parse_interval(tree: Any, position: Position | None) -> tuple[int, bool]:
+    """The value of an interval literal, and whether it counts months (else µs)."""
+    text, unit = _text_of(tree, position), tree.args.get("unit")
+    if isinstance(unit, exp.IntervalSpan):
+        value = _parse_span(text, _unit(unit.this.name, position), _unit(unit.expression.name, position), position)
+    elif unit is not None:
+        value = _scaled(text, _unit(unit.name, position), position)
+    else:
+        value = _parse_words(text, position)
+    if abs(value[0]) > _LARGEST:
+        raise ProgrammingError(f"interval '{text}' is out of range", position=position)
+    return value
+
+
+def _text_of(tree: Any, position: Position | None) -> str:
+    this = tree.this
+    sign = ""
+    while isinstance(this, (exp.Neg, exp.Paren)):
+        if isinstance(this, exp.Neg):
+            sign = "" if sign else "-"
+        this = this.this
+    if not isinstance(this, exp.Literal):
+        raise NotSupportedError(
+            "INTERVAL takes a literal", hint="multiply an interval instead: x * INTERVAL '1' DAY", position=position
+        )
+    return sign + str(this.this).strip()
+
+
+def _unit(name: str, position: Position | None) -> str:
+    unit = name.upper()
+    unit = unit.removesuffix("S") if len(unit) > 2 else unit
+    unit = _SHORT.get(unit, unit)
+    if unit not in MICROSECONDS and unit not in MONTHS:
+        raise ProgrammingError(f'unknown interval unit "{name}"', hint="e.g. SECOND, DAY, MONTH", position=position)
+    return unit
+
+
+def _number(text: str, position: Position | None) -> Decimal:
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite():
+        raise ProgrammingError(f"'{text}' is not a number for an interval", position=position)
+    return number
+
+
+def _scaled(text: str, unit: str, position: Position | None) -> tuple[int, bool]:
+    number = _number(text, position)
+    value = number * (MONTHS[unit] if unit in MONTHS else MICROSECONDS[unit])
+    if value != value.to_integral_value():
+        smallest = "months" if unit in MONTHS else "microseconds"
+        raise ProgrammingError(f"interval '{text}' {unit} is no whole number of {smallest}", position=position)
+    return int(value), unit in MONTHS
+
+
+def _parse_span(text: str, first: str, last: str, position: Position | None) -> tuple[int, bool]:
+    if first not in _FIELDS or last not in _FIELDS or _FIELDS.index(first) >= _FIELDS.index(last):
+        raise ProgrammingError(f"an interval can't go from {first} to {last}", position=position)
+    fields = _FIELDS[_FIELDS.index(first) : _FIELDS.index(last) + 1]
+    if {"MONTH", "DAY"} <= set(fields):
+        raise NotSupportedError("an interval of both months and days is not supported", position=position)
+    sign = -1 if text.startswith("-") else 1
+    parts = re.split(r"[-:\s]+", text.lstrip("+-"))
+    if len(parts) != len(fields):
+        raise ProgrammingError(
+            f"interval '{text}' has {len(parts)} parts, {first} TO {last} needs {len(fields)}", position=position
+        )
+    values = [_scaled(part, unit, position) for part, unit in zip(parts, fields, strict=True)]
+    return sign * sum(value for value, _ in values), values[0][1]
+
+
+def _parse_words(text: str, position: Position | None) -> tuple[int, bool]:
+    pairs = re.findall(r"([+-]?[\d.]+)\s*([A-Za-z]+)", text)
+    if not pairs or re.sub(r"([+-]?[\d.]+)\s*([A-Za-z]+)", "", text).strip():
+        raise ProgrammingError(f"can't read interval '{text}'", hint="write it as INTERVAL '1' DAY", position=position)
+    values = [_scaled(number, _unit(unit, position), position) for number, unit in pairs]
+    if len({is_months for _, is_months in values}) > 1:
+        raise NotSupportedError("an interval of both months and days is not supported", position=position)
+    return sum(value for value, _ in values), values[0][1]

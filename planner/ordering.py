@@ -1,0 +1,32 @@
+"""ORDER BY items, and the ordinals of ORDER BY and GROUP BY."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from runnel.errors import Position, ProgrammingError
+from runnel.expressions.nodes import Expression
+from runnel.relation import SortKey
+
+
+def sort_key(expression: Expression, ordered: Any) -> SortKey:
+    """An ORDER BY item; NULL is the smallest value where the text doesn't say otherwise."""
+    descending = bool(ordered.args.get("desc"))
+    nulls_first = ordered.args.get("nulls_first")
+    return SortKey(expression, descending, (not descending) if nulls_first is None else bool(nulls_first))
+
+
+def ordinal(tree: Any) -> int | None:
+    """The number of a bare integer literal, as in ORDER BY 2; None for anything else."""
+    if isinstance(tree, exp.Literal) and not tree.is_string and tree.this.isdigit():
+        return int(tree.this)
+    return None
+
+
+def checked_ordinal(number: int, width: int, clause: str, position: Position | None) -> int:
+    """The index for an ordinal; ProgrammingError where there is no such column."""
+    if not 1 <= number <= width:
+        raise ProgrammingError(f"{clause} position {number} is not in the select list", position=position)
+    return number - 1

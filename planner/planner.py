@@ -1,0 +1,307 @@
+"""Planning: SQL text in, an immutable plan out. The stages in order, and nothing else.
+
+parse → bind → rules → choose → lower. `supported` is checked by the parser, lowering happens when a plan is first run at
+some parallelism. Arguments are never part of a plan: only their types are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from runnel.catalog import Snapshot, Table, dependency_version
+from runnel.connector import ColumnDefinition, IndexedTable, KeyedTable, SinkRequest, WriteMode
+from runnel.dag import DAG
+from runnel.errors import InterfaceError, ProgrammingError, internal
+from runnel.expressions.nodes import Parameter
+from runnel.expressions.nodes import walk as expressions_in
+from runnel.planner import syntax
+from runnel.planner.bind_query import Binder, Environment
+from runnel.planner.bind_write import Write, bind_delete, bind_insert, bind_update
+from runnel.planner.choose import choose, choose_write, key_lookup
+from runnel.planner.lower import lower
+from runnel.planner.parse import parse
+from runnel.planner.physical import Physical
+from runnel.planner.plans import (
+    ClearPlan,
+    CreateIndexPlan,
+    CreateMappingPlan,
+    CreateViewPlan,
+    DropPlan,
+    ExplainPlan,
+    KeyGetPlan,
+    KeyPutPlan,
+    Plan,
+    QueryPlan,
+    SetPlan,
+    ShowPlan,
+    WritePlan,
+)
+from runnel.planner.rules import apply
+from runnel.planner.streaming import check_streaming
+from runnel.relation import (
+    Exists,
+    Generate,
+    InSubquery,
+    Limit,
+    Relation,
+    ScalarSubquery,
+    Scan,
+    expressions_of,
+    walk,
+)
+from runnel.sqltypes import SqlType
+
+
+def plan(sql: str, snapshot: Snapshot, parameter_types: tuple[SqlType, ...], environment: Environment) -> Plan:
+    """The plan of one statement, given the types of its arguments.
+
+    Raises ProgrammingError or NotSupportedError with a position in `sql`, InterfaceError for a wrong number of arguments.
+    """
+    return _plan(parse(sql), snapshot, parameter_types, environment)
+
+
+def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType, ...], environment: Environment) -> Plan:
+    expected = getattr(statement, "parameters", None)
+    if isinstance(statement, syntax.Insert):
+        expected = statement.query.parameters
+    if isinstance(statement, syntax.Explain):
+        inner = _plan(statement.statement, snapshot, types, environment)
+        return ExplainPlan(stage=statement.stage, format=statement.format, plan=inner, parameters=inner.parameters)
+    if len(types) != (expected or 0):
+        raise InterfaceError(
+            f"unexpected parameter count: expected {expected or 0}, got {len(types)}",
+            hint="give one argument for each ? in the statement",
+        )
+    binder = Binder(statement.sql, snapshot, types, environment)
+    match statement:
+        case syntax.Query():
+            return _query(binder, statement)
+        case syntax.Insert():
+            return _write(binder, bind_insert(binder, statement))
+        case syntax.Update():
+            return _write(binder, bind_update(binder, statement))
+        case syntax.Delete():
+            return _write(binder, bind_delete(binder, statement))
+        case syntax.CreateView():
+            return _create_view(binder, statement)
+    return _definition(statement)
+
+
+def _query(binder: Binder, statement: syntax.Query) -> Plan:
+    bound = binder.query(statement.expression, None)
+    parameters = _parameters(bound, binder.parameter_types)
+    logical = apply(bound)
+    check_streaming(logical)
+    _note_indexes(binder, logical)
+    found = key_lookup(logical)
+    if found is not None:
+        return KeyGetPlan(
+            table=found.table,
+            key=found.key,
+            fields=bound.fields,
+            columns=found.columns,
+            expressions=found.expressions,
+            logical=logical,
+            parameters=parameters,
+            dependencies=_dependencies(binder),
+            is_cacheable=True,
+        )
+    physical = choose(logical, binder.snapshot)
+    return QueryPlan(
+        logical=logical,
+        physical=physical,
+        fields=bound.fields,
+        dag=_lowering(physical),
+        tables=_tables(logical),
+        is_unbounded=logical.is_unbounded,
+        can_end=_can_end(logical),
+        parameters=parameters,
+        dependencies=_dependencies(binder),
+        is_cacheable=True,
+    )
+
+
+def _write(binder: Binder, write: Write) -> Plan:
+    table = write.table
+    if write.relation is None:
+        assert isinstance(table, KeyedTable)
+        return ClearPlan(table=table, dependencies=_dependencies(binder), is_cacheable=True)
+    parameters = _parameters(write.relation, binder.parameter_types)
+    rows = write.rows if write.mode in (WriteMode.INSERT, WriteMode.SINK) else None
+    if write.key is not None:
+        rows = (write.key,)
+    if isinstance(table, KeyedTable) and rows is not None and not _has_subquery(write.relation):
+        return KeyPutPlan(
+            table=table,
+            mode=write.mode,
+            columns=write.columns,
+            rows=rows,
+            assignments=write.assignments,
+            parameters=parameters,
+            dependencies=_dependencies(binder),
+            is_cacheable=True,
+        )
+    logical = apply(write.relation)
+    check_streaming(logical)
+    _note_indexes(binder, logical)
+    physical = choose_write(logical, binder.snapshot, table, SinkRequest(write.mode, write.columns))
+    return WritePlan(
+        table=table,
+        mode=write.mode,
+        columns=write.columns,
+        logical=logical,
+        physical=physical,
+        dag=_lowering(physical),
+        tables=_tables(logical),
+        parameters=parameters,
+        dependencies=_dependencies(binder),
+        is_cacheable=True,
+    )
+
+
+def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
+    """The view's query is bound once, so that a view that can't work is refused now."""
+    inner = replace(binder, views=(statement.name.text.lower(),))
+    relation = inner.query(statement.query.expression, None)
+    check_streaming(apply(relation))
+    return CreateViewPlan(
+        name=statement.name.text,
+        sql=statement.query.text,
+        columns=_view_columns(statement, relation),
+        or_replace=statement.or_replace,
+        if_not_exists=statement.if_not_exists,
+        temporary=statement.temporary,
+    )
+
+
+def _view_columns(statement: syntax.CreateView, relation: Relation) -> tuple[str, ...]:
+    names = tuple(column.text for column in statement.columns)
+    if len(names) > len(relation.fields):
+        raise ProgrammingError(
+            f'view "{statement.name.text}" has {len(relation.fields)} columns, but {len(names)} names are given',
+            position=statement.name.position,
+        )
+    everything = names + tuple(item.name for item in relation.fields[len(names) :])
+    seen: set[str] = set()
+    for name in everything:
+        if name.lower() in seen:
+            raise ProgrammingError(
+                f'view "{statement.name.text}" would have two columns "{name}"',
+                hint="give the columns names of their own: CREATE VIEW v (a, b) AS …",
+                position=statement.name.position,
+            )
+        seen.add(name.lower())
+    return names
+
+
+def _definition(statement: syntax.Statement) -> Plan:
+    match statement:
+        case syntax.CreateMapping():
+            return CreateMappingPlan(
+                name=statement.name.text,
+                connector=statement.connector.text,
+                columns=tuple(
+                    ColumnDefinition(c.name.text, c.type, None if c.external_name is None else c.external_name.text)
+                    for c in statement.columns
+                ),
+                options={option.name.text: option.value for option in statement.options},
+                external_name=None if statement.external_name is None else statement.external_name.text,
+                object_type=None if statement.object_type is None else statement.object_type.text,
+                or_replace=statement.or_replace,
+                if_not_exists=statement.if_not_exists,
+            )
+        case syntax.CreateIndex():
+            return CreateIndexPlan(
+                name=statement.name.text,
+                table_name=statement.table.text,
+                columns=tuple(column.text for column in statement.columns),
+                kind=statement.kind,
+                if_not_exists=statement.if_not_exists,
+            )
+        case syntax.DropMapping():
+            return DropPlan(kind="mapping", name=statement.name.text, if_exists=statement.if_exists)
+        case syntax.DropView():
+            return DropPlan(kind="view", name=statement.name.text, if_exists=statement.if_exists)
+        case syntax.DropIndex():
+            return DropPlan(kind="index", name=statement.name.text, if_exists=statement.if_exists)
+        case syntax.Show():
+            return ShowPlan(what=statement.what, name=None if statement.name is None else statement.name.text)
+        case syntax.SetOption():
+            return SetPlan(name=statement.name.text, value=statement.value)
+    raise internal(f"no plan for {type(statement).__name__}")
+
+
+def _lowering(physical: Physical) -> Callable[[int], DAG]:
+    """The DAG for a number of workers, made at most once for each."""
+
+    @lru_cache(maxsize=8)
+    def dag(parallelism: int) -> DAG:
+        return lower(physical, parallelism)
+
+    return dag
+
+
+def _dependencies(binder: Binder) -> tuple[Any, ...]:
+    return tuple(binder.dependencies.values())
+
+
+def _note_indexes(binder: Binder, logical: Relation) -> None:
+    """A query over a table with indexes depends on which ones there are."""
+    for table in _tables(logical):
+        if isinstance(table, IndexedTable):
+            binder.note("indexes", table.name, dependency_version(binder.snapshot, "indexes", table.name))
+
+
+def _tables(relation: Relation) -> tuple[Table, ...]:
+    found = [node.table for item in _everything(relation) if isinstance(node := item, Scan)]
+    return tuple(dict.fromkeys(found))
+
+
+def _everything(relation: Relation) -> list[Relation]:
+    """All nodes, those of subqueries too."""
+    nodes = []
+    for node in walk(relation):
+        nodes.append(node)
+        for expression in expressions_of(node):
+            for part in expressions_in(expression):
+                if isinstance(part, (Exists, InSubquery, ScalarSubquery)):
+                    nodes += _everything(part.relation)
+    return nodes
+
+
+def _has_subquery(relation: Relation) -> bool:
+    return any(
+        isinstance(part, (Exists, InSubquery, ScalarSubquery))
+        for node in walk(relation)
+        for expression in expressions_of(node)
+        for part in expressions_in(expression)
+    )
+
+
+def _parameters(relation: Relation, given: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
+    """The type of each parameter: what its context made of it, else what its argument is."""
+    types: dict[int, SqlType] = {}
+    for node in _everything(relation):
+        for expression in expressions_of(node):
+            for part in expressions_in(expression):
+                if isinstance(part, Parameter) and types.setdefault(part.index, part.type) != part.type:
+                    raise ProgrammingError(
+                        f"parameter {part.index + 1} would be both {types[part.index]} and {part.type}",
+                        hint="say which: CAST(? AS type)",
+                        position=part.position,
+                    )
+    return tuple(types.get(index, kind) for index, kind in enumerate(given))
+
+
+def _can_end(relation: Relation) -> bool:
+    """Whether the rows can come to an end: there is a LIMIT, or every source can end."""
+    if isinstance(relation, Limit) and relation.count is not None:
+        return True
+    if isinstance(relation, Scan):
+        return relation.table.can_end
+    if isinstance(relation, Generate):
+        return not relation.unbounded
+    return all(_can_end(item) for item in relation.inputs)

@@ -1,0 +1,143 @@
+"""Names that an expression may use at one place of a query, and what they refer to.
+
+A scope lists the columns of the FROM clause in the order of `*`. Names match without regard to case. A name that isn't
+found is looked for in the query around (a correlated subquery), one level up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.expressions.nodes import Column, Expression
+from runnel.relation import Field, OuterColumn, Relation
+from runnel.sqltypes import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeColumn:
+    """A column that can be named: as `name`, or as `qualifier.name`. `index` is its place in the relation.
+
+    A hidden one is not part of `*`. One that a USING merged is reached by its qualifier only.
+    """
+
+    name: str
+    type: SqlType
+    index: int
+    qualifier: str | None = None
+    hidden: bool = False
+    qualified_only: bool = False
+
+    def expression(self, position: Position | None = None) -> Column:
+        return Column(index=self.index, name=self.name, type=self.type, position=position)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The columns of a relation by name, and the scope of the query around it, if there is one."""
+
+    columns: tuple[ScopeColumn, ...] = ()
+    outer: Scope | None = None
+
+    def find(self, name: str, qualifier: str | None) -> list[ScopeColumn]:
+        """The columns that a name may mean."""
+        lower = name.lower()
+        if qualifier is None:
+            return [c for c in self.columns if c.name.lower() == lower and not c.qualified_only]
+        table = qualifier.lower()
+        return [c for c in self.columns if c.name.lower() == lower and (c.qualifier or "").lower() == table]
+
+    def resolve(self, name: str, qualifier: str | None, position: Position | None) -> Expression:
+        """The column that a name means; ProgrammingError where there is none, or more than one."""
+        found = self.find(name, qualifier)
+        if len(found) == 1:
+            return found[0].expression(position)
+        if len(found) > 1:
+            owners = sorted({c.qualifier for c in found if c.qualifier})
+            raise ProgrammingError(
+                f'column "{name}" is ambiguous',
+                detail="it is in " + " and ".join(f'"{owner}"' for owner in owners) if len(owners) > 1 else None,
+                hint="write the table's name before it",
+                position=position,
+            )
+        if self.outer is not None:
+            return self._resolve_outside(name, qualifier, position)
+        raise self.unknown(name, qualifier, position)
+
+    def _resolve_outside(self, name: str, qualifier: str | None, position: Position | None) -> Expression:
+        assert self.outer is not None
+        outside = self.outer.find(name, qualifier)
+        if len(outside) == 1:
+            column = outside[0]
+            return OuterColumn(index=column.index, name=column.name, type=column.type, position=position)
+        if not outside and self.outer.outer is not None and self.outer.outer.find(name, qualifier):
+            raise NotSupportedError(
+                f'column "{name}" is of a query two levels up, which is not supported',
+                hint="join with that table in the query between",
+                position=position,
+            )
+        if outside:
+            return self.outer.resolve(name, qualifier, position)
+        raise self.unknown(name, qualifier, position)
+
+    def unknown(self, name: str, qualifier: str | None, position: Position | None) -> ProgrammingError:
+        """The error for a name that is in no scope, with the nearest name there is."""
+        scopes = [self] if self.outer is None else [self, self.outer]
+        names = [c.name for scope in scopes for c in scope.columns]
+        tables = {c.qualifier for scope in scopes for c in scope.columns if c.qualifier}
+        if qualifier is not None and qualifier.lower() not in {table.lower() for table in tables}:
+            return ProgrammingError(
+                f'table "{qualifier}" is not in the FROM clause', hint=suggest(qualifier, tables), position=position
+            )
+        where = f' of table "{qualifier}"' if qualifier is not None else ""
+        if qualifier is not None:
+            names = [c.name for s in scopes for c in s.columns if (c.qualifier or "").lower() == qualifier.lower()]
+        known = ", ".join(dict.fromkeys(names[:20])) or "none"
+        return ProgrammingError(
+            f'column "{name}"{where} does not exist', hint=suggest(name, names, f"there are: {known}"), position=position
+        )
+
+    def star(self, qualifier: str | None, position: Position | None) -> list[ScopeColumn]:
+        """The columns of `*` or `qualifier.*`."""
+        if qualifier is None:
+            shown = [c for c in self.columns if not c.hidden and not c.qualified_only]
+            if not self.columns:
+                raise ProgrammingError("* needs a FROM clause", position=position)
+            return shown
+        table = qualifier.lower()
+        shown = [c for c in self.columns if not c.hidden and (c.qualifier or "").lower() == table]
+        if not shown:
+            tables = {c.qualifier for c in self.columns if c.qualifier}
+            raise ProgrammingError(
+                f'table "{qualifier}" is not in the FROM clause', hint=suggest(qualifier, tables), position=position
+            )
+        return shown
+
+    def shifted(self, by: int) -> tuple[ScopeColumn, ...]:
+        """The columns as they stand behind `by` others."""
+        return tuple(replace(column, index=column.index + by) for column in self.columns)
+
+    def beside(self, right: Scope, width: int, position: Position | None) -> Scope:
+        """The scope of a join whose left side has `width` columns; a table name may not come twice."""
+        mine = {c.qualifier.lower() for c in self.columns if c.qualifier}
+        for column in right.columns:
+            if column.qualifier and column.qualifier.lower() in mine:
+                raise ProgrammingError(
+                    f'table name "{column.qualifier}" is used more than once',
+                    hint="give one of them an alias",
+                    position=position,
+                )
+        return Scope((*self.columns, *right.shifted(width)), self.outer)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A relation with the names by which its columns can be reached."""
+
+    relation: Relation
+    scope: Scope = field(default_factory=Scope)
+
+
+def scope_of(fields: tuple[Field, ...], qualifier: str | None, outer: Scope | None = None) -> Scope:
+    """The scope of a relation whose columns all belong to one table name."""
+    return Scope(tuple(ScopeColumn(f.name, f.type, i, qualifier) for i, f in enumerate(fields)), outer)
