@@ -1,0 +1,271 @@
+"""From relations to physical operators: what is fused, which index is used, how joins and sorts are run.
+
+One function per relational node. Filters and projections are fused into one calculation, and that into the scan below it
+where there is one, so that `SELECT a FROM t WHERE b > 1` is a single operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from runnel import relation as logical
+from runnel.catalog import Snapshot
+from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest
+from runnel.errors import NotSupportedError, internal
+from runnel.expressions.evaluate import can_fail, is_volatile
+from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
+from runnel.planner import physical
+from runnel.planner.estimates import estimate, literal_count
+from runnel.planner.index_choice import OrderColumn, choose_index
+from runnel.planner.physical import Physical
+from runnel.planner.rules.rewriting import conjunction, renumber, substitute
+from runnel.relation import JoinKind, Relation, SortKey
+
+PARTITION_BUILD_ROWS = 100_000
+"""From this many rows on, the build side of a join is divided by key instead of given whole to every processor."""
+
+_NEEDS_WHOLE_BUILD = (JoinKind.MARK, JoinKind.NULL_ANTI)
+_NEEDS_PARTITIONS = (JoinKind.RIGHT, JoinKind.FULL)
+
+
+def choose(relation: Relation, snapshot: Snapshot) -> Physical:
+    """The physical plan of a query, without the operator that takes its rows."""
+    rule = _CHOICES.get(type(relation))
+    if rule is None:
+        raise internal(f"no operator for {type(relation).__name__}")
+    chosen: Physical = rule(relation, snapshot)
+    return chosen
+
+
+def _scan(node: logical.Scan, snapshot: Snapshot) -> Physical:
+    return _source(node, choose_index(node, snapshot))
+
+
+def _source(node: logical.Scan, lookup: IndexLookup | None) -> physical.SourceScan:
+    table = node.table
+    if not isinstance(table, ReadableTable):
+        raise NotSupportedError(
+            f'mapping "{table.name}" can only be written to',
+            detail=f"connector {table.connector} has no way to read it",
+            position=node.position,
+        )
+    read = (*node.columns, *sorted(columns_of(node.predicate) - set(node.columns) if node.predicate else ()))
+    places = {column: place for place, column in reversed(list(enumerate(read)))}
+    projections = None
+    if len(read) > len(node.columns):
+        projections = logical.references(node.fields)
+    request = ScanRequest(
+        columns=read,
+        predicate=_advice(node.predicate),
+        limit=node.limit if node.predicate is None else None,
+    )
+    values: dict[str, Any] = {
+        "fields": node.fields,
+        "rows": estimate(node),
+        "table": table,
+        "request": request,
+        "condition": None if node.predicate is None else renumber(node.predicate, places),
+        "projections": projections,
+    }
+    if lookup is None:
+        return physical.SourceScan(**values)
+    return physical.IndexScan(lookup=lookup, **values)
+
+
+def _advice(predicate: Expression | None) -> Expression | None:
+    """The part of a predicate that a table may apply in any order: what can't fail and gives the same each time."""
+    return conjunction(part for part in conjuncts(predicate) if not can_fail(part) and not is_volatile(part))
+
+
+def _calc(node: Relation, snapshot: Snapshot) -> Physical:
+    projections = None
+    below = node
+    if isinstance(below, logical.Project):
+        projections = below.expressions
+        below = below.input
+    parts: list[Expression] = []
+    while isinstance(below, logical.Filter):
+        parts = conjuncts(below.condition) + parts
+        below = below.input
+    return _fused(choose(below, snapshot), conjunction(parts), projections, node)
+
+
+def _fused(
+    below: Physical, condition: Expression | None, projections: tuple[Expression, ...] | None, node: Relation
+) -> Physical:
+    """Applies a condition and projections in the scan below if they fit there, else in an operator of their own."""
+    if isinstance(below, physical.SourceScan) and _is_plain(below.projections):
+        if below.projections is not None:
+            projections = below.projections if projections is None else projections
+            old = below.projections
+            condition = None if condition is None else substitute(condition, old)
+            if projections is not old:
+                projections = tuple(substitute(item, old) for item in projections)
+        parts = conjuncts(below.condition) + conjuncts(condition)
+        request = below.request
+        if condition is not None:
+            request = replace(request, limit=None)
+        return replace(
+            below,
+            fields=node.fields,
+            rows=estimate(node),
+            request=request,
+            condition=conjunction(parts),
+            projections=projections,
+        )
+    return physical.Calc(fields=node.fields, rows=estimate(node), input=below, condition=condition, projections=projections)
+
+
+def _is_plain(projections: tuple[Expression, ...] | None) -> bool:
+    return projections is None or all(isinstance(item, Column) for item in projections)
+
+
+def _values(node: logical.Values, snapshot: Snapshot) -> Physical:
+    return physical.Values(fields=node.fields, rows=len(node.rows), values=node.rows)
+
+
+def _generate(node: logical.Generate, snapshot: Snapshot) -> Physical:
+    return physical.Generate(fields=node.fields, rows=estimate(node), function=node.function, arguments=node.arguments)
+
+
+def _aggregate(node: logical.Aggregate, snapshot: Snapshot) -> Physical:
+    return physical.HashAggregate(
+        fields=node.fields,
+        rows=estimate(node),
+        input=choose(node.input, snapshot),
+        keys=node.keys,
+        aggregates=node.aggregates,
+        two_stage=not any(item.distinct for item in node.aggregates),
+    )
+
+
+def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
+    build_rows = estimate(node.right)
+    is_large = build_rows is not None and build_rows >= PARTITION_BUILD_ROWS and node.kind not in _NEEDS_WHOLE_BUILD
+    return physical.HashJoin(
+        fields=node.fields,
+        rows=estimate(node),
+        kind=node.kind,
+        probe=choose(node.left, snapshot),
+        build=choose(node.right, snapshot),
+        probe_keys=node.left_keys,
+        build_keys=node.right_keys,
+        condition=node.condition,
+        is_partitioned=bool(node.left_keys) and (is_large or node.kind in _NEEDS_PARTITIONS),
+    )
+
+
+def _sort(node: logical.Sort, snapshot: Snapshot) -> Physical:
+    ordered = _ordered(node, snapshot)
+    if ordered is not None:
+        return ordered
+    return physical.Sort(fields=node.fields, rows=estimate(node), input=choose(node.input, snapshot), keys=node.keys)
+
+
+def _limit(node: logical.Limit, snapshot: Snapshot) -> Physical:
+    below = node.input
+    if isinstance(below, logical.Sort) and node.count is not None:
+        ordered = _ordered(below, snapshot)
+        if ordered is None:
+            return physical.TopN(
+                fields=node.fields,
+                rows=estimate(node),
+                input=choose(below.input, snapshot),
+                keys=below.keys,
+                count=node.count,
+                offset=node.offset,
+            )
+        return _limited(node, _first_rows(ordered, node))
+    return _limited(node, choose(below, snapshot))
+
+
+def _limited(node: logical.Limit, below: Physical) -> Physical:
+    return physical.Limit(fields=node.fields, rows=estimate(node), input=below, count=node.count, offset=node.offset)
+
+
+def _first_rows(scan: physical.SourceScan, node: logical.Limit) -> physical.SourceScan:
+    """The scan told how many rows are needed of it, where a condition doesn't take some away."""
+    count = literal_count(node.count)
+    skipped = 0 if node.offset is None else literal_count(node.offset)
+    if scan.condition is not None or count is None or skipped is None:
+        return scan
+    return replace(scan, request=replace(scan.request, limit=count + skipped))
+
+
+def _ordered(node: logical.Sort, snapshot: Snapshot) -> physical.SourceScan | None:
+    """The input of a sort read from an index in that very order; None if there is no such index."""
+    below, projections = node.input, None
+    if isinstance(below, logical.Project):
+        projections, below = below.expressions, below.input
+    parts: list[Expression] = []
+    while isinstance(below, logical.Filter):
+        parts = conjuncts(below.condition) + parts
+        below = below.input
+    if not isinstance(below, logical.Scan) or not isinstance(below.table, IndexedTable):
+        return None
+    order = [_order_column(key, projections, below) for key in node.keys]
+    wanted = [item for item in order if item is not None]
+    lookup = choose_index(below, snapshot, wanted) if len(wanted) == len(order) else None
+    if lookup is None or not lookup.ordered:
+        return None
+    fused = _fused(_source(below, lookup), conjunction(parts), projections, node.input)
+    return fused if isinstance(fused, physical.SourceScan) else None
+
+
+def _order_column(key: SortKey, projections: tuple[Expression, ...] | None, scan: logical.Scan) -> OrderColumn | None:
+    expression = key.expression if projections is None else substitute(key.expression, projections)
+    if not isinstance(expression, Column) or key.nulls_first is key.descending:
+        return None
+    return OrderColumn(scan.columns[expression.index], key.descending)
+
+
+def _union(node: logical.Union, snapshot: Snapshot) -> Physical:
+    parts = tuple(choose(part, snapshot) for part in node.parts)
+    return physical.Union(fields=node.fields, rows=estimate(node), parts=parts)
+
+
+def _set_operation(node: logical.SetOperation, snapshot: Snapshot) -> Physical:
+    return physical.SetOperation(
+        fields=node.fields,
+        rows=estimate(node),
+        operation=node.operation,
+        all=node.all,
+        left=choose(node.left, snapshot),
+        right=choose(node.right, snapshot),
+    )
+
+
+def _unnest(node: logical.Unnest, snapshot: Snapshot) -> Physical:
+    return physical.Unnest(
+        fields=node.fields,
+        rows=estimate(node),
+        input=choose(node.input, snapshot),
+        array=node.array,
+        outer=node.outer,
+        ordinality=node.ordinality is not None,
+    )
+
+
+def needed_rows(count: Expression, offset: Expression | None) -> Expression:
+    """How many rows a first stage must keep so that a last one can leave out `offset` and give `count`."""
+    if offset is None:
+        return count
+    return Call(function="add", arguments=(count, offset), type=count.type)
+
+
+_CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
+    logical.Scan: _scan,
+    logical.Filter: _calc,
+    logical.Project: _calc,
+    logical.Values: _values,
+    logical.Generate: _generate,
+    logical.Aggregate: _aggregate,
+    logical.Join: _join,
+    logical.Sort: _sort,
+    logical.Limit: _limit,
+    logical.Union: _union,
+    logical.SetOperation: _set_operation,
+    logical.Unnest: _unnest,
+}

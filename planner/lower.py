@@ -1,0 +1,259 @@
+"""From physical operators to a DAG, for a given number of processors per vertex.
+
+One function per node, each in three steps: connect the inputs, make the vertex, say what comes out of it. With a parallelism
+of 1 every operator is one vertex of one processor. With more, scans run as many processors as they have partitions for,
+what follows them stays with them on isolated edges, aggregations accumulate there and combine by key, joins give the
+build side to every processor or divide both sides by key, and what must be in order comes together in one processor.
+
+The DAG of a query is a tree: a scan that occurs twice is two vertices. So no two inputs of a vertex hang on one producer,
+and reading one input to its end before another (the build side of a join) can't block on a full queue of its own making.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from runnel.dag import DAG, Edge, Supplier, Vertex, between
+from runnel.errors import internal
+from runnel.expressions.nodes import Column, Expression
+from runnel.planner import physical
+from runnel.planner.choose import needed_rows
+from runnel.planner.physical import Physical, column_names
+from runnel.processors.aggregate import Stage, aggregate
+from runnel.processors.calc import calc
+from runnel.processors.generate import generate
+from runnel.processors.join import join
+from runnel.processors.limit import limit
+from runnel.processors.result import result_sink
+from runnel.processors.scan import scan
+from runnel.processors.set_operation import set_operation
+from runnel.processors.sort import sort
+from runnel.processors.union import union
+from runnel.processors.unnest import unnest
+from runnel.processors.values import values
+from runnel.processors.write import write
+
+BUILD_PRIORITY = 0
+PROBE_PRIORITY = 1
+
+
+def lower(plan: Physical, parallelism: int) -> DAG:
+    """The DAG that runs a physical plan on `parallelism` worker threads and hands its rows to the job's results."""
+    lowering = _Lowering(parallelism)
+    rows = lowering.lower(plan)
+    lowering.follow(rows, "result", result_sink(), 1)
+    lowering.dag.validate()
+    return lowering.dag
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What comes out of a vertex: whether more than one processor gives it, and how its columns are called."""
+
+    vertex: Vertex
+    is_parallel: bool
+    names: tuple[str, ...]
+
+
+class _Lowering:
+    """The DAG under construction."""
+
+    def __init__(self, parallelism: int) -> None:
+        self.dag = DAG()
+        self.parallelism = parallelism
+        self._used: dict[str, int] = {}
+
+    def lower(self, node: Physical) -> _Output:
+        rule = _RULES.get(type(node))
+        if rule is None:
+            raise internal(f"no vertex for {type(node).__name__}")
+        return rule(self, node)
+
+    def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
+        """A vertex of that name, with a number behind it if there is one already."""
+        self._used[name] = number = self._used.get(name, 0) + 1
+        return self.dag.vertex(name if number == 1 else f"{name} {number}", supplier, parallelism)
+
+    def source(self, name: str, supplier: Supplier, names: tuple[str, ...], is_parallel: bool = False) -> _Output:
+        """A vertex without inputs; a parallel one runs as many processors as its supplier prefers."""
+        may_split = is_parallel and self.parallelism > 1
+        return _Output(self.vertex(name, supplier, None if may_split else 1), may_split, names)
+
+    def follow(
+        self, rows: _Output, name: str, supplier: Supplier, parallelism: int, names: tuple[str, ...] | None = None
+    ) -> _Output:
+        """A vertex behind `rows`: processor by processor if it is parallel too, else all into one."""
+        vertex = self.vertex(name, supplier, parallelism)
+        self.connect(rows, vertex, parallelism)
+        return _Output(vertex, parallelism > 1, rows.names if names is None else names)
+
+    def connect(self, rows: _Output, target: Vertex, parallelism: int, ordinal: int = 0) -> Edge:
+        edge = between(rows.vertex, target).to_input(ordinal)
+        if rows.is_parallel and parallelism > 1:
+            edge = edge.isolated()
+        self.dag.edge(edge)
+        return edge
+
+    def beside(self, rows: _Output) -> int:
+        """The parallelism of a vertex that works on each row by itself."""
+        return self.parallelism if rows.is_parallel else 1
+
+
+def _scan(to: _Lowering, node: physical.SourceScan) -> _Output:
+    names = column_names(node.fields)
+    supplier = scan(node.table.scan(node.request), node.condition, node.projections, names)
+    return to.source(f"scan {node.table.name}", supplier, names, is_parallel=True)
+
+
+def _index_scan(to: _Lowering, node: physical.IndexScan) -> _Output:
+    names = column_names(node.fields)
+    source = node.indexed_table.index_scan(node.request, node.lookup)
+    supplier = scan(source, node.condition, node.projections, names)
+    name = f"scan {node.table.name} by {node.lookup.index.name}"
+    return to.source(name, supplier, names, is_parallel=not node.lookup.ordered)
+
+
+def _values(to: _Lowering, node: physical.Values) -> _Output:
+    names = column_names(node.fields)
+    return to.source("values", values(node.values, names), names)
+
+
+def _generate(to: _Lowering, node: physical.Generate) -> _Output:
+    names = column_names(node.fields)
+    return to.source(node.function, generate(node.function, node.arguments, names), names)
+
+
+def _calc(to: _Lowering, node: physical.Calc) -> _Output:
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    supplier = calc(node.condition, node.projections, names)
+    return to.follow(rows, "calc", supplier, to.beside(rows), names)
+
+
+def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    if not rows.is_parallel:
+        supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
+        return to.follow(rows, "aggregate", supplier, 1, names)
+    if not node.two_stage:
+        return _aggregate_by_key(to, node, rows, names)
+    first = aggregate(node.keys, node.aggregates, names, Stage.ACCUMULATE)
+    keys = tuple(f"k{i}" for i in range(len(node.keys)))
+    partial = to.follow(rows, "accumulate", first, to.parallelism, keys)
+    last = aggregate(node.keys, node.aggregates, names, Stage.COMBINE)
+    if not keys:
+        return to.follow(partial, "combine", last, 1, names)
+    combine = to.vertex("combine", last, to.parallelism)
+    to.dag.edge(between(partial.vertex, combine).partitioned(*keys))
+    return _Output(combine, True, names)
+
+
+def _aggregate_by_key(to: _Lowering, node: physical.HashAggregate, rows: _Output, names: tuple[str, ...]) -> _Output:
+    """One stage: the rows of a group meet in the processor that its keys' hash names."""
+    supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
+    keys = _key_names(node.keys, rows.names)
+    if not keys:
+        return to.follow(rows, "aggregate", supplier, 1, names)
+    vertex = to.vertex("aggregate", supplier, to.parallelism)
+    to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
+    return _Output(vertex, True, names)
+
+
+def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
+    build = to.lower(node.build)
+    probe = to.lower(node.probe)
+    names = column_names(node.fields)
+    supplier = join(node.kind, node.probe_keys, node.build_keys, node.condition, node.probe.fields, node.build.fields, names)
+    build_keys, probe_keys = _key_names(node.build_keys, build.names), _key_names(node.probe_keys, probe.names)
+    can_divide = node.is_partitioned and bool(build_keys) and bool(probe_keys)
+    whole_build = node.kind not in (physical.JoinKind.RIGHT, physical.JoinKind.FULL)
+    is_parallel = to.parallelism > 1 and (
+        (can_divide and (probe.is_parallel or build.is_parallel)) or (whole_build and probe.is_parallel)
+    )
+    parallelism = to.parallelism if is_parallel else 1
+    vertex = to.vertex("join", supplier, parallelism)
+    build_edge = between(build.vertex, vertex).with_priority(BUILD_PRIORITY)
+    probe_edge = between(probe.vertex, vertex).to_input(1).with_priority(PROBE_PRIORITY)
+    if is_parallel and can_divide:
+        build_edge, probe_edge = build_edge.partitioned(*build_keys), probe_edge.partitioned(*probe_keys)
+    elif is_parallel:
+        build_edge, probe_edge = build_edge.broadcast(), probe_edge.isolated()
+    to.dag.edge(build_edge).edge(probe_edge)
+    return _Output(vertex, is_parallel, names)
+
+
+def _sort(to: _Lowering, node: physical.Sort) -> _Output:
+    rows = to.lower(node.input)
+    return to.follow(rows, "sort", sort(node.keys, None, None), 1)
+
+
+def _top(to: _Lowering, node: physical.TopN) -> _Output:
+    rows = to.lower(node.input)
+    if rows.is_parallel:
+        first = sort(node.keys, needed_rows(node.count, node.offset), None)
+        rows = to.follow(rows, "top per processor", first, to.parallelism)
+    return to.follow(rows, "top", sort(node.keys, node.count, node.offset), 1)
+
+
+def _limit(to: _Lowering, node: physical.Limit) -> _Output:
+    rows = to.lower(node.input)
+    return to.follow(rows, "limit", limit(node.count, node.offset), 1)
+
+
+def _union(to: _Lowering, node: physical.Union) -> _Output:
+    parts = [to.lower(part) for part in node.parts]
+    names = column_names(node.fields)
+    is_parallel = any(part.is_parallel for part in parts)
+    parallelism = to.parallelism if is_parallel else 1
+    vertex = to.vertex("union", union(names), parallelism)
+    for ordinal, part in enumerate(parts):
+        to.connect(part, vertex, parallelism, ordinal)
+    return _Output(vertex, is_parallel, names)
+
+
+def _set_operation(to: _Lowering, node: physical.SetOperation) -> _Output:
+    inputs = (to.lower(node.left), to.lower(node.right))
+    names = column_names(node.fields)
+    vertex = to.vertex(node.operation, set_operation(node.operation, node.all), 1)
+    for ordinal, rows in enumerate(inputs):
+        to.connect(rows, vertex, 1, ordinal)
+    return _Output(vertex, False, names)
+
+
+def _unnest(to: _Lowering, node: physical.Unnest) -> _Output:
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    supplier = unnest(node.array, node.outer, node.ordinality, names)
+    return to.follow(rows, "unnest", supplier, to.beside(rows), names)
+
+
+def _write(to: _Lowering, node: physical.Write) -> _Output:
+    rows = to.lower(node.input)
+    return to.follow(rows, f"write {node.table.name}", write(node.table, node.request), 1, column_names(node.fields))
+
+
+def _key_names(keys: tuple[Expression, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of key columns; () where a key isn't a plain column, or there is none."""
+    found = tuple(names[key.index] for key in keys if isinstance(key, Column))
+    return found if len(found) == len(keys) else ()
+
+
+_RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
+    physical.SourceScan: _scan,
+    physical.IndexScan: _index_scan,
+    physical.Values: _values,
+    physical.Generate: _generate,
+    physical.Calc: _calc,
+    physical.HashAggregate: _aggregate,
+    physical.HashJoin: _join,
+    physical.Sort: _sort,
+    physical.TopN: _top,
+    physical.Limit: _limit,
+    physical.Union: _union,
+    physical.SetOperation: _set_operation,
+    physical.Unnest: _unnest,
+    physical.Write: _write,
+}

@@ -1,0 +1,206 @@
+"""Physical nodes: what was chosen to run, one node per operator, before it is cut into vertices.
+
+A node is frozen. Its expressions refer to its input's columns by index, as in the relational nodes; `rows` is an estimate
+of the rows that come out (None: not known). A physical plan says nothing of threads: lowering decides, for a given
+parallelism, whether an operator runs in one stage or two and how rows travel between its processors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runnel.catalog import Table
+from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
+from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import Expression
+from runnel.relation import Field, JoinKind, SortKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Physical:
+    """The base of all physical nodes."""
+
+    fields: tuple[Field, ...]
+    rows: int | None = None
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleInput(Physical):
+    """A node of one input."""
+
+    input: Physical
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceScan(Physical):
+    """A scan with its filter and projection in one step.
+
+    `condition` and `projections` are over the columns of `request`, in that order; projections None: those columns as
+    they are. The request's predicate is advice to the table, the condition decides.
+    """
+
+    table: ReadableTable
+    request: ScanRequest
+    condition: Expression | None = None
+    projections: tuple[Expression, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexScan(SourceScan):
+    """A SourceScan that reads only what `lookup` finds in an index, in the index's order if `lookup.ordered`."""
+
+    lookup: IndexLookup
+
+    @property
+    def indexed_table(self) -> IndexedTable:
+        assert isinstance(self.table, IndexedTable)
+        return self.table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Values(Physical):
+    """Literal rows."""
+
+    values: tuple[tuple[Expression, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generate(Physical):
+    """The rows of a table function without an input."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calc(SingleInput):
+    """The rows for which `condition` is true (None: all), as `projections` (None: as they are)."""
+
+    condition: Expression | None = None
+    projections: tuple[Expression, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashAggregate(SingleInput):
+    """Groups by `keys`. `two_stage`: may be accumulated where the data is and then combined by key; otherwise all rows of
+    a group must meet in one place."""
+
+    keys: tuple[Expression, ...]
+    aggregates: tuple[AggregateCall, ...]
+    two_stage: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashJoin(Physical):
+    """A join that reads `build` (the right side) to its end, then streams `probe` (the left side) past it.
+
+    Without keys it compares every pair. The columns of the result are the probe side's, then the build side's, as
+    `kind` has it. `is_partitioned`: where several processors run, both sides are divided by the hash of the keys;
+    otherwise each processor is given the whole build side.
+    """
+
+    kind: JoinKind
+    probe: Physical
+    build: Physical
+    probe_keys: tuple[Expression, ...]
+    build_keys: tuple[Expression, ...]
+    condition: Expression | None = None
+    is_partitioned: bool = False
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return (self.probe, self.build)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sort(SingleInput):
+    """All rows in order."""
+
+    keys: tuple[SortKey, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopN(SingleInput):
+    """The first `count` rows after `offset` in order, keeping no more rows than these in memory."""
+
+    keys: tuple[SortKey, ...]
+    count: Expression
+    offset: Expression | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit(SingleInput):
+    """After leaving out `offset` rows, at most `count` rows (None: all)."""
+
+    count: Expression | None
+    offset: Expression | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Union(Physical):
+    """The rows of all parts."""
+
+    parts: tuple[Physical, ...]
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return self.parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetOperation(Physical):
+    """INTERSECT or EXCEPT, with ALL or without."""
+
+    operation: str
+    all: bool
+    left: Physical
+    right: Physical
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unnest(SingleInput):
+    """Each row once per element of `array`."""
+
+    array: Expression
+    outer: bool
+    ordinality: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write(SingleInput):
+    """Writes all rows to `table` and gives one row: their number."""
+
+    table: WritableTable
+    request: SinkRequest
+
+
+def tables_of(node: Physical) -> tuple[Table, ...]:
+    """The tables that a physical plan scans, once per scan."""
+    own: tuple[Table, ...] = (node.table,) if isinstance(node, SourceScan) else ()
+    return own + tuple(table for item in node.inputs for table in tables_of(item))
+
+
+def column_names(fields: tuple[Field, ...]) -> tuple[str, ...]:
+    """Names for the columns of a batch: those of the fields, each one only once (edges name their keys by them)."""
+    taken: set[str] = set()
+    names = []
+    for field in fields:
+        name, number = field.name, 1
+        while name in taken:
+            number += 1
+            name = f"{field.name}_{number}"
+        taken.add(name)
+        names.append(name)
+    return tuple(names)
