@@ -87,8 +87,8 @@ class Call(Expression):
 
     def __str__(self) -> str:
         infix = INFIX.get(self.function)
-        if infix is not None and len(self.arguments) == 2:
-            return f"({self.arguments[0]} {infix} {self.arguments[1]})"
+        if infix is not None and len(self.arguments) >= 2:
+            return "(" + f" {infix} ".join(map(str, self.arguments)) + ")"
         if self.function in POSTFIX:
             return f"({self.arguments[0]} {POSTFIX[self.function]})"
         if self.function == "not":
