@@ -1,0 +1,134 @@
+"""`verify_processor`: one processor under every hard condition that the runtime may put it in.
+
+A processor must give the same rows whether it gets its batches one by one or all at once, row by row or in bulk, with room
+downstream or hardly any, and with its state saved and restored in a new instance at every pause. The idea is that of
+Hazelcast Jet's TestSupport. It needs no runtime: this module is the caller that the contract in `runnel.processor` speaks of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier, Supplier
+from runnel.expressions.context import EvaluationContext
+from runnel.processor import Item, JobContext, Processor, Watermark
+from runnel.testing.bench import Bench, Conditions, Limits
+from runnel.testing.rows import assert_rows
+
+Expected = Any
+"""Rows as `assert_rows` takes them, or a function that is given the list of items of an output and fails by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What to verify, beyond inputs and outputs.
+
+    `priorities[i]` orders the inputs: a smaller one is read to its end first, equal ones take turns; by default input 0
+    comes first, then 1, and so on. `outputs` is the number of outputs; with 0 the rows are taken from the job's results.
+    `ordered`: whether the order of rows matters. `snapshots`: whether state is saved and restored. `row_by_row`: whether
+    to cut the batches into single rows too.
+    """
+
+    priorities: tuple[int, ...] | None = None
+    outputs: int = 1
+    ordered: bool = True
+    tolerance: float = 1e-9
+    snapshots: bool = True
+    row_by_row: bool = True
+    evaluation: EvaluationContext = field(default_factory=EvaluationContext)
+    accumulation_limit: int = 0
+    is_unbounded: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+def verify_processor(
+    supplier: Supplier,
+    inputs: Sequence[Sequence[pa.RecordBatch | Watermark]],
+    expected: Expected,
+    verification: Verification | None = None,
+    **options: Any,
+) -> None:
+    """Runs the processor that `supplier` makes (a factory, a supplier or a meta-supplier) under all conditions, and fails
+    with an AssertionError that names the conditions.
+
+    `inputs[i]` are the items of input i; `()` is a source. `expected` is what output 0 gives: rows, or a function of the
+    output's items; with several outputs, a sequence of such. `options` are fields of `Verification`.
+
+    Each mode is run with the whole input at once and batch by batch, if asked for row by row; with an outbox that takes
+    everything and one of a single place that refuses every other offer; with and without snapshots. A single call may
+    take `limits.call_seconds` of CPU time, and `limits.idle_calls` calls in a row may lead to nothing.
+    """
+    chosen = replace(verification or Verification(), **options)
+    slicings = ("all at once", "batch by batch", "row by row") if chosen.row_by_row else ("all at once", "batch by batch")
+    for slicing, tight, snapshots in product(slicings, (False, True), (False, True)):
+        if snapshots and not chosen.snapshots:
+            continue
+        conditions = Conditions(slicing=slicing, tight=tight, snapshots=snapshots)
+        bench = Bench(lambda context: one_processor(supplier, context), conditions, chosen.limits)
+        job = JobContext(
+            job_id=1,
+            evaluation=chosen.evaluation,
+            clock=bench.clock.monotonic,
+            results=bench.results,
+            accumulation_limit=chosen.accumulation_limit,
+            is_unbounded=chosen.is_unbounded,
+        )
+        try:
+            outputs = bench.run(job, schedule(inputs, chosen.priorities, slicing), len(inputs), chosen.outputs)
+            _check(outputs, expected, chosen)
+        except AssertionError as error:
+            raise AssertionError(f"{conditions}: {error}") from error
+
+
+def one_processor(supplier: Supplier, context: JobContext) -> tuple[Processor, Callable[[BaseException | None], None]]:
+    """A single processor, and what to call when it was closed."""
+    if isinstance(supplier, ProcessorMetaSupplier):
+        suppliers = supplier.get(context, 1, 1)
+        assert len(suppliers) == 1, "a meta-supplier gives one supplier for each member"
+        supplier = suppliers[0]
+    if isinstance(supplier, ProcessorSupplier):
+        processors = supplier.get(1)
+        assert len(processors) == 1, "a supplier gives as many processors as it is asked for"
+        return processors[0], supplier.close
+    return supplier(), lambda _: None
+
+
+def schedule(
+    inputs: Sequence[Sequence[pa.RecordBatch | Watermark]], priorities: Sequence[int] | None, slicing: str
+) -> Iterator[tuple[int, pa.RecordBatch | Watermark | None]]:
+    """The items in the order of arrival, each with its input; None is the end of an input."""
+    order = list(range(len(inputs))) if priorities is None else list(priorities)
+    for priority in sorted(set(order)):
+        members = [i for i in range(len(inputs)) if order[i] == priority]
+        queues = {i: list(_sliced(inputs[i], slicing)) for i in members}
+        while queues:
+            for ordinal in list(queues):
+                if queues[ordinal]:
+                    yield ordinal, queues[ordinal].pop(0)
+                else:
+                    del queues[ordinal]
+                    yield ordinal, None
+
+
+def _sliced(items: Sequence[pa.RecordBatch | Watermark], slicing: str) -> Iterator[pa.RecordBatch | Watermark]:
+    for item in items:
+        if slicing == "row by row" and isinstance(item, pa.RecordBatch):
+            for row in range(item.num_rows):
+                yield item.slice(row, 1)
+        else:
+            yield item
+
+
+def _check(outputs: list[list[Item]], expected: Expected, chosen: Verification) -> None:
+    wanted = [expected] if chosen.outputs < 2 else list(expected)
+    for items, one in zip(outputs, wanted, strict=True):
+        if callable(one):
+            one(items)
+        else:
+            batches = [item for item in items if isinstance(item, pa.RecordBatch)]
+            assert_rows(batches, one, ordered=chosen.ordered, tolerance=chosen.tolerance)
