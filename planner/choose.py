@@ -12,7 +12,7 @@ from typing import Any
 
 from runnel import relation as logical
 from runnel.catalog import Snapshot
-from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest
+from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
 from runnel.errors import NotSupportedError, internal
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
@@ -21,7 +21,8 @@ from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.index_choice import OrderColumn, choose_index
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
-from runnel.relation import JoinKind, Relation, SortKey
+from runnel.relation import Field, JoinKind, Relation, SortKey
+from runnel.sqltypes import BIGINT
 
 PARTITION_BUILD_ROWS = 100_000
 """From this many rows on, the build side of a join is divided by key instead of given whole to every processor."""
@@ -37,6 +38,13 @@ def choose(relation: Relation, snapshot: Snapshot) -> Physical:
         raise internal(f"no operator for {type(relation).__name__}")
     chosen: Physical = rule(relation, snapshot)
     return chosen
+
+
+def choose_write(relation: Relation, snapshot: Snapshot, table: WritableTable, request: SinkRequest) -> Physical:
+    """The physical plan of a statement that writes the rows of `relation`; its result is their number."""
+    return physical.Write(
+        fields=(Field("count", BIGINT),), rows=1, input=choose(relation, snapshot), table=table, request=request
+    )
 
 
 def _scan(node: logical.Scan, snapshot: Snapshot) -> Physical:

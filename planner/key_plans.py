@@ -1,0 +1,77 @@
+"""Queries that are a look-up by key, and need no job: `SELECT … FROM t WHERE __key = ?` and nothing more."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from runnel.connector import KeyedTable
+from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, conjuncts
+from runnel.planner.rules.rewriting import renumber
+from runnel.relation import Filter, Project, Relation, Scan
+
+
+class KeyLookup(NamedTuple):
+    """A look-up: `key` has a literal or parameter per key column; the row is given by `columns` of the table, or, where
+    that is None, by `expressions` over all its columns."""
+
+    table: KeyedTable
+    key: tuple[Expression, ...]
+    columns: tuple[int, ...] | None
+    expressions: tuple[Expression, ...]
+
+
+def key_lookup(relation: Relation) -> KeyLookup | None:
+    """The look-up that a query (after the rules) is; None if it is anything else."""
+    projections: tuple[Expression, ...] | None = None
+    if isinstance(relation, Project):
+        projections, relation = relation.expressions, relation.input
+    predicate: list[Expression] = []
+    while isinstance(relation, Filter) and isinstance(relation.input, Scan):
+        places = dict(enumerate(relation.input.columns))
+        predicate = [renumber(part, places) for part in conjuncts(relation.condition)]
+        relation = relation.input
+    if not isinstance(relation, Scan) or not isinstance(relation.table, KeyedTable):
+        return None
+    key = _key(relation.table, conjuncts(relation.predicate) + predicate)
+    if key is None or relation.limit is not None:
+        return None
+    places = dict(enumerate(relation.columns))
+    if projections is None:
+        return KeyLookup(relation.table, key, relation.columns, ())
+    expressions = tuple(renumber(item, places) for item in projections)
+    if all(isinstance(item, Column) for item in expressions):
+        columns = tuple(item.index for item in expressions if isinstance(item, Column))
+        return KeyLookup(relation.table, key, columns, ())
+    return KeyLookup(relation.table, key, None, expressions)
+
+
+def _key(table: KeyedTable, parts: list[Expression]) -> tuple[Expression, ...] | None:
+    """The constants that the key columns must equal, if that is all the conjuncts say."""
+    if not table.key_columns or len(parts) != len(table.key_columns):
+        return None
+    values: dict[int, Expression] = {}
+    for part in parts:
+        if not isinstance(part, Call) or part.function != "eq":
+            return None
+        for column, value in (part.arguments, part.arguments[::-1]):
+            index = _exact_column(column)
+            if index is not None and isinstance(value, Literal | Parameter):
+                values[index] = value
+    if set(values) != set(table.key_columns):
+        return None
+    return tuple(values[index] for index in table.key_columns)
+
+
+def _exact_column(expression: Expression) -> int | None:
+    """The column that an expression is, seen through conversions between exact numbers: those keep the value, and the
+    table finds a key by any value that equals it."""
+    while isinstance(expression, Cast) and expression.implicit and _keeps_value(expression):
+        expression = expression.operand
+    return expression.index if isinstance(expression, Column) else None
+
+
+def _keeps_value(cast: Cast) -> bool:
+    source, target = cast.operand.type, cast.type
+    if source.is_integer and target.is_integer:
+        return True
+    return source.is_exact and target.is_exact and target.scale >= source.scale
