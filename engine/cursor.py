@@ -1,0 +1,293 @@
+"""The DB-API cursor: one statement at a time, its rows as tuples, Arrow, pandas or Polars.
+
+A cursor is used by one thread at a time; only `cancel` may be called from another. Errors get the statement's text here,
+and nothing that isn't part of the PEP 249 tree passes, except KeyboardInterrupt and its like.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import pyarrow as pa
+
+from runnel.errors import Error, InterfaceError, NotSupportedError, OperationalError, internal
+from runnel.rows import Result, Row
+from runnel.sqltypes import Kind, SqlType
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from runnel.connection import Connection
+    from runnel.database import Database
+
+
+class ColumnDescription(NamedTuple):
+    """One item of `Cursor.description`. `type_code` is the SQL type; it equals the type object of its family."""
+
+    name: str
+    type_code: SqlType
+    display_size: int | None = None
+    internal_size: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    null_ok: bool | None = None
+
+
+class Cursor:
+    """A place to run statements and take their rows. Made by `Connection.cursor`."""
+
+    arraysize = 1
+    """How many rows `fetchmany` takes when it isn't told."""
+
+    def __init__(self, connection: Connection, database: Database) -> None:
+        self._connection = connection
+        self._database = database
+        self._is_closed = False
+        self._result: Result | None = None
+        self._rowcount = -1
+        self._sql: str | None = None
+
+    # Running
+
+    def execute(self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None) -> Cursor:
+        """Runs one statement; `args` are the values of its `?`.
+
+        Of a query without an end it returns at once. `timeout`, in seconds, bounds the whole statement, the waiting of
+        later fetches too: an OperationalError with code TIMEOUT. Returns the cursor itself.
+        """
+        self._start(sql)
+        try:
+            outcome = self._database.run(sql, args, timeout)
+        except BaseException as error:
+            self._fail(error)
+        if type(outcome) is int:
+            self._rowcount = outcome
+        else:
+            self._result = outcome
+        return self
+
+    def executemany(self, sql: str, seq_of_args: Iterable[Sequence[Any]], *, timeout: float | None = None) -> Cursor:
+        """Runs one statement for each of many argument lists.
+
+        INSERT and SINK of VALUES bind all of them as one batch and write it once: all or nothing. Another INSERT, UPDATE
+        or DELETE runs once for each. Queries are refused.
+        """
+        self._start(sql)
+        try:
+            self._rowcount = self._database.run_many(sql, seq_of_args, timeout)
+        except BaseException as error:
+            self._fail(error)
+        return self
+
+    def cancel(self) -> None:
+        """Ends what the cursor's query is doing; may be called from any thread. A fetch that waits, and later ones, get an
+        OperationalError with code CANCELLED. Does nothing where nothing runs."""
+        result = self._result
+        if result is not None:
+            result.cancel()
+
+    def close(self) -> None:
+        """Cancels the job behind the cursor and gives back its rows. The cursor is of no use afterwards."""
+        self._is_closed = True
+        self._discard()
+
+    # Taking rows
+
+    def fetchone(self) -> Row | None:
+        """The next row, waited for; None after the last."""
+        result = self._rows()
+        try:
+            return result.one()
+        except BaseException as error:
+            self._fail(error)
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """The next `size` rows (`arraysize` by default), fewer at the end, then []. Of an unbounded query: what is there,
+        at least one row."""
+        count = self.arraysize if size is None else size
+        if count < 0:
+            raise InterfaceError(f"fetchmany takes a number of rows, not {count}")
+        result = self._rows()
+        try:
+            return result.some(count)
+        except BaseException as error:
+            self._fail(error)
+
+    def fetchall(self) -> list[Row]:
+        """All rows that are left. NotSupportedError for a query that never ends; of a stream that can end, it waits."""
+        result = self._rows_with_end("fetchall")
+        try:
+            return result.rest()
+        except BaseException as error:
+            self._fail(error)
+
+    def __iter__(self) -> Iterator[Row]:
+        return self
+
+    def __next__(self) -> Row:
+        row = self.fetchone()
+        if row is None:
+            raise StopIteration
+        return row
+
+    def fetch_arrow_table(self) -> pa.Table:
+        """All rows that are left as a pyarrow Table; waits and refuses like `fetchall`."""
+        result = self._rows_with_end("fetch_arrow_table")
+        try:
+            return pa.Table.from_batches(result.batches(), schema=result.schema)
+        except BaseException as error:
+            self._fail(error)
+
+    def fetch_record_batch(self) -> pa.RecordBatchReader:
+        """The rows that are left as a stream of batches, each made when it is asked for; fit for unbounded queries too.
+        The query lives as long as the reader, or until the cursor runs or closes something."""
+        result = self._rows()
+        return pa.RecordBatchReader.from_batches(result.schema, self._batches(result))
+
+    def fetch_df(self) -> Any:
+        """All rows that are left as a pandas DataFrame; waits and refuses like `fetchall`."""
+        _require("pandas")
+        return self.fetch_arrow_table().to_pandas()
+
+    def fetch_polars(self) -> Any:
+        """All rows that are left as a Polars DataFrame; waits and refuses like `fetchall`."""
+        polars = _require("polars")
+        return polars.from_arrow(self.fetch_arrow_table())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows that are left, through the Arrow C stream interface."""
+        return self.fetch_record_batch().__arrow_c_stream__(requested_schema)
+
+    # Knowing
+
+    @property
+    def connection(self) -> Connection:
+        """The connection that made the cursor."""
+        return self._connection
+
+    @property
+    def description(self) -> list[ColumnDescription] | None:
+        """The columns of the query's rows; None where the statement has none."""
+        result = self._result
+        if result is None:
+            return None
+        return [_describe(name, sql_type) for name, sql_type in result.fields]
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the statement wrote, or, once the last was seen, gave; −1 while that isn't known."""
+        return self._rowcount if self._result is None else self._result.total
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether the query's rows have no end that is known beforehand."""
+        return self._result is not None and self._result.is_unbounded
+
+    @property
+    def query(self) -> str | None:
+        """The text of the last statement."""
+        return self._sql
+
+    def setinputsizes(self, sizes: Sequence[Any]) -> None:
+        """Does nothing: types come from the statement and the values."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Does nothing: no value is cut short."""
+
+    def __enter__(self) -> Cursor:
+        self._check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._is_closed else "idle" if self._sql is None else repr(self._sql)
+        return f"<runnel.Cursor {state}>"
+
+    # Inside
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InterfaceError("the cursor is closed", hint="take a new one with connection.cursor()")
+        self._database.check_open()
+
+    def _start(self, sql: str) -> None:
+        self._check_open()
+        if self._result is not None:
+            self._discard()
+        self._rowcount = -1
+        self._sql = sql
+
+    def _discard(self) -> None:
+        result, self._result = self._result, None
+        if result is not None:
+            result.discard()
+
+    def _rows(self) -> Result:
+        result = self._result
+        if result is None or self._database.is_closed:
+            self._check_open()
+            raise InterfaceError("there are no rows to fetch", hint="execute a query first")
+        return result
+
+    def _rows_with_end(self, action: str) -> Result:
+        result = self._rows()
+        if result.is_unbounded and not result.can_end:
+            error = NotSupportedError(
+                f"{action} of a query that never ends",
+                hint="take rows with fetchone, fetchmany, iteration or fetch_record_batch, or add a LIMIT",
+            )
+            raise presentable(error, self._sql)
+        return result
+
+    def _batches(self, result: Result) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from result.batches()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Raises the error as the user is to see it. Whatever it is, what the query runs is ended."""
+        if self._result is not None:
+            self._result.cancel()
+        raise presentable(error, self._sql)
+
+
+def presentable(error: BaseException, sql: str | None) -> BaseException:
+    """The error with the statement's text; an exception that isn't of our tree becomes one of it, as its cause."""
+    if isinstance(error, Error):
+        if error.sql is None:
+            error.sql = sql
+        return error
+    if not isinstance(error, Exception):
+        return error
+    shown: Error
+    if isinstance(error, MemoryError):
+        shown = OperationalError("out of memory", detail=str(error) or None)
+    elif isinstance(error, RecursionError):
+        shown = OperationalError("the statement is nested too deeply", hint="write it with fewer levels of nesting")
+    else:
+        shown = internal(f"unexpected {type(error).__name__}", detail=str(error) or None)
+    shown.sql = sql
+    shown.__cause__ = error
+    return shown
+
+
+def _describe(name: str, sql_type: SqlType) -> ColumnDescription:
+    if sql_type.kind is Kind.DECIMAL:
+        return ColumnDescription(name, sql_type, precision=sql_type.precision, scale=sql_type.scale)
+    return ColumnDescription(name, sql_type)
+
+
+def _require(package: str) -> Any:
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise InterfaceError(
+            f'the package "{package}" is not installed', hint=f"install it with: pip install runnel[{package}]"
+        ) from error

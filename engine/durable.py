@@ -1,0 +1,167 @@
+"""The directory of a durable connection: who owns it, and the catalog in it.
+
+    lock          held by the one process that has the directory open; the kernel frees it whatever way that process ends
+    catalog.json  mappings, views and indexes; replaced as a whole, by an atomic rename, before a DDL statement returns
+    maps/         the rows of maps (the map connector's)
+
+Temporary views and registrations are not kept.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from runnel.catalog import CatalogObject, Index, Mapping, View
+from runnel.connector import ColumnDefinition, MappingDefinition
+from runnel.errors import ErrorCode, OperationalError
+from runnel.sqltypes import Kind, SqlType
+
+FORMAT = 1
+"""The version of the catalog file's shape."""
+
+
+class Directory:
+    """One durable directory, owned by this object until `close`."""
+
+    def __init__(self, path: Path) -> None:
+        """Makes the directory if need be and takes possession of it; OperationalError if another connection has it."""
+        self.path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise _unusable(path, error) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.read(self._lock, 32).decode(errors="replace").strip()
+            os.close(self._lock)
+            raise OperationalError(
+                f'directory "{path}" is in use by another connection',
+                code=ErrorCode.CONNECTION_PROBLEM,
+                detail=f"its owner is the process {owner}" if owner else None,
+                hint="close that connection, or use another directory",
+            ) from error
+        os.ftruncate(self._lock, 0)
+        os.pwrite(self._lock, str(os.getpid()).encode(), 0)
+
+    def load(self) -> tuple[list[tuple[str, MappingDefinition]], list[View], list[Index]]:
+        """The catalog as it was saved: mappings as (connector, definition), views, indexes."""
+        try:
+            text = (self.path / "catalog.json").read_text("utf-8")
+        except FileNotFoundError:
+            return [], [], []
+        except OSError as error:
+            raise _unusable(self.path, error) from error
+        try:
+            content = json.loads(text)
+            if content["format"] != FORMAT:
+                raise ValueError(f"its format is {content['format']}, not {FORMAT}")
+            mappings = [(item["connector"], _definition(item)) for item in content["mappings"]]
+            views = [View(item["name"], item["sql"], tuple(item["columns"])) for item in content["views"]]
+            indexes = [
+                Index(item["name"], item["table"], tuple(item["columns"]), item["kind"]) for item in content["indexes"]
+            ]
+        except (ValueError, KeyError, TypeError) as error:
+            raise OperationalError(
+                f'the catalog of directory "{self.path}" can\'t be read',
+                detail=f"{type(error).__name__}: {error}",
+                hint="was it written by another version of Runnel, or changed by hand?",
+            ) from error
+        return mappings, views, indexes
+
+    def save(self, objects: Iterable[CatalogObject], indexes: Iterable[Index]) -> None:
+        """Replaces the saved catalog. When it returns, the new one is on disk; if it fails, the old one is."""
+        items = list(objects)
+        content = {
+            "format": FORMAT,
+            "mappings": [_mapping_record(item) for item in items if isinstance(item, Mapping)],
+            "views": [
+                {"name": item.name, "sql": item.sql, "columns": list(item.columns)}
+                for item in items
+                if isinstance(item, View) and not item.temporary
+            ],
+            "indexes": [
+                {"name": item.name, "table": item.table_name, "columns": list(item.columns), "kind": item.kind}
+                for item in indexes
+            ],
+        }
+        try:
+            _replace(self.path / "catalog.json", json.dumps(content, ensure_ascii=False, indent=1))
+        except OSError as error:
+            raise _unusable(self.path, error) from error
+
+    def close(self) -> None:
+        """Gives the directory up."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _unusable(path: Path, error: OSError) -> OperationalError:
+    return OperationalError(f'directory "{path}" can\'t be used', detail=str(error))
+
+
+def _replace(target: Path, text: str) -> None:
+    unfinished = target.with_name(f".{target.name}.new")
+    with unfinished.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.replace(target)
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _mapping_record(mapping: Mapping) -> dict[str, Any]:
+    columns = [
+        {"name": column.name, "type": _type_record(column.type), "external_name": column.external_name}
+        for column in mapping.table.columns
+        if not column.hidden
+    ]
+    return {
+        "name": mapping.name,
+        "connector": mapping.connector,
+        "columns": columns,
+        "options": dict(mapping.options),
+        "external_name": mapping.external_name,
+    }
+
+
+def _definition(record: dict[str, Any]) -> MappingDefinition:
+    columns = tuple(
+        ColumnDefinition(item["name"], _type_of(item["type"]), item["external_name"]) for item in record["columns"]
+    )
+    return MappingDefinition(record["name"], columns, record["options"], record["external_name"])
+
+
+def _type_record(sql_type: SqlType) -> dict[str, Any]:
+    record: dict[str, Any] = {"kind": sql_type.kind.name}
+    if sql_type.kind is Kind.DECIMAL:
+        record |= {"precision": sql_type.precision, "scale": sql_type.scale}
+    if sql_type.element is not None:
+        record["element"] = _type_record(sql_type.element)
+    if sql_type.key is not None:
+        record["key"] = _type_record(sql_type.key)
+    if sql_type.fields:
+        record["fields"] = [[name, _type_record(item)] for name, item in sql_type.fields]
+    return record
+
+
+def _type_of(record: dict[str, Any]) -> SqlType:
+    return SqlType(
+        Kind[record["kind"]],
+        record.get("precision", 0),
+        record.get("scale", 0),
+        _type_of(record["element"]) if "element" in record else None,
+        _type_of(record["key"]) if "key" in record else None,
+        tuple((name, _type_of(item)) for name, item in record.get("fields", ())),
+    )

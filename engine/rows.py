@@ -1,0 +1,236 @@
+"""The rows of one statement, on their way to Python: batches in, tuples or Arrow out.
+
+A `Result` reads a job's result queue, or holds rows that were there at once (a key look-up, SHOW, EXPLAIN). It decodes a
+slice of a batch at a time, so that a first row doesn't wait for sixty thousand others. It belongs to one thread at a time;
+only `cancel` may be called from another.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.errors import ErrorCode, OperationalError
+from runnel.expressions.values import array_of, python_values
+from runnel.jobs import Job
+from runnel.relation import Field
+from runnel.sqltypes import to_arrow
+
+Row = tuple[Any, ...]
+
+DECODE_ROWS = 4096
+"""How many rows `one` and `some` decode at a time."""
+
+
+class Result:
+    """The rows of one statement. `total` is their number once it is known, else −1.
+
+    `is_unbounded`: the rows have no end that is known beforehand; `can_end`: still, they may end (a pushed stream).
+    `deadline` is a time of `time.monotonic` after which waiting for rows is a time-out.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_batch",
+        "_decoded",
+        "_finalizer",
+        "_job",
+        "_loaded",
+        "_next",
+        "_rows",
+        "can_end",
+        "deadline",
+        "fields",
+        "is_unbounded",
+        "total",
+    )
+
+    def __init__(self, fields: tuple[Field, ...], rows: list[Row]) -> None:
+        self.fields = fields
+        self.is_unbounded = False
+        self.can_end = True
+        self.deadline: float | None = None
+        self.total = len(rows)
+        # The rows decoded last, and how many of them were taken. They are those of `_batch` that end at `_decoded`.
+        self._rows = rows
+        self._next = 0
+        self._batch: pa.RecordBatch | None = None
+        self._decoded = 0
+        self._loaded = 0
+        self._job: Job | None = None
+        self._finalizer: weakref.finalize[[], Result] | None = None
+
+    @classmethod
+    def of_job(
+        cls, fields: tuple[Field, ...], job: Job, *, is_unbounded: bool, can_end: bool, deadline: float | None
+    ) -> Result:
+        """The rows that a job puts in its result queue. When the result is forgotten before the job has ended, the job
+        is cancelled."""
+        result = cls(fields, [])
+        result.is_unbounded = is_unbounded
+        result.can_end = can_end
+        result.deadline = deadline
+        result.total = -1
+        result._job = job
+        if not job.is_done:
+            result._finalizer = weakref.finalize(result, job.cancel)
+        return result
+
+    @property
+    def job(self) -> Job | None:
+        """The job behind the rows; None when they are all there."""
+        return self._job
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of the rows."""
+        return pa.schema([pa.field(item.name, to_arrow(item.type)) for item in self.fields])
+
+    def one(self) -> Row | None:
+        """The next row, waited for; None after the last."""
+        position = self._next
+        if position >= len(self._rows):
+            if not self._decode(DECODE_ROWS, wait=True):
+                return None
+            position = 0
+        self._next = position + 1
+        return self._rows[position]
+
+    def some(self, count: int) -> list[Row]:
+        """At most `count` rows, [] after the last. Of an unbounded result: what is there, at least one row; else exactly
+        `count` unless the end comes first."""
+        rows: list[Row] = []
+        while len(rows) < count:
+            if self._next >= len(self._rows):
+                wait = not (self.is_unbounded and rows)
+                if not self._decode(max(DECODE_ROWS, count - len(rows)), wait=wait):
+                    break
+            last = min(self._next + count - len(rows), len(self._rows))
+            rows += self._rows[self._next : last]
+            self._next = last
+        return rows
+
+    def rest(self) -> list[Row]:
+        """All rows that are left, waited for."""
+        with _collector_paused():
+            rows = self._rows[self._next :]
+            if self._batch is not None:
+                rows += self._values(self._batch.slice(self._decoded))
+            self._forget()
+            while (batch := self._load(wait=True)) is not None:
+                rows += self._values(batch)
+        return rows
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows that are left, as batches of `schema`, each waited for."""
+        schema = self.schema
+        if self._batch is not None:
+            left = self._batch.slice(self._decoded - len(self._rows) + self._next)
+            self._forget()
+            if left.num_rows:
+                yield _conform(left, schema)
+        elif self._next < len(self._rows):
+            rows = self._rows[self._next :]
+            self._forget()
+            yield rows_as_batch(rows, self.fields)
+        while (batch := self._load(wait=True)) is not None:
+            yield _conform(batch, schema)
+
+    def cancel(self) -> None:
+        """Ends the job behind the rows; a thread that waits for them gets an OperationalError."""
+        job = self._job
+        if job is not None:
+            job.cancel()
+
+    def discard(self) -> None:
+        """Cancels, and gives back the rows."""
+        self.cancel()
+        self._ended()
+        self._forget()
+
+    def _decode(self, limit: int, *, wait: bool) -> bool:
+        """Replaces the decoded rows by the next ones, about `limit` of them. False: there are none (without `wait`: yet)."""
+        batch = self._batch
+        if batch is None or self._decoded >= batch.num_rows:
+            self._forget()
+            batch = self._load(wait=wait)
+            if batch is None:
+                return False
+            self._batch = batch
+        start = self._decoded
+        self._decoded = min(start + limit, batch.num_rows)
+        self._rows = self._values(batch.slice(start, self._decoded - start))
+        self._next = 0
+        return True
+
+    def _load(self, *, wait: bool) -> pa.RecordBatch | None:
+        """The next batch with rows from the queue. None: there is none (without `wait`: yet)."""
+        job = self._job
+        if job is None:
+            return None
+        while True:
+            batch = self._wait(job) if wait else job.results.poll()
+            if batch is None:
+                if wait or job.results.is_finished:
+                    self.total = self._loaded
+                    self._ended()
+                return None
+            if batch.num_rows:
+                self._loaded += batch.num_rows
+                return batch
+
+    def _wait(self, job: Job) -> pa.RecordBatch | None:
+        if self.deadline is None:
+            return job.results.next_batch(None)
+        try:
+            return job.results.next_batch(max(0.0, self.deadline - monotonic()))
+        except OperationalError as error:
+            if error.code is ErrorCode.TIMEOUT:
+                job.cancel()
+            raise
+
+    def _ended(self) -> None:
+        if self._finalizer is not None:
+            self._finalizer.detach()
+            self._finalizer = None
+        self._job = None
+
+    def _forget(self) -> None:
+        self._rows = []
+        self._next = 0
+        self._batch = None
+        self._decoded = 0
+
+    def _values(self, batch: pa.RecordBatch) -> list[Row]:
+        columns = [python_values(column, item.type) for column, item in zip(batch.columns, self.fields, strict=True)]
+        return list(zip(*columns, strict=True))
+
+
+def rows_as_batch(rows: list[Row], fields: tuple[Field, ...]) -> pa.RecordBatch:
+    """Python rows as one batch; DataError naming the value that doesn't fit its column."""
+    columns = zip(*rows, strict=True) if rows else ((),) * len(fields)
+    arrays = [array_of(list(values), item.type) for values, item in zip(columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, names=[item.name for item in fields])
+
+
+def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch under the result's own column names."""
+    return batch if batch.schema.equals(schema) else pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    # A million new tuples, none of them garbage, would be looked through again and again: a third of the time of a fetch.
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,155 @@
+"""The settings of a connection: a declared table, typed reading, and their current values.
+
+A setting is given to `connect(path, name=value)` or changed by `SET name = value`; `SHOW ALL` lists them. Every setting
+does something; one that can be given only at the start says so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from runnel.errors import ErrorCode, ProgrammingError, suggest
+
+Value = str | int | bool | float
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting. `read` gives its value for what the user wrote, or fails with a ValueError; `allowed` says in words what
+    it takes; `at_start`: it can't be changed once the connection is made."""
+
+    name: str
+    default: Value
+    read: Callable[[Value], Value]
+    allowed: str
+    meaning: str
+    at_start: bool = False
+
+
+def _integer(least: int) -> Callable[[Value], int]:
+    def read(value: Value) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ValueError(value)
+        number = int(value)
+        if number < least:
+            raise ValueError(value)
+        return number
+
+    return read
+
+
+def _time_zone(value: Value) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(value)
+    try:
+        return ZoneInfo(value).key
+    except (OSError, LookupError) as error:
+        raise ValueError(value) from error
+
+
+SETTINGS = (
+    Setting(
+        "cooperative_threads",
+        os.cpu_count() or 1,
+        _integer(1),
+        "a whole number of at least 1",
+        "the number of worker threads that all jobs share",
+        at_start=True,
+    ),
+    Setting(
+        "max_processor_accumulated_records",
+        0,
+        _integer(0),
+        "a whole number of at least 0",
+        "the most rows that one processor may hold before its statement fails; 0: no limit",
+    ),
+    Setting(
+        "plan_cache_size",
+        1000,
+        _integer(0),
+        "a whole number of at least 0",
+        "how many plans are kept for re-use; 0: none",
+    ),
+    Setting(
+        "query_parallelism",
+        0,
+        _integer(0),
+        "a whole number of at least 0",
+        "into how many processors each step of a statement is divided; 0: by the size of its tables",
+    ),
+    Setting(
+        "time_zone",
+        "UTC",
+        _time_zone,
+        "the name of a time zone, such as 'Europe/Vienna'",
+        "the zone in which instants are shown and cast to and from dates and times",
+    ),
+)
+
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+class Settings:
+    """The values of one connection. Safe for threads."""
+
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        self._lock = Lock()
+        self._values: dict[str, Value] = {setting.name: setting.default for setting in SETTINGS}
+        for name, value in (given or {}).items():
+            setting = find(name)
+            self._values[setting.name] = _read(setting, value)
+
+    def set(self, name: str, value: Value | None) -> str:
+        """Changes a setting, None to its default; gives its own spelling. ProgrammingError for an unknown name, a value
+        that isn't allowed, or a setting that is fixed at the start."""
+        setting = find(name)
+        if setting.at_start:
+            raise ProgrammingError(
+                f'setting "{setting.name}" can\'t be changed on a connection that is open',
+                hint=f"give it at the start: runnel.connect({setting.name}=…)",
+            )
+        new = setting.default if value is None else _read(setting, value)
+        with self._lock:
+            self._values = {**self._values, setting.name: new}
+        return setting.name
+
+    def get(self, name: str) -> Value:
+        """The value of a setting; ProgrammingError with the nearest known name for an unknown one."""
+        return self._values[find(name).name]
+
+    def integer(self, name: str) -> int:
+        """The value of a setting that is a whole number, by its own spelling."""
+        value = self._values[name]
+        assert isinstance(value, int)
+        return value
+
+    @property
+    def time_zone(self) -> str:
+        return str(self._values["time_zone"])
+
+
+def find(name: str) -> Setting:
+    """The setting of that name, whatever its case; ProgrammingError with the nearest known name if there is none."""
+    setting = _BY_NAME.get(name.lower())
+    if setting is None:
+        raise ProgrammingError(
+            f'setting "{name}" not found',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint=suggest(name, _BY_NAME, "the settings are " + ", ".join(_BY_NAME)),
+        )
+    return setting
+
+
+def _read(setting: Setting, value: Any) -> Value:
+    try:
+        return setting.read(value)
+    except (ValueError, TypeError) as error:
+        shown = f"'{value}'" if isinstance(value, str) else value
+        raise ProgrammingError(
+            f'wrong value {shown} for setting "{setting.name}"', hint=f"it takes {setting.allowed}"
+        ) from error

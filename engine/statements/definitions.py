@@ -1,0 +1,136 @@
+"""Plans that change the catalog: CREATE and DROP of mappings, views and indexes.
+
+All run under the database's definition lock, and are on disk before they return where the connection is durable. Data are
+never touched: a map outlives the mappings over it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runnel.catalog import CatalogObject, Index, Mapping, Registration, View
+from runnel.connector import IndexedTable, MappingDefinition
+from runnel.errors import ErrorCode, ProgrammingError, suggest
+from runnel.planner.plans import CreateIndexPlan, CreateMappingPlan, CreateViewPlan, DropPlan
+from runnel.statements.call import Call
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+NO_COUNT = -1
+
+
+def create_mapping(database: Database, plan: CreateMappingPlan, call: Call) -> int:
+    """Opens the table through its connector, and names it."""
+    with database.definitions:
+        if not _is_free(database, plan.name, "mapping", plan.or_replace, plan.if_not_exists):
+            return NO_COUNT
+        connector = database.connectors.get(plan.connector)
+        table = connector.open(
+            MappingDefinition(plan.name, plan.columns, plan.options, plan.external_name, plan.object_type)
+        )
+        mapping = Mapping(plan.name, connector.name, table, plan.options, plan.external_name)
+        database.change(put=mapping, drop_indexes=_unfit_indexes(database, mapping))
+    return NO_COUNT
+
+
+def _unfit_indexes(database: Database, mapping: Mapping) -> tuple[Index, ...]:
+    """The indexes of the mapping that it replaces which it can't have."""
+    unfit = []
+    for index in database.catalog.snapshot.indexes_on(mapping.name):
+        try:
+            if isinstance(mapping.table, IndexedTable):
+                mapping.table.validate_index(index)
+                continue
+        except ProgrammingError:
+            pass
+        unfit.append(index)
+    return tuple(unfit)
+
+
+def create_view(database: Database, plan: CreateViewPlan, call: Call) -> int:
+    """Names a query that the planner has found sound, and free of the view itself."""
+    with database.definitions:
+        if not _is_free(database, plan.name, "view", plan.or_replace, plan.if_not_exists):
+            return NO_COUNT
+        database.change(put=View(plan.name, plan.sql, plan.columns, plan.temporary))
+    return NO_COUNT
+
+
+def create_index(database: Database, plan: CreateIndexPlan, call: Call) -> int:
+    """Declares an index; the map builds it when it is first used."""
+    with database.definitions:
+        snapshot = database.catalog.snapshot
+        existing = snapshot.indexes.get(plan.name.lower())
+        if existing is not None:
+            if plan.if_not_exists:
+                return NO_COUNT
+            raise ProgrammingError(
+                f'index "{existing.name}" exists already',
+                code=ErrorCode.INDEX_INVALID,
+                detail=f'it is on mapping "{existing.table_name}"',
+                hint="use IF NOT EXISTS, drop it first, or take another name",
+            )
+        found = snapshot.get(plan.table_name)
+        if not isinstance(found, Mapping) or not isinstance(found.table, IndexedTable):
+            raise ProgrammingError(
+                f"{_kind(found)} \"{found.name}\" can't have an index",
+                code=ErrorCode.INDEX_INVALID,
+                hint="indexes are for mappings of TYPE IMap",
+            )
+        index = Index(plan.name, found.name, plan.columns, plan.kind)
+        found.table.validate_index(index)
+        database.change(put_index=index)
+    return NO_COUNT
+
+
+def drop(database: Database, plan: DropPlan, call: Call) -> int:
+    """Takes a mapping (with its indexes), a view or an index out of the catalog."""
+    with database.definitions:
+        snapshot = database.catalog.snapshot
+        if plan.kind == "index":
+            index = snapshot.indexes.get(plan.name.lower())
+            if index is not None:
+                database.change(drop_indexes=(index,))
+            elif not plan.if_exists:
+                raise _missing(plan, [item.name for item in snapshot.indexes.values()])
+            return NO_COUNT
+        found = snapshot.find(plan.name)
+        if found is not None and _kind(found) != plan.kind:
+            raise ProgrammingError(
+                f'"{found.name}" is a {_kind(found)}, not a {plan.kind}', hint=_how_to_drop(found)
+            )
+        if found is not None:
+            database.change(drop=found)
+        elif not plan.if_exists:
+            raise _missing(plan, [item.name for item in snapshot if _kind(item) == plan.kind])
+    return NO_COUNT
+
+
+def _is_free(database: Database, name: str, kind: str, or_replace: bool, if_not_exists: bool) -> bool:
+    """Whether the statement is to go on. A ProgrammingError where the name is taken by something it doesn't replace."""
+    found = database.catalog.snapshot.find(name)
+    if found is None or (or_replace and _kind(found) == kind):
+        return True
+    if if_not_exists:
+        return False
+    hint = f"use CREATE OR REPLACE {kind.upper()}, IF NOT EXISTS, or another name"
+    if _kind(found) != kind:
+        hint = f"take another name, or remove it first: {_how_to_drop(found)}"
+    raise ProgrammingError(f'{_kind(found)} "{found.name}" exists already', hint=hint)
+
+
+def _missing(plan: DropPlan, known: list[str]) -> ProgrammingError:
+    return ProgrammingError(
+        f'{plan.kind} "{plan.name}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=suggest(plan.name, known)
+    )
+
+
+def _kind(item: CatalogObject) -> str:
+    return {Mapping: "mapping", View: "view", Registration: "registration"}[type(item)]
+
+
+def _how_to_drop(item: CatalogObject) -> str:
+    if isinstance(item, Registration):
+        return f'use connection.unregister("{item.name}")'
+    return f"use DROP {_kind(item).upper()} {item.name}"

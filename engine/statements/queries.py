@@ -1,0 +1,105 @@
+"""Plans that give rows: queries as light jobs, key look-ups without one, EXPLAIN."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from runnel.catalog import Table
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant
+from runnel.expressions.nodes import Expression, Literal, Parameter
+from runnel.expressions.values import python_values
+from runnel.planner.explain import explain
+from runnel.planner.plans import ExplainPlan, KeyGetPlan, Plan, QueryPlan
+from runnel.relation import Field
+from runnel.rows import Result, Row, rows_as_batch
+from runnel.sqltypes import VARCHAR
+from runnel.statements.call import Call
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+RUN_HERE_NS = 1_000_000
+"""How long the calling thread drives a light job itself before the workers take over: most are done by then, without
+having waited for another thread to wake up."""
+
+SMALL_ROWS = 200_000
+"""Below this many rows in all tables, dividing the work costs more than it gives."""
+
+
+def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
+    """Starts a light job and gives its rows as they come. A failure within the first millisecond is raised here."""
+    job = database.jobs.start(
+        plan.dag(parallelism(database, plan.tables)),
+        evaluation=call.evaluation(database, plan),
+        query=call.sql,
+        is_unbounded=plan.is_unbounded,
+    )
+    if not plan.is_unbounded:
+        try:
+            job.run_here(RUN_HERE_NS)
+        except BaseException:
+            job.cancel()
+            raise
+    return Result.of_job(
+        plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end, deadline=call.deadline
+    )
+
+
+def run_key_get(database: Database, plan: KeyGetPlan, call: Call) -> Result:
+    """Looks one row up."""
+    key = constants(database, plan, plan.key, call)
+    row = None if None in key else plan.table.get(key)
+    if row is None:
+        return Result(plan.fields, [])
+    if plan.columns is not None:
+        return Result(plan.fields, [tuple([row[i] for i in plan.columns])])
+    values = evaluate_over_row(plan.table, row, plan.expressions, call.evaluation(database, plan))
+    return Result(plan.fields, [values])
+
+
+def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
+    """Shows the plan of a statement, which isn't run."""
+    lines = explain(plan.plan, plan.stage, plan.format)
+    return Result((Field("plan", VARCHAR),), [(line,) for line in lines])
+
+
+def parallelism(database: Database, tables: tuple[Table, ...]) -> int:
+    """Into how many processors each vertex is divided: one for small tables, else one for each worker."""
+    given = database.settings.integer("query_parallelism")
+    if given:
+        return given
+    rows = 0
+    for table in tables:
+        count = table.row_count()
+        if count is None:
+            return database.jobs.workers
+        rows += count
+    return 1 if rows < SMALL_ROWS else database.jobs.workers
+
+
+def constants(database: Database, plan: Plan, expressions: tuple[Expression, ...], call: Call) -> tuple[Any, ...]:
+    """The values of expressions that are free of columns."""
+    values = []
+    context = None
+    for expression in expressions:
+        if type(expression) is Parameter:
+            values.append(call.arguments[expression.index])
+        elif type(expression) is Literal:
+            values.append(expression.value)
+        else:
+            context = context or call.evaluation(database, plan)
+            values.append(evaluate_constant(expression, context))
+    return tuple(values)
+
+
+def evaluate_over_row(
+    table: Table, row: Row, expressions: tuple[Expression, ...], context: EvaluationContext
+) -> Row:
+    """The values of expressions over all columns of a table, for one row of it."""
+    fields = tuple(Field(column.name, column.type) for column in table.columns)
+    frame = Frame(rows_as_batch([row], fields).columns, 1, context)
+    arrays = [evaluate(compile_expression(item), frame) for item in expressions]
+    return tuple(
+        python_values(array, item.type)[0] for array, item in zip(arrays, expressions, strict=True)
+    )

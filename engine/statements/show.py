@@ -1,0 +1,63 @@
+"""SHOW and SET: what there is in the catalog, what runs, what is cached, and the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from runnel.catalog import Mapping, View
+from runnel.errors import internal
+from runnel.planner.plans import SetPlan, ShowPlan
+from runnel.relation import Field
+from runnel.rows import Result, Row
+from runnel.settings import SETTINGS, find
+from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, TIMESTAMP_TZ, VARCHAR
+from runnel.statements.call import Call
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+
+def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
+    """Rows that say what there is at this moment."""
+    if plan.what == "setting":
+        setting = find(plan.name or "")
+        return Result((Field(setting.name, VARCHAR),), [(str(database.settings.get(setting.name)),)])
+    show = _SHOWS.get(plan.what)
+    if show is None:
+        raise internal(f"no SHOW {plan.what.upper()}")
+    return show(database)
+
+
+def run_set(database: Database, plan: SetPlan, call: Call) -> int:
+    """Changes a setting."""
+    database.set(plan.name, plan.value)
+    return -1
+
+
+def _mappings(database: Database) -> Result:
+    rows: list[Row] = [
+        (item.name, item.connector, item.external_name, ", ".join(f"{c.name} {c.type}" for c in item.table.columns))
+        for item in database.catalog.snapshot
+        if isinstance(item, Mapping)
+    ]
+    return Result(_texts("name", "type", "external_name", "columns"), rows)
+
+
+def _views(database: Database) -> Result:
+    rows: list[Row] = [(item.name, item.sql) for item in database.catalog.snapshot if isinstance(item, View)]
+    return Result(_texts("name", "query"), rows)
+
+
+def _indexes(database: Database) -> Result:
+    indexes = sorted(database.catalog.snapshot.indexes.values(), key=lambda index: index.name.lower())
+    rows: list[Row] = [(item.name, item.table_name, ", ".join(item.columns), item.kind) for item in indexes]
+    return Result(_texts("name", "mapping", "columns", "type"), rows)
+
+
+def _settings(database: Database) -> Result:
+    rows: list[Row] = [
+        (setting.name, str(database.settings.get(setting.name)), str(setting.default), setting.meaning)
+        for setting in SETTINGS
+    ]
+    return Result(_texts("name", "value", "default", "meaning"), rows)

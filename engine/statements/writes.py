@@ -1,0 +1,106 @@
+"""Plans that write rows: DML as a light job, by key without one, and a batch of argument lists at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from runnel.connector import SinkRequest, WritableTable, WriteMode
+from runnel.expressions.nodes import Column, walk
+from runnel.jobs import Job
+from runnel.planner.plans import ClearPlan, KeyPutPlan, WritePlan
+from runnel.relation import Field
+from runnel.rows import rows_as_batch
+from runnel.statements.call import Call
+from runnel.statements.queries import RUN_HERE_NS, constants, evaluate_over_row, parallelism
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+
+def run_write(database: Database, plan: WritePlan, call: Call) -> int:
+    """Runs a light job that writes, and waits for it. The table is held from before the scan until after the commit."""
+    dag = plan.dag(parallelism(database, plan.tables))
+    with plan.table.exclusive():
+        job = database.jobs.start(dag, evaluation=call.evaluation(database, plan), query=call.sql)
+        try:
+            job.run_here(RUN_HERE_NS)
+            return _count(job, call)
+        finally:
+            # The sink may still be at work: nobody else may write before it has committed or given up.
+            if not job.is_done:
+                job.cancel()
+                job.wait()
+
+
+def _count(job: Job, call: Call) -> int:
+    """The number of rows written: the one row that the job gives."""
+    count = 0
+    while (batch := job.results.next_batch(call.remaining())) is not None:
+        for number in batch.column(0).to_pylist():
+            count += number
+    return count
+
+
+def run_key_put(database: Database, plan: KeyPutPlan, call: Call) -> int:
+    """Writes literals and arguments, by key."""
+    table = plan.table
+    if plan.mode is WriteMode.UPDATE:
+        return _update(database, plan, call)
+    if plan.mode is WriteMode.DELETE:
+        row: list[Any] = [None] * len(table.columns)
+        for column, value in zip(table.key_columns, constants(database, plan, plan.rows[0], call), strict=True):
+            row[column] = value
+        return table.put(tuple(row), WriteMode.DELETE)
+    if len(plan.rows) > 1:
+        rows = [constants(database, plan, expressions, call) for expressions in plan.rows]
+        fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in plan.columns)
+        return write_batch(table, plan.mode, plan.columns, rows_as_batch(rows, fields))
+    row = [None] * len(table.columns)
+    for column, value in zip(plan.columns, constants(database, plan, plan.rows[0], call), strict=True):
+        row[column] = value
+    return table.put(tuple(row), plan.mode)
+
+
+def _update(database: Database, plan: KeyPutPlan, call: Call) -> int:
+    table = plan.table
+    key = constants(database, plan, plan.rows[0], call)
+    if None in key:
+        return 0
+    with table.exclusive():
+        old = table.get(key)
+        if old is None:
+            return 0
+        expressions = tuple(expression for _, expression in plan.assignments)
+        if any(isinstance(part, Column) for item in expressions for part in walk(item)):
+            values = evaluate_over_row(table, old, expressions, call.evaluation(database, plan))
+        else:
+            values = constants(database, plan, expressions, call)
+        new = list(old)
+        for (column, _), value in zip(plan.assignments, values, strict=True):
+            new[column] = value
+        return table.put(tuple(new), WriteMode.UPDATE)
+
+
+def run_clear(database: Database, plan: ClearPlan, call: Call) -> int:
+    """Empties a table."""
+    with plan.table.exclusive():
+        return plan.table.clear()
+
+
+def write_batch(table: WritableTable, mode: WriteMode, columns: tuple[int, ...], batch: pa.RecordBatch) -> int:
+    """Writes rows through a sink, all or none; gives their number."""
+    with table.exclusive():
+        sink = table.sink(SinkRequest(mode, columns))
+        try:
+            try:
+                sink.write(batch)
+                token = sink.stage(0)
+            except BaseException:
+                sink.abort(None)
+                raise
+            sink.commit(token)
+        finally:
+            sink.close()
+    return batch.num_rows
