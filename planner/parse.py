@@ -1,0 +1,155 @@
+"""`parse`: SQL text to one statement.
+
+The first word decides who reads the rest: queries and the expressions of DML go to sqlglot (`parse_query`), everything else
+is read here and in `parse_definitions` by recursive descent over the tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import TokenType
+from sqlglot.tokens import Token
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.planner.parse_changes import parse_delete, parse_insert, parse_update
+from runnel.planner.parse_definitions import parse_create, parse_drop
+from runnel.planner.parse_settings import parse_reset, parse_set, parse_show
+from runnel.planner.parse_statement import StatementReader
+from runnel.planner.parse_tokens import number_parameters
+from runnel.planner.syntax import Explain, Statement
+from runnel.planner.tokens import position_at, tokenize
+
+_QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
+_READERS = {
+    "INSERT": parse_insert,
+    "SINK": parse_insert,
+    "UPDATE": parse_update,
+    "DELETE": parse_delete,
+    "CREATE": parse_create,
+    "DROP": parse_drop,
+    "SHOW": parse_show,
+    "SET": parse_set,
+    "RESET": parse_reset,
+}
+_KNOWN = (
+    "statements are SELECT, VALUES, INSERT, SINK, UPDATE, DELETE, CREATE MAPPING, CREATE VIEW, CREATE INDEX, DROP, "
+    "EXPLAIN, SHOW, SET and RESET"
+)
+_TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT", "RELEASE")
+_FOREIGN = {
+    "ALTER": None,
+    "ANALYZE": "use EXPLAIN",
+    "CALL": None,
+    "COPY": "use INSERT INTO a mapping of TYPE File",
+    "DESCRIBE": "use SHOW MAPPINGS",
+    "FROM": "write SELECT * FROM …",
+    "GRANT": None,
+    "MERGE": "use SINK INTO, which inserts or replaces",
+    "PRAGMA": "use SET",
+    "REPLACE": "use SINK INTO, which inserts or replaces",
+    "REVOKE": None,
+    "TRUNCATE": "use DELETE FROM without WHERE",
+    "UPSERT": "use SINK INTO, which inserts or replaces",
+    "USE": None,
+    "VACUUM": None,
+}
+
+
+def parse(sql: str) -> Statement:
+    """The one statement that `sql` consists of; a semicolon at its end is fine.
+
+    ProgrammingError for wrong syntax, for no statement and for more than one; NotSupportedError for statements and clauses
+    that Runnel hasn't. Both have a position and, where there is one, a remedy as hint.
+    """
+    try:
+        tokens = _single(tokenize(sql), sql)
+        return _parse_statement(StatementReader(tokens, sql, number_parameters(tokens, sql)))
+    except RecursionError:
+        raise ProgrammingError("the statement is nested too deep") from None
+
+
+def _single(tokens: list[Token], sql: str) -> Sequence[Token]:
+    """The tokens without semicolons at the end."""
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens = tokens[:-1]
+    if not tokens:
+        raise ProgrammingError("the SQL text is empty", hint=_KNOWN)
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            raise ProgrammingError(
+                "the command must contain a single statement",
+                hint="execute the statements one by one",
+                position=position_at(token, sql),
+            )
+    return tokens
+
+
+def _parse_statement(reader: StatementReader) -> Statement:
+    word = reader.peek()
+    if word in _QUERY_WORDS:
+        return reader.query()
+    if word == "EXPLAIN":
+        return _parse_explain(reader)
+    read = _READERS.get(word)
+    if read is None:
+        raise _unknown(reader, word)
+    statement: Statement = read(reader)
+    reader.finish()
+    return statement
+
+
+def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSupportedError:
+    position: Position = reader.position
+    if word in _TRANSACTIONS:
+        return NotSupportedError(
+            f"{word} is not supported", hint="every statement is complete when it returns", position=position
+        )
+    if word == "ALTER" and reader.peek(1) == "JOB":
+        return NotSupportedError("ALTER JOB is not supported yet", position=position)
+    if word in _FOREIGN:
+        return NotSupportedError(f"{word} is not supported", hint=_FOREIGN[word] or _KNOWN, position=position)
+    token = reader.tokens[reader.index]
+    text = reader.sql[token.start : token.end + 1]
+    return ProgrammingError(f'syntax error at "{text}"', detail="no statement begins so", hint=_KNOWN, position=position)
+
+
+_STAGES = {"LOGICAL": "logical", "PHYSICAL": "physical", "DAG": "dag"}
+_FORMATS = {"TEXT": "text", "DOT": "dot", "JSON": "json"}
+_EXPLAINED = (*_QUERY_WORDS, "INSERT", "SINK", "UPDATE", "DELETE")
+
+
+def _parse_explain(reader: StatementReader) -> Explain:
+    position = reader.position
+    reader.expect("EXPLAIN")
+    if reader.accept("PLAN"):
+        reader.expect("FOR")
+    stage, form = "all", "text"
+    if reader.peek() == "(" and reader.peek(1) in (*_STAGES, "FORMAT"):
+        reader.next()
+        while True:
+            if reader.accept("FORMAT"):
+                form = _choice(reader, _FORMATS, "TEXT, DOT or JSON")
+            else:
+                stage = _choice(reader, _STAGES, "LOGICAL, PHYSICAL, DAG or FORMAT")
+            if not reader.accept(","):
+                break
+        reader.expect(")")
+    if reader.peek() not in _EXPLAINED:
+        if reader.at_end:
+            raise reader.error("a query, INSERT, SINK, UPDATE or DELETE")
+        raise NotSupportedError(
+            f"EXPLAIN {reader.peek() or reader.next().text} is not supported",
+            hint="EXPLAIN takes a query, INSERT, SINK, UPDATE or DELETE",
+            position=reader.position if not reader.at_end else position,
+        )
+    statement = _parse_statement(reader)
+    return Explain(sql=reader.sql, position=position, stage=stage, format=form, statement=statement)
+
+
+def _choice(reader: StatementReader, choices: dict[str, str], expected: str) -> str:
+    word = reader.peek()
+    if word not in choices:
+        raise reader.error(f"one of {expected}")
+    reader.next()
+    return choices[word]

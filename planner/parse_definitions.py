@@ -1,0 +1,208 @@
+"""CREATE and DROP of mappings, views and indexes."""
+
+from __future__ import annotations
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.planner.parse_statement import StatementReader
+from runnel.planner.parse_types import parse_type
+from runnel.planner.syntax import (
+    CreateIndex,
+    CreateMapping,
+    CreateView,
+    DropIndex,
+    DropMapping,
+    DropView,
+    MappingColumn,
+    Name,
+    Option,
+    Statement,
+)
+
+_REMEDIES = {
+    "TABLE": "use CREATE MAPPING name (column type, …) TYPE IMap",
+    "SCHEMA": "all names are in one namespace",
+    "DATABASE": "all names are in one namespace",
+}
+_LATER = ("JOB", "SNAPSHOT", "TYPE", "DATA")
+_KNOWN = "CREATE and DROP know MAPPING, VIEW and INDEX"
+
+
+def parse_create(reader: StatementReader) -> Statement:
+    """CREATE [OR REPLACE] {[EXTERNAL] MAPPING | [TEMP] VIEW | INDEX} …"""
+    position = reader.position
+    reader.expect("CREATE")
+    or_replace = reader.accept("OR", "REPLACE")
+    temporary = reader.accept("TEMP") or reader.accept("TEMPORARY")
+    external = reader.accept("EXTERNAL")
+    if not temporary and reader.accept("MAPPING"):
+        return _create_mapping(reader, position, or_replace)
+    if not external and reader.accept("VIEW"):
+        return _create_view(reader, position, or_replace, temporary)
+    if not (external or temporary or or_replace) and reader.accept("INDEX"):
+        return _create_index(reader, position)
+    raise _refused(reader, "CREATE OR REPLACE" if or_replace else "CREATE", position)
+
+
+def parse_drop(reader: StatementReader) -> Statement:
+    """DROP {[EXTERNAL] MAPPING | VIEW | INDEX} [IF EXISTS] name"""
+    position = reader.position
+    reader.expect("DROP")
+    external = reader.accept("EXTERNAL")
+    if reader.accept("MAPPING"):
+        if_exists = reader.accept("IF", "EXISTS")
+        name = reader.object_name("the mapping")
+        return DropMapping(sql=reader.sql, position=position, name=name, if_exists=if_exists)
+    if not external and reader.accept("VIEW"):
+        if_exists = reader.accept("IF", "EXISTS")
+        name = reader.object_name("the view")
+        return DropView(sql=reader.sql, position=position, name=name, if_exists=if_exists)
+    if not external and reader.accept("INDEX"):
+        if_exists = reader.accept("IF", "EXISTS")
+        name = reader.object_name("the index")
+        table = reader.object_name("the mapping") if reader.accept("ON") else None
+        return DropIndex(sql=reader.sql, position=position, name=name, table=table, if_exists=if_exists)
+    raise _refused(reader, "DROP", position)
+
+
+def _refused(reader: StatementReader, verb: str, position: Position) -> ProgrammingError | NotSupportedError:
+    word = reader.peek()
+    if not word or not word.isalpha():
+        return reader.error("one of MAPPING, VIEW or INDEX")
+    if word in _LATER:
+        what = "DATA CONNECTION" if word == "DATA" else word
+        return NotSupportedError(f"{verb} {what} is not supported yet", position=position)
+    return NotSupportedError(f"{verb} {word} is not supported", hint=_REMEDIES.get(word, _KNOWN), position=position)
+
+
+def _if_not_exists(reader: StatementReader, or_replace: bool) -> bool:
+    position = reader.position
+    if not reader.accept("IF", "NOT", "EXISTS"):
+        return False
+    if or_replace:
+        raise ProgrammingError(
+            "OR REPLACE and IF NOT EXISTS exclude each other", hint="leave one of them out", position=position
+        )
+    return True
+
+
+def _create_mapping(reader: StatementReader, position: Position, or_replace: bool) -> CreateMapping:
+    if_not_exists = _if_not_exists(reader, or_replace)
+    name = reader.object_name("the mapping")
+    external_name = _external_name(reader) if reader.accept("EXTERNAL", "NAME") else None
+    columns = _columns(reader) if reader.peek() == "(" else ()
+    if reader.peek() == "DATA" and reader.peek(1) == "CONNECTION":
+        raise NotSupportedError("DATA CONNECTION is not supported yet", hint="use TYPE", position=reader.position)
+    reader.accept("CONNECTOR")
+    reader.expect("TYPE")
+    connector = reader.name("a connector")
+    object_type = reader.name("an object type") if reader.accept("OBJECT", "TYPE") else None
+    options = _options(reader) if reader.accept("OPTIONS") else ()
+    return CreateMapping(
+        sql=reader.sql,
+        position=position,
+        name=name,
+        columns=columns,
+        connector=connector,
+        options=options,
+        external_name=external_name,
+        object_type=object_type,
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
+    )
+
+
+def _external_name(reader: StatementReader) -> Name:
+    """a[.b[.c]], joined by dots."""
+    first = reader.name("an external name")
+    text = first.text
+    while reader.accept("."):
+        text += "." + reader.name("an external name").text
+    return Name(text, first.position)
+
+
+def _columns(reader: StatementReader) -> tuple[MappingColumn, ...]:
+    reader.expect("(")
+    columns: list[MappingColumn] = []
+    while True:
+        name = reader.unique(reader.name("a column"), [item.name for item in columns], "column")
+        column_type = parse_type(reader)
+        external_name = _external_name(reader) if reader.accept("EXTERNAL", "NAME") else None
+        columns.append(MappingColumn(name, column_type, external_name))
+        if not reader.accept(","):
+            break
+    if reader.peek() in ("PRIMARY", "NOT", "NULL", "DEFAULT", "UNIQUE", "CHECK", "REFERENCES", "WATERMARK"):
+        raise NotSupportedError(
+            f"{reader.peek()} in a column of a mapping is not supported",
+            hint='the key of an IMap is the column named "__key", or with EXTERNAL NAME "__key"',
+            position=reader.position,
+        )
+    reader.expect(")")
+    return tuple(columns)
+
+
+def _options(reader: StatementReader) -> tuple[Option, ...]:
+    """('name' = 'value', …), perhaps empty; no name twice."""
+    reader.expect("(")
+    options: list[Option] = []
+    while not reader.accept(")"):
+        if options:
+            reader.expect(",")
+        name = reader.unique(reader.string("an option's name in quotes"), [item.name for item in options], "option")
+        reader.expect("=")
+        options.append(Option(name, reader.string("an option's value in quotes").text))
+    return tuple(options)
+
+
+def _create_view(reader: StatementReader, position: Position, or_replace: bool, temporary: bool) -> CreateView:
+    if_not_exists = _if_not_exists(reader, or_replace)
+    name = reader.object_name("the view")
+    columns = reader.names("a column") if reader.peek() == "(" else ()
+    reader.expect("AS")
+    query = reader.query()
+    if query.parameters:
+        first = min(reader.parameters)
+        raise ProgrammingError(
+            "a view can't have parameters", hint="write the value as a literal", position=Position.at(reader.sql, first)
+        )
+    return CreateView(
+        sql=reader.sql,
+        position=position,
+        name=name,
+        columns=columns,
+        query=query,
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
+        temporary=temporary,
+    )
+
+
+def _create_index(reader: StatementReader, position: Position) -> CreateIndex:
+    if_not_exists = _if_not_exists(reader, False)
+    name = reader.object_name("the index")
+    reader.expect("ON")
+    table = reader.object_name("the mapping")
+    kind = "sorted"
+    if reader.accept("USING"):
+        kind = _index_kind(reader)
+    columns = reader.names("a column")
+    if reader.accept("TYPE") or reader.accept("USING"):
+        kind = _index_kind(reader)
+    return CreateIndex(
+        sql=reader.sql,
+        position=position,
+        name=name,
+        table=table,
+        columns=columns,
+        kind=kind,
+        if_not_exists=if_not_exists,
+    )
+
+
+def _index_kind(reader: StatementReader) -> str:
+    if reader.accept("SORTED"):
+        return "sorted"
+    if reader.accept("HASH"):
+        return "hash"
+    if reader.peek() == "BITMAP":
+        raise NotSupportedError("an index of TYPE BITMAP is not supported", hint="use SORTED or HASH", position=reader.position)
+    raise reader.error("one of SORTED or HASH")

@@ -1,0 +1,153 @@
+"""Queries and scalar expressions: from tokens to the sqlglot trees that the binder reads.
+
+Shapes that the binder meets, beside the plain ones (supported.py lists every node class and argument that can occur):
+
+- a parameter is `exp.Parameter(this=Literal)`, its number (from 0) is `int(node.name)`;
+- a function call, aggregates too, is `exp.Anonymous(this=name as written, expressions=arguments as written)`, or one of a
+  few node classes with syntax of their own; `supported.function_call(node)` gives (NAME, arguments) for all of them.
+  `COUNT(*)` has an `exp.Star` argument; `f(DISTINCT a, b)` has a single argument `exp.Distinct(expressions=[a, b])`;
+  `f(a, b ORDER BY c)` has an `exp.Order(this=b, expressions=[Ordered…])` as its last argument; `f(…) FILTER (WHERE c)` is
+  `exp.Filter(this=f(…), expression=exp.Where(this=c))`; `f(name => x)` has `exp.Kwarg(this=Var, expression=x)`;
+- `ROW(a, b)` is a call of ROW, `(a, b)` an `exp.Tuple`; CURRENT_DATE and its like are calls without arguments;
+- `EXTRACT(year FROM t)` is EXTRACT('year', t), `SUBSTRING(s FROM i FOR n)` SUBSTRING(s, i, n), `POSITION(x IN s)`
+  POSITION(x, s);
+- `CAST(x AS t)` and `x::t` are `exp.Cast`, `supported.sql_type_of(cast.args["to"])` its type; a typed literal such as
+  DATE '2020-01-01' is the same over a string literal; `INTERVAL '1' DAY` is `exp.Interval(this=Literal, unit=Var)`, or
+  `unit=exp.IntervalSpan(this=Var, expression=Var)` for HOUR TO MINUTE;
+- `a[i]` is `exp.Bracket(this=a, expressions=[i])`, i as written (from 1);
+- `exp.Ordered` has `desc` and `nulls_first`, the latter with our default (NULL smallest) where nothing is written;
+- `a NOT LIKE b` is `exp.Like` with `negate`, likewise ILike; ESCAPE is an `exp.Escape(this=Like, expression)` around;
+  NOT IN, NOT BETWEEN and IS NOT are `exp.Not` around; IS [NOT] DISTINCT FROM is NullSafeNEQ / NullSafeEQ;
+- a table function is `exp.Table(this=Anonymous, alias)`, `UNNEST(a) [WITH ORDINALITY] AS t(w[, o])` is
+  `exp.Unnest(expressions=[a], alias=TableAlias(this=t, columns=[w]), offset=o)`; a comma in FROM is a Join without kind,
+  side, `on` and `using`; a parenthesised join is `exp.Subquery(this=Table with joins)`;
+- LIMIT is `exp.Limit(expression)` or `exp.Fetch(count)`, the latter's `count` absent for one row; both under `limit`;
+- AND, OR and set operations lean to the left and may be thousands deep: flatten them, don't recurse.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlglot import TokenType, exp
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokens import Token
+
+from runnel.errors import Error, Position, ProgrammingError
+from runnel.planner import supported
+from runnel.planner.parse_tokens import TokenRewriter, finish_tree
+from runnel.planner.tokens import DIALECT, position_at
+
+MAX_DEPTH = 100
+"""How deep parentheses, CASE and prefix operators may nest, and how deep a tree may be."""
+
+_OPERANDS = {
+    TokenType.VAR,
+    TokenType.IDENTIFIER,
+    TokenType.STRING,
+    TokenType.NUMBER,
+    TokenType.PLACEHOLDER,
+    TokenType.R_PAREN,
+    TokenType.R_BRACKET,
+    TokenType.R_BRACE,
+    TokenType.COMMA,
+    TokenType.STAR,
+    TokenType.NULL,
+    TokenType.TRUE,
+    TokenType.FALSE,
+    TokenType.END,
+}
+_OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+_CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
+
+
+def parse_query(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> Any:
+    """The tree of a query: exp.Select, SetOperation, Values or Subquery. All errors have a position."""
+    tree = _parse(tokens, sql, parameters, None)
+    if not isinstance(tree, exp.Query | exp.Values):
+        raise ProgrammingError("a query was expected", position=position_at(tokens[0], sql))
+    return tree
+
+
+def parse_expression(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], end: Position) -> Any:
+    """The tree of a scalar expression; `end` is where to complain if there are no tokens."""
+    if not tokens:
+        raise ProgrammingError("an expression is missing", position=end)
+    return _parse(tokens, sql, parameters, exp.Condition)
+
+
+def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], into: Any) -> Any:
+    _check_nesting(tokens, sql)
+    rewriter = TokenRewriter(tokens, sql, parameters)
+    rewritten = rewriter.rewrite()
+    parser = DIALECT.parser()
+    try:
+        trees = parser.parse(rewritten, sql) if into is None else parser.parse_into(into, rewritten, sql)
+    except SqlglotError as error:
+        raise _syntax_error(error, tokens, sql) from None
+    except RecursionError:
+        raise too_deep(Position.at(sql, tokens[0].start)) from None
+    if len(trees) != 1 or trees[0] is None:
+        raise ProgrammingError("syntax error", position=position_at(tokens[0], sql))
+    tree = finish_tree(trees[0], rewriter.types)
+    supported.check(tree, sql)
+    return tree
+
+
+def _check_nesting(tokens: Sequence[Token], sql: str) -> None:
+    """Refuses what would overflow the parser's stack, which is C's in the compiled build."""
+    depth = run = 0
+    for token in tokens:
+        if token.token_type in _OPENING:
+            depth += 1
+        elif token.token_type in _CLOSING:
+            depth -= 1
+        run = 0 if token.token_type in _OPERANDS else run + 1
+        if depth > MAX_DEPTH or run > MAX_DEPTH:
+            raise too_deep(position_at(token, sql))
+
+
+def too_deep(position: Position | None) -> ProgrammingError:
+    return ProgrammingError(
+        f"the statement is nested more than {MAX_DEPTH} deep",
+        hint="use WITH for subqueries, or IN for long chains of conditions",
+        position=position,
+    )
+
+
+_EXPECTING = re.compile(r"^(?:Expecting|Expected) (.+?)(?: but got .*)?$")
+
+
+def _syntax_error(error: SqlglotError, tokens: Sequence[Token], sql: str) -> Error:
+    """A sqlglot error in our words, at the token that sqlglot blames."""
+    details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
+    description = str(details.get("description") or str(error).partition("\n")[0])
+    blamed = _blamed_token(details, tokens)
+    wanted = _EXPECTING.match(description)
+    if description.startswith("Required keyword"):
+        detail = "an expression or a name is missing"
+        blamed = None if blamed is None else _next_token(blamed, tokens)
+    elif wanted:
+        detail = f"expected {wanted.group(1).rstrip('.')}"
+        blamed = None if blamed is None else _next_token(blamed, tokens)
+    else:
+        detail = description
+    if blamed is None:
+        return ProgrammingError("the statement ends too early", detail=detail, position=Position.at(sql, tokens[-1].end + 1))
+    text = sql[blamed.start : blamed.end + 1]
+    return ProgrammingError(f'syntax error at "{text}"', detail=detail, position=position_at(blamed, sql))
+
+
+def _blamed_token(details: Mapping[str, Any], tokens: Sequence[Token]) -> Token | None:
+    for token in tokens:
+        if token.line == details.get("line") and token.col == details.get("col"):
+            return token
+    return tokens[0] if not details else None
+
+
+def _next_token(token: Token, tokens: Sequence[Token]) -> Token | None:
+    """The token after the last one that was understood, where something else was expected."""
+    index = tokens.index(token) + 1
+    return tokens[index] if index < len(tokens) else None

@@ -1,0 +1,69 @@
+"""SHOW, SET, RESET."""
+
+from __future__ import annotations
+
+from sqlglot import TokenType
+
+from runnel.planner.parse_statement import StatementReader
+from runnel.planner.syntax import Name, SetOption, Show
+
+_LISTS = ("MAPPINGS", "VIEWS", "JOBS", "PLANS", "INDEXES", "SETTINGS")
+_CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "DEFAULT": None}
+
+
+def parse_show(reader: StatementReader) -> Show:
+    """SHOW {MAPPINGS | VIEWS | JOBS | PLANS | INDEXES | SETTINGS | ALL | setting}"""
+    position = reader.position
+    reader.expect("SHOW")
+    if reader.peek() == "EXTERNAL" and reader.peek(1) == "MAPPINGS":
+        reader.next()
+    word = reader.peek()
+    if word in _LISTS or word == "ALL":
+        reader.next()
+        return Show(sql=reader.sql, position=position, what="settings" if word == "ALL" else word.lower())
+    return Show(sql=reader.sql, position=position, what="setting", name=_setting(reader))
+
+
+def parse_set(reader: StatementReader) -> SetOption:
+    """SET name {= | TO} value"""
+    position = reader.position
+    reader.expect("SET")
+    name = _setting(reader)
+    if not reader.accept("TO"):
+        reader.expect("=")
+    return SetOption(sql=reader.sql, position=position, name=name, value=_value(reader))
+
+
+def parse_reset(reader: StatementReader) -> SetOption:
+    """RESET name"""
+    position = reader.position
+    reader.expect("RESET")
+    return SetOption(sql=reader.sql, position=position, name=_setting(reader), value=None)
+
+
+def _setting(reader: StatementReader) -> Name:
+    """The name of a setting; TIME ZONE is the setting time_zone."""
+    if reader.peek() == "TIME" and reader.peek(1) == "ZONE":
+        position = reader.position
+        reader.expect("TIME", "ZONE")
+        return Name("time_zone", position)
+    return reader.name("a setting")
+
+
+def _value(reader: StatementReader) -> str | int | float | bool | None:
+    if reader.at_end:
+        raise reader.error("a value")
+    word = reader.peek()
+    if word in _CONSTANTS:
+        reader.next()
+        return _CONSTANTS[word]
+    negative = reader.accept("-")
+    if not reader.at_end and reader.tokens[reader.index].token_type is TokenType.NUMBER:
+        text = reader.next().text.replace("_", "")
+        number = int(text) if text.isdecimal() else float(text)
+        return -number if negative else number
+    if negative:
+        raise reader.error("a number")
+    if reader.tokens[reader.index].token_type is TokenType.STRING:
+        return reader.next().text
+    return reader.name("a value").text

@@ -1,0 +1,87 @@
+"""A token reader that knows what statements have in common: queries, expressions, lists of names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlglot import TokenType
+from sqlglot.tokens import Token
+
+from runnel.errors import ProgrammingError
+from runnel.planner.parse_query import parse_expression, parse_query
+from runnel.planner.syntax import Name, Query
+from runnel.planner.tokens import TokenReader
+
+_DEPTH = {
+    TokenType.L_PAREN: 1,
+    TokenType.L_BRACKET: 1,
+    TokenType.CASE: 1,
+    TokenType.R_PAREN: -1,
+    TokenType.R_BRACKET: -1,
+    TokenType.END: -1,
+}
+
+
+class StatementReader(TokenReader):
+    """Reads one statement; `parameters` are the numbers of all its `?` by offset."""
+
+    def __init__(self, tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> None:
+        super().__init__(tokens, sql)
+        self.parameters = parameters
+
+    def query(self) -> Query:
+        """All that is left, as a query. `TABLE t` is `SELECT * FROM t`."""
+        if self.at_end:
+            raise self.error("a query")
+        rest = self.tokens[self.index :]
+        position = self.position
+        text = self.sql[rest[0].start : rest[-1].end + 1]
+        if self.peek() == "TABLE" and self.peek(1) != "(":
+            rest = [*_star(rest[0]), *rest[1:]]
+        self.index = len(self.tokens)
+        tree = parse_query(rest, self.sql, self.parameters)
+        return Query(sql=self.sql, position=position, expression=tree, text=text, parameters=len(self.parameters))
+
+    def expression(self, *ends: str) -> Any:
+        """A scalar expression that reaches to one of the words `ends` (not within parentheses) or to the end."""
+        start, depth = self.index, 0
+        while not self.at_end:
+            token = self.tokens[self.index]
+            if depth == 0 and self.peek() in ends:
+                break
+            depth += _DEPTH.get(token.token_type, 0)
+            self.index += 1
+        return parse_expression(self.tokens[start : self.index], self.sql, self.parameters, self.position)
+
+    def names(self, what: str) -> tuple[Name, ...]:
+        """`(a, b, …)`, no name twice."""
+        self.expect("(")
+        names: list[Name] = []
+        while True:
+            names.append(self.unique(self.name(what), names, "column"))
+            if not self.accept(","):
+                break
+        self.expect(")")
+        return tuple(names)
+
+    def unique(self, name: Name, earlier: Sequence[Name], kind: str) -> Name:
+        """The name, if it isn't among the earlier ones."""
+        if any(name.text.lower() == item.text.lower() for item in earlier):
+            raise ProgrammingError(f'{kind} "{name}" comes twice', position=name.position)
+        return name
+
+    def object_name(self, what: str) -> Name:
+        """The name of a catalog object: one part."""
+        name = self.name(what)
+        if self.peek() == ".":
+            raise ProgrammingError(
+                f'{what} "{name}" can\'t have a schema', hint="all names are in one namespace", position=name.position
+            )
+        return name
+
+
+def _star(token: Token) -> list[Token]:
+    """SELECT * FROM, in the place of `token`."""
+    parts = ((TokenType.SELECT, "SELECT"), (TokenType.STAR, "*"), (TokenType.FROM, "FROM"))
+    return [Token(kind, text, token.line, token.col, token.start, token.end, []) for kind, text in parts]

@@ -1,0 +1,201 @@
+"""The rewriting of a query's tokens before sqlglot's parser sees them.
+
+sqlglot knows some thousand functions: it renames them, reorders their arguments and takes some apart, and it drops what a
+type says beyond its name. So that a tree says what the user wrote,
+
+- the name of every function call gets a mark in front, which makes it an exp.Anonymous with the arguments as written;
+- a word that is a function without parentheses (CURRENT_DATE) becomes a call without arguments;
+- the word syntax of EXTRACT, SUBSTRING, POSITION and OVERLAY becomes commas (TRIM stays, sqlglot has a node for it);
+- the types in CAST and `::` are parsed here, and replaced by a word that stands for them;
+- every `?` becomes `$n`, n being its number in the whole statement from 0;
+- `TABLE(f(…))` becomes `f(…)`.
+
+Rewritten tokens keep their place in the text. `finish_tree` turns the tree that comes out into the one that the binder sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlglot import TokenType, exp
+from sqlglot.tokens import Token
+
+from runnel.errors import ProgrammingError
+from runnel.planner.parse_types import parse_type
+from runnel.planner.tokens import DIALECT, TokenReader, position_at, word_of
+from runnel.sqltypes import SqlType
+
+MARK = "\0"
+"""Stands in front of the name of a function; no name in SQL text can contain it."""
+
+_TYPE = "runnel_type_"
+_PARSER: Any = type(DIALECT.parser())
+_SYNTAX_TYPES = {
+    getattr(TokenType, name)
+    for name in (
+        *("ALL", "ANY", "ARRAY", "COLLATE", "EXISTS", "FILTER", "GLOB", "ILIKE", "INTERVAL", "ISNULL", "LIKE", "OFFSET"),
+        *("PRIMARY_KEY", "RLIKE", "SOME", "TABLE", "UNNEST", "WINDOW", "XOR"),
+    )
+}
+_CALLABLE = (_PARSER.FUNC_TOKENS | {TokenType.IDENTIFIER}) - _SYNTAX_TYPES
+_WITHOUT_PARENTHESES = set(_PARSER.NO_PAREN_FUNCTIONS)
+_CASTS = ("CAST", "TRY_CAST")
+_SYNTAX_WORDS = {*_CASTS, "TRIM", "SYMMETRIC", "ASYMMETRIC", "MATERIALIZED"}
+_AFTER = {("TIME", "ZONE"), ("GROUPING", "SETS"), ("WITHIN", "GROUP"), ("FETCH", "FIRST"), ("FETCH", "NEXT")}
+_SEPARATORS = {
+    "EXTRACT": ("FROM",),
+    "SUBSTRING": ("FROM", "FOR"),
+    "POSITION": ("IN", "FROM"),
+    "OVERLAY": ("PLACING", "FROM", "FOR"),
+}
+
+
+def number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
+    """The number of each `?`, by its offset in the text; ProgrammingError for parameters of another style."""
+    numbers: dict[int, int] = {}
+    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if token.token_type is TokenType.PLACEHOLDER:
+            numbers[token.start] = len(numbers)
+        elif token.token_type is TokenType.PARAMETER or (
+            token.token_type is TokenType.COLON and following is not None and following.start == token.end + 1
+        ):
+            raise ProgrammingError(
+                f'syntax error at "{token.text}"', hint="parameters are written as ?", position=position_at(token, sql)
+            )
+    return numbers
+
+
+class TokenRewriter:
+    """Rewrites the tokens of one query or expression; afterwards `types` are the types that its casts name."""
+
+    def __init__(self, tokens: Sequence[Token], sql: str, parameters: Mapping[int, int]) -> None:
+        self._reader = TokenReader(tokens, sql)
+        self._parameters = parameters
+        self._open: list[str] = []
+        self._output: list[Token] = []
+        self.types: list[SqlType] = []
+
+    def rewrite(self) -> list[Token]:
+        reader = self._reader
+        while not reader.at_end:
+            token = reader.tokens[reader.index]
+            if token.token_type is TokenType.PLACEHOLDER:
+                self._parameter(reader.next())
+            elif self._is_before_type(token):
+                self._type(reader.next())
+            elif token.token_type is TokenType.L_PAREN:
+                self._opening(reader.next())
+            elif token.token_type is TokenType.R_PAREN:
+                self._closing(reader.next())
+            elif self._is_separator():
+                self._separator(reader.next())
+            else:
+                self._word(reader.next())
+        return self._output
+
+    def _parameter(self, token: Token) -> None:
+        self._output.append(_like(token, TokenType.PARAMETER, "$"))
+        self._output.append(_like(token, TokenType.NUMBER, str(self._parameters[token.start])))
+
+    def _is_before_type(self, token: Token) -> bool:
+        if token.token_type is TokenType.DCOLON:
+            return True
+        return token.token_type is TokenType.ALIAS and bool(self._open) and self._open[-1] in _CASTS
+
+    def _type(self, token: Token) -> None:
+        first = self._reader.tokens[self._reader.index] if not self._reader.at_end else token
+        self._output.append(token)
+        self._output.append(_like(first, TokenType.VAR, f"{_TYPE}{len(self.types)}"))
+        self.types.append(parse_type(self._reader))
+
+    def _opening(self, token: Token) -> None:
+        reader = self._reader
+        before = word_of(reader.tokens[reader.index - 2]) if reader.index >= 2 else ""
+        if before == "TABLE" and not reader.at_end and reader.peek(1) == "(" and reader.peek() not in ("SELECT", "WITH"):
+            self._output.pop()
+            self._open.append("TABLE")
+            return
+        self._open.append(before)
+        self._output.append(token)
+        if before == "EXTRACT" and not reader.at_end and reader.peek(1) == "FROM":
+            field = reader.next()
+            self._output.append(_like(field, TokenType.STRING, field.text))
+
+    def _closing(self, token: Token) -> None:
+        if not self._open or self._open.pop() != "TABLE":
+            self._output.append(token)
+
+    def _is_separator(self) -> bool:
+        word = self._reader.peek()
+        if not self._open or word not in _SEPARATORS.get(self._open[-1], ()):
+            return False
+        return not (word == "FROM" and self._reader.index > 0 and self._previous() == "DISTINCT")
+
+    def _previous(self) -> str:
+        return word_of(self._reader.tokens[self._reader.index - 1])
+
+    def _separator(self, token: Token) -> None:
+        if word_of(token) == "FOR" and self._open[-1] == "SUBSTRING" and not self._has_start():
+            # SUBSTRING(s FOR n) starts at 1.
+            self._output.append(_like(token, TokenType.COMMA, ","))
+            self._output.append(_like(token, TokenType.NUMBER, "1"))
+        self._output.append(_like(token, TokenType.COMMA, ","))
+
+    def _has_start(self) -> bool:
+        """Whether the SUBSTRING being read has had its FROM."""
+        depth = 0
+        for token in reversed(self._reader.tokens[: self._reader.index - 1]):
+            if token.token_type is TokenType.R_PAREN:
+                depth += 1
+            elif token.token_type is TokenType.L_PAREN:
+                if depth == 0:
+                    return False
+                depth -= 1
+            elif depth == 0 and word_of(token) in ("FROM", ","):
+                return True
+        return False
+
+    def _word(self, token: Token) -> None:
+        reader = self._reader
+        word = word_of(token)
+        before = word_of(reader.tokens[reader.index - 2]) if reader.index >= 2 else ""
+        if reader.peek() == "(":
+            is_call = token.token_type in _CALLABLE and word not in _SYNTAX_WORDS and (before, word) not in _AFTER
+            self._output.append(_like(token, TokenType.VAR, MARK + token.text) if is_call else token)
+        elif token.token_type in _WITHOUT_PARENTHESES and before not in (".", "AS"):
+            self._output.append(_like(token, TokenType.VAR, MARK + token.text))
+            self._output.append(_like(token, TokenType.L_PAREN, "("))
+            self._output.append(_like(token, TokenType.R_PAREN, ")"))
+        else:
+            self._output.append(token)
+
+
+def _like(token: Token, token_type: TokenType, text: str) -> Token:
+    """A token of another kind in the place of `token`."""
+    return Token(token_type, text, token.line, token.col, token.start, token.end, [])
+
+
+def finish_tree(tree: Any, types: Sequence[SqlType]) -> Any:
+    """The tree for the binder: parameters as exp.Parameter, types in place, marks gone from names that aren't functions."""
+    for node in list(tree.walk()):
+        if isinstance(node, exp.Identifier):
+            if node.this.startswith(MARK):
+                node.set("this", node.this[len(MARK) :])
+        elif isinstance(node, exp.Placeholder):
+            number = exp.Literal.number(node.name)
+            parameter = exp.Parameter(this=number)
+            parameter.meta.update(node.meta)
+            if node is tree:
+                tree = parameter
+            else:
+                node.replace(parameter)
+        elif isinstance(node, exp.DataType):
+            kind = node.args.get("kind")
+            if isinstance(kind, str) and kind.startswith(_TYPE):
+                sql_type = types[int(kind[len(_TYPE) :])]
+                node.set("kind", str(sql_type))
+                node.meta["sql_type"] = sql_type
+        elif isinstance(node, exp.Anonymous):
+            node.set("this", node.name.removeprefix(MARK))
+    return tree

@@ -1,0 +1,236 @@
+"""The allow-list: which sqlglot nodes, with which of their arguments, the binder understands.
+
+Whatever isn't listed here is refused with its position, so that neither new syntax in a sqlglot release nor a clause that
+nobody thought of can be run as if it weren't there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from runnel.errors import NotSupportedError, Position
+from runnel.planner.parse_types import sql_type_of
+
+_QUERY = "with_ order limit offset"
+_BINARY = "this expression"
+_ALLOWED_ARGUMENTS: dict[str, str] = {
+    # queries
+    "Select": f"expressions from_ joins where group having distinct {_QUERY}",
+    "Union": f"this expression distinct {_QUERY}",
+    "Intersect": f"this expression distinct {_QUERY}",
+    "Except": f"this expression distinct {_QUERY}",
+    "Subquery": f"this alias joins {_QUERY}",
+    "Values": f"expressions alias {_QUERY}",
+    "With": "expressions",
+    "CTE": "this alias materialized",
+    "From": "this",
+    "Table": "this db catalog alias joins",
+    "TableAlias": "this columns",
+    "Unnest": "expressions alias offset",
+    "Join": "this on using side kind method",
+    "Where": "this",
+    "Group": "expressions",
+    "Having": "this",
+    "Order": "this expressions",
+    "Ordered": "this desc nulls_first",
+    "Limit": "expression limit_options",
+    "Fetch": "count direction limit_options",
+    "LimitOptions": "rows",
+    "Offset": "expression",
+    "Distinct": "expressions",
+    "Star": "",
+    "Alias": "this alias",
+    # scalars
+    "Column": "this table",
+    "Identifier": "this quoted",
+    "Literal": "this is_string",
+    "Boolean": "this",
+    "Null": "",
+    "Var": "this",
+    "Parameter": "this",
+    "Paren": "this",
+    "Tuple": "expressions",
+    "Array": "expressions value_constructor bracket_notation",
+    "Bracket": "this expressions",
+    "Dot": "this expression",
+    "Neg": "this",
+    "Not": "this",
+    **dict.fromkeys(("Add", "Sub", "Mul", "Mod"), _BINARY),
+    "Div": "this expression typed safe",
+    "DPipe": "this expression safe",
+    **dict.fromkeys(("And", "Or", "EQ", "NEQ", "LT", "LTE", "GT", "GTE", "NullSafeEQ", "NullSafeNEQ", "Is"), _BINARY),
+    "Between": "this low high symmetric",
+    "In": "this expressions query",
+    "Exists": "this",
+    "Like": "this expression negate",
+    "ILike": "this expression negate",
+    "Escape": "this expression",
+    "Case": "this ifs default",
+    "If": "this true",
+    "Cast": "this to",
+    "DataType": "this nested expressions kind values",
+    "DataTypeParam": "this expression",
+    "Interval": "this unit",
+    "IntervalSpan": "this expression",
+    "AtTimeZone": "this zone",
+    "Trim": "this expression position",
+    "Anonymous": "this expressions",
+    "Filter": "this expression",
+    "Kwarg": "this expression",
+}
+ALLOWED: dict[str, frozenset[str]] = {name: frozenset(text.split()) for name, text in _ALLOWED_ARGUMENTS.items()}
+"""For each node class, by name, the arguments that may be set."""
+
+_NODE_NAMES = {
+    "Window": "OVER",
+    "Lateral": "LATERAL",
+    "Pivot": "PIVOT",
+    "Rollup": "ROLLUP",
+    "Cube": "CUBE",
+    "GroupingSets": "GROUPING SETS",
+    "TryCast": "TRY_CAST",
+    "Any": "ANY",
+    "All": "ALL",
+    "Pow": "operator ^",
+    "IntDiv": "operator //",
+    "BitwiseAnd": "operator &",
+    "BitwiseOr": "operator |",
+    "BitwiseXor": "operator XOR",
+    "BitwiseNot": "operator ~",
+    "BitwiseLeftShift": "operator <<",
+    "BitwiseRightShift": "operator >>",
+    "RegexpLike": "operator ~",
+    "RegexpFullMatch": "operator ~",
+    "SimilarTo": "SIMILAR TO",
+    "Glob": "GLOB",
+    "Lambda": "a lambda function",
+    "Comprehension": "a list comprehension",
+    "Struct": "a struct literal",
+    "Slice": "an array slice",
+    "WithinGroup": "WITHIN GROUP",
+    "IgnoreNulls": "IGNORE NULLS",
+    "RespectNulls": "RESPECT NULLS",
+    "Collate": "COLLATE",
+    "TableSample": "TABLESAMPLE",
+    "HexString": "a hexadecimal string",
+    "BitString": "a bit string",
+    "Hint": "a hint",
+    "Into": "SELECT INTO",
+    "Lock": "FOR UPDATE",
+    "PropertyEQ": "a named argument with :=",
+    "Aliases": "a list of aliases",
+    "JSONExtract": "operator ->",
+    "JSONExtractScalar": "operator ->>",
+    "Overlaps": "OVERLAPS",
+    "Unicode": "a Unicode string",
+}
+_ARGUMENT_NAMES = {
+    ("Select", "qualify"): "QUALIFY",
+    ("Select", "windows"): "WINDOW",
+    ("Select", "laterals"): "LATERAL",
+    ("Select", "sample"): "TABLESAMPLE",
+    ("Select", "connect"): "CONNECT BY",
+    ("Select", "locks"): "FOR UPDATE",
+    ("Select", "into"): "SELECT INTO",
+    ("Select", "hint"): "a hint",
+    ("Select", "kind"): "SELECT AS",
+    ("Select", "cluster"): "CLUSTER BY",
+    ("Select", "distribute"): "DISTRIBUTE BY",
+    ("Select", "sort"): "SORT BY",
+    ("Select", "match"): "MATCH_RECOGNIZE",
+    ("Select", "pivots"): "PIVOT",
+    ("With", "recursive"): "WITH RECURSIVE",
+    ("Group", "rollup"): "ROLLUP",
+    ("Group", "cube"): "CUBE",
+    ("Group", "grouping_sets"): "GROUPING SETS",
+    ("Group", "all"): "GROUP BY ALL",
+    ("Group", "totals"): "WITH TOTALS",
+    ("Distinct", "on"): "DISTINCT ON",
+    ("Star", "except_"): "* EXCLUDE",
+    ("Star", "replace"): "* REPLACE",
+    ("Star", "rename"): "* RENAME",
+    ("Union", "by_name"): "UNION BY NAME",
+    ("Ordered", "with_fill"): "WITH FILL",
+    ("LimitOptions", "percent"): "LIMIT with PERCENT",
+    ("LimitOptions", "with_ties"): "FETCH WITH TIES",
+    ("Column", "db"): "a column name of three parts",
+    ("In", "unnest"): "IN UNNEST",
+    ("In", "field"): "IN without parentheses",
+    ("Table", "pivots"): "PIVOT",
+    ("Table", "sample"): "TABLESAMPLE",
+    ("Table", "only"): "ONLY",
+    ("Table", "version"): "FOR SYSTEM_TIME",
+    ("Subquery", "pivots"): "PIVOT",
+    ("Subquery", "sample"): "TABLESAMPLE",
+    ("Join", "hint"): "a join hint",
+    ("Join", "match_condition"): "ASOF JOIN",
+}
+_HINTS = {
+    "TRY_CAST": "use CAST",
+    "operator ^": "use POWER(a, b)",
+    "operator //": "use /, which truncates for integers",
+    "a named argument with :=": "write name => value",
+    "* EXCLUDE": "list the columns",
+    "* REPLACE": "list the columns",
+    "GROUP BY ALL": "list the columns",
+    "ORDER BY ALL": "list the columns",
+    "a struct literal": "use ROW(…)",
+    "SIMILAR TO": "use LIKE or REGEXP_LIKE",
+}
+
+
+def check(tree: Any, sql: str) -> None:
+    """NotSupportedError, naming the clause in SQL's words and with its position, for anything that isn't on the list."""
+    for node in tree.walk():
+        name = type(node).__name__
+        allowed = ALLOWED.get(name)
+        if allowed is None:
+            raise refused(_NODE_NAMES.get(name, _sql_name(node)), position_of(node, sql))
+        for key, value in node.args.items():
+            if value and key not in allowed:
+                place = value[0] if isinstance(value, list) else value
+                at = position_of(place, sql) if isinstance(place, exp.Expr) else None
+                what = _ARGUMENT_NAMES.get((name, key), f"{key.strip('_').upper()} in {name.upper()}")
+                raise refused(what, at or position_of(node, sql))
+
+
+def refused(what: str, position: Position | None) -> NotSupportedError:
+    return NotSupportedError(f"{what} is not supported", hint=_HINTS.get(what), position=position)
+
+
+def _sql_name(node: Any) -> str:
+    return str(node.sql_name()) if isinstance(node, exp.Func) else type(node).__name__.upper()
+
+
+def position_of(node: Any, sql: str) -> Position | None:
+    """Where a sqlglot node stands: from its first to its last part that has a place in the text; None where no part has
+    one (NULL and TRUE have none)."""
+    first, last = len(sql), -1
+    for part in node.walk():
+        start = part.meta_get("start")
+        if start is not None:
+            first = min(first, start)
+            last = max(last, part.meta["end"])
+    if last < 0:
+        return None
+    return Position.at(sql, first, last - first + 1)
+
+
+def function_call(node: Any) -> tuple[str, list[Any]] | None:
+    """The name in upper case and the arguments, both as written, of a function call; None where `node` is something else.
+
+    TRIM([LEADING | TRAILING | BOTH] [c FROM] s) is LTRIM, RTRIM or BTRIM with (s) or (s, c). The arguments may be exp.Star,
+    exp.Distinct, exp.Order or exp.Kwarg: see `parse_query`.
+    """
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper(), list(node.expressions)
+    if isinstance(node, exp.Trim):
+        name = {"LEADING": "LTRIM", "TRAILING": "RTRIM"}.get(str(node.args.get("position") or ""), "BTRIM")
+        characters = node.args.get("expression")
+        return name, [node.this] if characters is None else [node.this, characters]
+    return None
+
+
+__all__ = ["ALLOWED", "check", "function_call", "position_of", "refused", "sql_type_of"]

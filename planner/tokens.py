@@ -1,0 +1,174 @@
+"""SQL text as tokens, and a reader that walks over them.
+
+The tokens are sqlglot's, of the DuckDB dialect; `start` and `end` are offsets into the text, `end` inclusive. Keywords are
+compared by their text: what sqlglot's tokeniser takes for a keyword changes between its releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from sqlglot import TokenType
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import SqlglotError
+from sqlglot.tokens import Token
+
+from runnel.errors import Position, ProgrammingError
+from runnel.planner.syntax import Name
+
+
+class RunnelDialect(DuckDB):
+    """DuckDB's syntax with our defaults: NULL is the smallest value, so an ORDER BY item without NULLS FIRST or LAST comes
+    out of the parser with the order that it means; a subscript stays the number that was written."""
+
+    NULL_ORDERING = "nulls_are_small"
+    INDEX_OFFSET = 0
+
+    class Tokenizer(DuckDB.Tokenizer):
+        """Without sqlglot's list of statements that it keeps as one piece of text."""
+
+        COMMANDS: ClassVar[set[TokenType]] = set()
+
+
+DIALECT: Any = RunnelDialect()
+_NOT_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER}
+_QUOTES = {"'": "string", '"': "quoted identifier"}
+
+
+def tokenize(sql: str) -> list[Token]:
+    """The tokens of `sql`; ProgrammingError with its position where a string, a quoted name or a comment has no end, or
+    where a number runs into a word."""
+    try:
+        tokens: list[Token] = DIALECT.tokenize(sql)
+    except SqlglotError:
+        raise _unterminated(sql) from None
+    for token, following in pairwise(tokens):
+        if token.token_type is TokenType.NUMBER and following.start == token.end + 1 and is_word(following):
+            end = following.end + 1
+            raise ProgrammingError(
+                f'"{sql[token.start : end]}" is not a number',
+                hint="numbers are written like 12, 1.5 or 2e3",
+                position=Position.at(sql, token.start, end - token.start),
+            )
+    return tokens
+
+
+def _unterminated(sql: str) -> ProgrammingError:
+    """What is open at the end of `sql`: a string, a quoted identifier or a comment."""
+    at, length = 0, len(sql)
+    while at < length:
+        if sql[at] in _QUOTES:
+            end = sql.find(sql[at], at + 1)
+            what = _QUOTES[sql[at]]
+        elif sql.startswith("/*", at):
+            end = sql.find("*/", at + 2)
+            what = "comment"
+        elif sql.startswith("--", at):
+            end = sql.find("\n", at)
+            what = ""
+        else:
+            at += 1
+            continue
+        if end < 0:
+            break
+        at = end + (2 if what == "comment" else 1)
+    if at >= length or not what:
+        return ProgrammingError("the statement can't be split into words", position=Position.at(sql, max(length - 1, 0)))
+    return ProgrammingError(f"unterminated {what}", position=Position.at(sql, at, length - at))
+
+
+def is_word(token: Token) -> bool:
+    """Whether a token is a keyword or an unquoted name."""
+    return token.token_type not in _NOT_WORDS and (token.text[:1].isalpha() or token.text[:1] == "_")
+
+
+def word_of(token: Token) -> str:
+    """A token's text in upper case if it is a word or a sign; the empty text for strings, numbers and quoted names."""
+    return "" if token.token_type in _NOT_WORDS else token.text.upper()
+
+
+def position_at(token: Token, sql: str) -> Position:
+    """Where a token stands."""
+    return Position.at(sql, token.start, token.end - token.start + 1)
+
+
+class TokenReader:
+    """Walks over tokens from the first to the last; every complaint names what was expected and where."""
+
+    def __init__(self, tokens: Sequence[Token], sql: str) -> None:
+        self.tokens = tokens
+        self.sql = sql
+        self.index = 0
+
+    @property
+    def at_end(self) -> bool:
+        return self.index >= len(self.tokens)
+
+    @property
+    def position(self) -> Position:
+        """Where the next token stands; behind the last one at the end."""
+        if self.at_end:
+            last = self.tokens[-1].end + 1 if self.tokens else 0
+            return Position.at(self.sql, last)
+        return position_at(self.tokens[self.index], self.sql)
+
+    def peek(self, ahead: int = 0) -> str:
+        """The word or sign `ahead` of the next token, in upper case; the empty text where there is none."""
+        index = self.index + ahead
+        return word_of(self.tokens[index]) if index < len(self.tokens) else ""
+
+    def accept(self, *words: str) -> bool:
+        """Goes past the words if they come next, all of them and in this order."""
+        for ahead, word in enumerate(words):
+            if self.peek(ahead) != word:
+                return False
+        self.index += len(words)
+        return True
+
+    def expect(self, *words: str) -> None:
+        """Goes past the words; ProgrammingError where something else comes."""
+        for word in words:
+            if not self.accept(word):
+                raise self.error(word)
+
+    def next(self) -> Token:
+        """The next token, which must exist."""
+        token = self.tokens[self.index]
+        self.index += 1
+        return token
+
+    def name(self, what: str) -> Name:
+        """An identifier, quoted or not; any word will do."""
+        if not self.at_end:
+            token = self.tokens[self.index]
+            if token.token_type is TokenType.IDENTIFIER or is_word(token):
+                position = self.position
+                if not token.text:
+                    raise ProgrammingError(f"the name of {what} is empty", position=position)
+                self.index += 1
+                return Name(token.text, position)
+        raise self.error(what)
+
+    def string(self, what: str) -> Name:
+        """A string literal, as a Name for its position."""
+        if not self.at_end and self.tokens[self.index].token_type is TokenType.STRING:
+            position = self.position
+            return Name(self.next().text, position)
+        raise self.error(what)
+
+    def finish(self) -> None:
+        """Makes sure that nothing follows."""
+        if not self.at_end:
+            raise self.error("the end of the statement")
+
+    def error(self, expected: str) -> ProgrammingError:
+        """A syntax error at the next token."""
+        quoted = f'"{expected}"' if expected.upper() == expected else expected
+        if self.at_end:
+            found = "the statement ends too early"
+        else:
+            token = self.tokens[self.index]
+            found = f'syntax error at "{self.sql[token.start : token.end + 1]}"'
+        return ProgrammingError(found, detail=f"expected {quoted}", position=self.position)
