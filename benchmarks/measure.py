@@ -1,0 +1,84 @@
+"""How a benchmark measures: contestants take turns, round by round, so that a drift of the machine meets all alike."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One way to do the work. `run` does it `calls` times; the time is divided by that."""
+
+    name: str
+    run: Callable[[], object]
+    calls: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds per call: the median over the rounds, the fastest and the slowest."""
+
+    name: str
+    median: float
+    fastest: float
+    slowest: float
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What the first contestant's time may be at most, as a multiple of that of `against`."""
+
+    against: str
+    ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One benchmark: the timings of all contestants, ours first, with the budget and what was seen of it."""
+
+    title: str
+    note: str
+    timings: tuple[Timing, ...]
+    budget: Budget | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """Our median time as a multiple of that of the budget's contestant."""
+        if self.budget is None:
+            return None
+        other = next(timing for timing in self.timings if timing.name == self.budget.against)
+        return self.timings[0].median / other.median
+
+    @property
+    def is_kept(self) -> bool | None:
+        return None if self.budget is None or self.ratio is None else self.ratio <= self.budget.ratio
+
+
+def measure(
+    title: str, contestants: Sequence[Contestant], *, rounds: int = 7, note: str = "", budget: Budget | None = None
+) -> Result:
+    """Runs all contestants once to warm up, then in turn for `rounds` rounds."""
+    for contestant in contestants:
+        contestant.run()
+    seconds: dict[str, list[float]] = {contestant.name: [] for contestant in contestants}
+    for _ in range(rounds):
+        for contestant in contestants:
+            gc.collect()
+            start = perf_counter_ns()
+            contestant.run()
+            seconds[contestant.name].append((perf_counter_ns() - start) / 1e9 / contestant.calls)
+    timings = tuple(Timing(name, median(all_), min(all_), max(all_), rounds) for name, all_ in seconds.items())
+    return Result(title, note, timings, budget)
+
+
+def spelled(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:,.3g} {unit}" if seconds / size < 100 else f"{seconds / size:,.0f} {unit}"
+    return f"{seconds / 1e-9:.0f} ns"

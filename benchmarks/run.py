@@ -1,0 +1,63 @@
+"""Runs the benchmarks and writes RESULTS.md.
+
+    python -m benchmarks.run [rounds]
+
+Every benchmark's contestants take turns for `rounds` rounds (7 by default, at least 5); the figures are medians.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks import cold_start, point_queries, scans
+from benchmarks.measure import Result, spelled
+
+RESULTS = Path(__file__).parent / "RESULTS.md"
+SUITES = (point_queries, scans, cold_start)
+
+
+def table(result: Result) -> str:
+    """One benchmark as Markdown."""
+    lines = [f"### {result.title}", "", result.note + ".", "", "| | median | fastest | slowest | Runnel's time as a multiple |"]
+    lines.append("|---|---|---|---|---|")
+    ours = result.timings[0].median
+    for timing in result.timings:
+        times = " | ".join(spelled(value) for value in (timing.median, timing.fastest, timing.slowest))
+        ratio = "" if timing is result.timings[0] else f"{ours / timing.median:.3g}"
+        lines.append(f"| {timing.name} | {times} | {ratio} |")
+    if result.budget is not None and result.ratio is not None:
+        kept = "kept" if result.is_kept else "**missed**"
+        lines += ["", f"Budget: ≤ {result.budget.ratio} of {result.budget.against}; seen {result.ratio:.3g}: {kept}."]
+    return "\n".join(lines)
+
+
+def heading(rounds: int) -> str:
+    """What was measured, with what, on what."""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("runnel", "pyarrow", "duckdb", "polars", "numpy", "sqlglot"))
+    return (
+        "# Benchmark results\n\n"
+        f"Written by `make bench` (`python -m benchmarks.run {rounds}`): medians of {rounds} rounds in which the contestants "
+        "took turns.\n\n"
+        f"- {packages}; sqlite {sqlite3.sqlite_version}; Python {platform.python_version()}\n"
+        f"- {platform.system()} {platform.machine()}, {os.cpu_count()} cores\n"
+    )
+
+
+def main(arguments: list[str]) -> None:
+    rounds = max(int(arguments[0]) if arguments else 7, 5)
+    parts = [heading(rounds)]
+    for suite in SUITES:
+        for result in suite.results(rounds):
+            parts.append(table(result))
+            print(parts[-1], end="\n\n", flush=True)
+    RESULTS.write_text("\n\n".join(parts) + "\n")
+    print(f"written to {RESULTS}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
