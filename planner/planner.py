@@ -20,7 +20,8 @@ from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner import syntax
 from runnel.planner.bind_query import Binder, Environment
 from runnel.planner.bind_write import Write, bind_delete, bind_insert, bind_update
-from runnel.planner.choose import choose, choose_write, key_lookup
+from runnel.planner.choose import choose, choose_write
+from runnel.planner.key_plans import key_lookup
 from runnel.planner.lower import lower
 from runnel.planner.parse import parse
 from runnel.planner.physical import Physical
