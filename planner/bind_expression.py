@@ -19,11 +19,9 @@ from runnel.expressions import build
 from runnel.expressions.aggregates import aggregate_call, is_aggregate
 from runnel.expressions.nodes import Aggregate, Expression, Literal, Parameter
 from runnel.planner.convert import converted
-from runnel.planner.functions import function_call
 from runnel.planner.intervals import parse_interval
 from runnel.planner.scope import Scope
-from runnel.planner.tokens import position_of
-from runnel.planner.types import sql_type_of
+from runnel.planner.supported import function_call, position_of, sql_type_of
 from runnel.relation import Exists, InSubquery, Relation, ScalarSubquery
 from runnel.sqltypes import (
     BOOLEAN,
@@ -107,7 +105,7 @@ class ExpressionBinder:
         method = _METHODS.get(type(tree))
         if method is not None:
             return method(self, tree)
-        if isinstance(tree, exp.Func):
+        if function_call(tree) is not None:
             return self._function(tree)
         raise NotSupportedError(f"{tree.key.upper()} is not supported here", position=self._at(tree))
 
@@ -168,7 +166,7 @@ class ExpressionBinder:
         return Literal(value=None, type=NULL, position=self._at(tree))
 
     def _parameter(self, tree: Any) -> Expression:
-        index = parameter_index(tree)
+        index = int(tree.name)
         return Parameter(index=index, type=self._query.parameter_types[index], position=self._at(tree))
 
     def _negate(self, tree: Any) -> Expression:
@@ -197,7 +195,7 @@ class ExpressionBinder:
         return self.bind(tree.this)
 
     def _cast(self, tree: Any) -> Expression:
-        return build.cast(self.bind(tree.this), sql_type_of(tree.args["to"], self._query.sql), self._at(tree))
+        return build.cast(self.bind(tree.this), sql_type_of(tree.args["to"]), self._at(tree))
 
     def _interval(self, tree: Any) -> Expression:
         value, is_months = parse_interval(tree, self._at(tree))
@@ -275,14 +273,37 @@ class ExpressionBinder:
             )
         return ScalarSubquery(relation=relation, type=relation.fields[0].type, position=self._at(tree))
 
+    def _like(self, tree: Any, escape: Any = None) -> Expression:
+        position = self._at(tree)
+        parts = [self.bind(part) for part in (tree.this, tree.expression, escape) if part is not None]
+        matched = build.call("ilike" if isinstance(tree, exp.ILike) else "like", parts, position)
+        return build.call("not", [matched], position) if tree.args.get("negate") else matched
+
+    def _escape(self, tree: Any) -> Expression:
+        if not isinstance(tree.this, (exp.Like, exp.ILike)):
+            raise ProgrammingError("ESCAPE goes with LIKE", position=self._at(tree))
+        return self._like(tree.this, tree.expression)
+
+    def _array(self, tree: Any) -> Expression:
+        return build.call("array", [self.bind(item) for item in tree.expressions], self._at(tree))
+
+    def _subscript(self, tree: Any) -> Expression:
+        if len(tree.expressions) != 1:
+            raise NotSupportedError("a subscript takes one number", position=self._at(tree))
+        return build.call("subscript", [self.bind(tree.this), self.bind(tree.expressions[0])], self._at(tree))
+
+    def _at_time_zone(self, tree: Any) -> Expression:
+        parts = [self.bind(tree.this), self.bind(tree.args["zone"])]
+        return build.call("at_time_zone", parts, self._at(tree))
+
     def _filter(self, tree: Any) -> Expression:
         inner = tree.this
-        if not is_aggregate(function_call(inner)[0]):
+        if not is_aggregate(_call_of(inner)[0]):
             raise ProgrammingError("FILTER goes with an aggregate function", position=self._at(tree))
         return self._aggregate(inner, tree.expression.this)
 
     def _function(self, tree: Any) -> Expression:
-        name, arguments = function_call(tree)
+        name, arguments = _call_of(tree)
         if is_aggregate(name):
             return self._aggregate(tree, None)
         for argument in arguments:
@@ -292,7 +313,7 @@ class ExpressionBinder:
 
     def _aggregate(self, tree: Any, predicate: Any) -> Expression:
         position = self._at(tree)
-        name, arguments = function_call(tree)
+        name, arguments = _call_of(tree)
         if self._aggregates is None:
             raise ProgrammingError(
                 f"aggregate function {name.upper()} can't stand in {self._clause}",
@@ -341,10 +362,9 @@ def number_literal(text: str, position: Position | None) -> Literal:
     return Literal(value=exact, type=decimal(precision, scale), position=position)
 
 
-def parameter_index(tree: Any) -> int:
-    """The number of a `?` as the parser wrote it into the tree, from 0."""
-    this = tree.this
-    return int(this.name if isinstance(this, exp.Expression) else this)
+def _call_of(tree: Any) -> tuple[str, list[Any]]:
+    call = function_call(tree)
+    return ("", []) if call is None else call
 
 
 def _unwrapped(tree: Any) -> Any:
@@ -371,7 +391,6 @@ _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Boolean: ExpressionBinder._boolean,
     exp.Null: ExpressionBinder._null,
     exp.Parameter: ExpressionBinder._parameter,
-    exp.Placeholder: ExpressionBinder._parameter,
     exp.Neg: ExpressionBinder._negate,
     exp.Not: ExpressionBinder._not,
     exp.Is: ExpressionBinder._is,
@@ -382,6 +401,12 @@ _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Case: ExpressionBinder._case,
     exp.In: ExpressionBinder._in,
     exp.Exists: ExpressionBinder._exists,
+    exp.Like: ExpressionBinder._like,
+    exp.ILike: ExpressionBinder._like,
+    exp.Escape: ExpressionBinder._escape,
+    exp.Array: ExpressionBinder._array,
+    exp.Bracket: ExpressionBinder._subscript,
+    exp.AtTimeZone: ExpressionBinder._at_time_zone,
     exp.Subquery: ExpressionBinder._subquery,
     exp.Select: ExpressionBinder._subquery,
     exp.Filter: ExpressionBinder._filter,

@@ -13,9 +13,8 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, transform
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.convert import renamed
-from runnel.planner.functions import function_call
 from runnel.planner.scope import Bound, Scope, ScopeColumn, scope_of
-from runnel.planner.tokens import position_of
+from runnel.planner.supported import function_call, position_of
 from runnel.relation import Field, Generate, Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
 from runnel.sqltypes import BIGINT, BOOLEAN, NULL, Kind, common_type
 
@@ -52,8 +51,9 @@ class FromBinder:
         alias, names = _alias(tree)
         relation: Relation
         if isinstance(tree, exp.Table):
-            if isinstance(tree.this, exp.Func):
-                relation, name = self._table_function(tree.this), function_call(tree.this)[0]
+            call = function_call(tree.this)
+            if call is not None:
+                relation, name = self._table_function(tree.this, *call), call[0].lower()
             else:
                 return self._table(tree, alias, names)
         elif isinstance(tree, exp.Values):
@@ -114,13 +114,12 @@ class FromBinder:
             error.detail = f'in view "{view.name}"' + (f"; {error.detail}" if error.detail else "")
             raise
 
-    def _table_function(self, tree: Any) -> Relation:
-        name, arguments = function_call(tree)
+    def _table_function(self, tree: Any, name: str, arguments: list[Any]) -> Relation:
         binder = ExpressionBinder(self._binder, Scope(), "a table function")
         positional: list[Expression] = []
         named: dict[str, Expression] = {}
         for argument in arguments:
-            if isinstance(argument, (exp.Kwarg, exp.PropertyEQ)):
+            if isinstance(argument, exp.Kwarg):
                 key = argument.this.name.lower()
                 if key in named:
                     raise ProgrammingError(f'argument "{key}" is given twice', position=self._at(argument))

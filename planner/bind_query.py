@@ -23,8 +23,9 @@ from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.parse import parse
 from runnel.planner.scope import Scope, scope_of
 from runnel.planner.syntax import Query
-from runnel.planner.tokens import position_of
+from runnel.planner.supported import position_of
 from runnel.relation import (
+    Aggregate,
     Field,
     Limit,
     Relation,
@@ -146,7 +147,7 @@ class Binder:
         limit, offset = tree.args.get("limit"), tree.args.get("offset")
         if limit is None and offset is None:
             return relation
-        count = limit.args.get("count") if isinstance(limit, exp.Fetch) else (limit.expression if limit else None)
+        count = None if limit is None else _limit_count(limit)
         return Limit(
             input=relation,
             count=None if limit is None else self._row_count(count, "LIMIT"),
@@ -183,18 +184,27 @@ class Binder:
         return self._inside(visible).query(body, outer)
 
     def _set_operation(self, tree: Any, outer: Scope | None) -> Relation:
-        name = tree.key.upper()
-        if tree.args.get("by_name"):
-            raise NotSupportedError(f"{name} BY NAME is not supported", position=position_of(tree, self.sql))
-        left, right = self.query(tree.this, outer), self.query(tree.expression, outer)
+        """A run of set operations, from the left, without recursion: generated SQL has thousands."""
+        operations = [tree]
+        while isinstance(operations[-1].this, exp.SetOperation) and not _has_tail(operations[-1].this):
+            operations.append(operations[-1].this)
+        relation = self.query(operations[-1].this, outer)
+        for operation in reversed(operations):
+            relation = self._combined(relation, self.query(operation.expression, outer), operation)
+        return relation
+
+    def _combined(self, left: Relation, right: Relation, tree: Any) -> Relation:
         position = position_of(tree.expression, self.sql)
-        types = common_types(left, right, name, position)
+        types = common_types(left, right, tree.key.upper(), position)
         left, right = converted(left, types), converted(right, types)
         distinct = bool(tree.args.get("distinct"))
-        if isinstance(tree, exp.Union):
-            both = Union(parts=(left, right), position=position)
-            return distinct_rows(both) if distinct else both
-        return SetOperation(operation=tree.key, all=not distinct, left=left, right=right, position=position)
+        if not isinstance(tree, exp.Union):
+            return SetOperation(operation=tree.key, all=not distinct, left=left, right=right, position=position)
+        if distinct and isinstance(left, Aggregate) and isinstance(left.input, Union) and not left.aggregates:
+            left = left.input
+        parts = left.parts if isinstance(left, Union) else (left,)
+        both = Union(parts=(*parts, right), position=position)
+        return distinct_rows(both) if distinct else both
 
     def _ordered(self, relation: Relation, tree: Any) -> Relation:
         """ORDER BY and LIMIT of a query whose columns can only be named as they come out."""
@@ -213,6 +223,18 @@ class Binder:
                 keys.append(sort_key(key, item))
             relation = Sort(input=relation, keys=tuple(keys), position=position_of(order, self.sql))
         return self.limited(relation, tree)
+
+
+def _has_tail(tree: Any) -> bool:
+    """Whether a set operation carries clauses of its own."""
+    return any(tree.args.get(key) for key in ("with_", "order", "limit", "offset"))
+
+
+def _limit_count(limit: Any) -> Any:
+    """The number of a LIMIT or FETCH; FETCH FIRST ROW ONLY has none, and means 1."""
+    if not isinstance(limit, exp.Fetch):
+        return limit.expression
+    return limit.args.get("count") or exp.Literal.number(1)
 
 
 def _row(tree: Any) -> list[Any]:

@@ -19,7 +19,7 @@ from runnel.planner.bind_from import FromBinder
 from runnel.planner.convert import distinct_rows
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.scope import Scope
-from runnel.planner.tokens import position_of
+from runnel.planner.supported import position_of
 from runnel.relation import (
     Aggregate,
     Exists,

@@ -9,9 +9,10 @@ from runnel.catalog import Table, View
 from runnel.connector import KeyedTable, ReadableTable, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
 from runnel.expressions import build
-from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, conjuncts, walk
+from runnel.expressions.nodes import Expression, conjuncts, walk
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_query import Binder
+from runnel.planner.key_plans import equated_key
 from runnel.planner.scope import Scope, ScopeColumn
 from runnel.planner.syntax import Delete, Insert, Name, Update
 from runnel.relation import (
@@ -95,7 +96,7 @@ def bind_update(binder: Binder, statement: Update) -> Write:
     names = tuple(column.name for column in table.columns)
     relation = Project(input=source, expressions=expressions, names=names)
     simple = all(not _has_subquery(value) for value in assigned.values())
-    key = key_values(table, condition) if simple else None
+    key = equated_key(table, conjuncts(condition)) if simple else None
     return Write(table, WriteMode.UPDATE, tuple(range(len(names))), relation, key=key, assignments=tuple(assigned.items()))
 
 
@@ -111,34 +112,7 @@ def bind_delete(binder: Binder, statement: Delete) -> Write:
         expressions=tuple(columns[i] for i in table.key_columns),
         names=tuple(table.columns[i].name for i in table.key_columns),
     )
-    return Write(table, WriteMode.DELETE, table.key_columns, relation, key=key_values(table, condition))
-
-
-def key_values(table: Table, condition: Expression | None) -> tuple[Expression, ...] | None:
-    """The constants that a condition equates all key columns with, if it does nothing else; they are of the key columns'
-    types. None for any other condition."""
-    found: dict[int, Expression] = {}
-    for part in conjuncts(condition):
-        equated = _equated(part)
-        if equated is None or equated[0] in found:
-            return None
-        found[equated[0]] = equated[1]
-    if not table.key_columns or set(found) != set(table.key_columns):
-        return None
-    return tuple(found[i] for i in table.key_columns)
-
-
-def _equated(part: Expression) -> tuple[int, Expression] | None:
-    if not (isinstance(part, Call) and part.function == "eq"):
-        return None
-    left, right = part.arguments
-    if isinstance(right, (Column, Cast)):
-        left, right = right, left
-    if isinstance(left, Cast) and left.implicit and left.type.is_exact and left.operand.type.is_exact:
-        left = left.operand
-    if isinstance(left, Column) and isinstance(right, (Literal, Parameter)):
-        return left.index, right
-    return None
+    return Write(table, WriteMode.DELETE, table.key_columns, relation, key=equated_key(table, conjuncts(condition)))
 
 
 def _has_subquery(expression: Expression) -> bool:

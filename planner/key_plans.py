@@ -32,7 +32,7 @@ def key_lookup(relation: Relation) -> KeyLookup | None:
         relation = relation.input
     if not isinstance(relation, Scan) or not isinstance(relation.table, KeyedTable):
         return None
-    key = _key(relation.table, conjuncts(relation.predicate) + predicate)
+    key = equated_key(relation.table, conjuncts(relation.predicate) + predicate)
     if key is None or relation.limit is not None:
         return None
     places = dict(enumerate(relation.columns))
@@ -45,7 +45,7 @@ def key_lookup(relation: Relation) -> KeyLookup | None:
     return KeyLookup(relation.table, key, None, expressions)
 
 
-def _key(table: KeyedTable, parts: list[Expression]) -> tuple[Expression, ...] | None:
+def equated_key(table: KeyedTable, parts: list[Expression]) -> tuple[Expression, ...] | None:
     """The constants that the key columns must equal, if that is all the conjuncts say."""
     if not table.key_columns or len(parts) != len(table.key_columns):
         return None
