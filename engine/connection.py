@@ -1,0 +1,142 @@
+"""The DB-API connection: cursors, registrations, hand-built jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from runnel import errors
+from runnel.catalog import Mapping, Registration, Table, View
+from runnel.cursor import Cursor, presentable
+from runnel.database import Database
+from runnel.dag import DAG
+from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
+from runnel.expressions.context import EvaluationContext
+from runnel.jobs import Job
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+def connect(path: str | Path | None = None, **settings: Any) -> Connection:
+    """Opens a connection: to a directory that keeps maps and the catalog, or, without `path`, to memory only.
+
+    A directory is made if there is none, and has one owner at a time: a second connection is an OperationalError. Settings
+    are those of SET, and `cooperative_threads`.
+    """
+    try:
+        return Connection(Database(path, settings))
+    except BaseException as error:
+        raise presentable(error, None)
+
+
+class Connection:
+    """A connection. Threads may share it, each with cursors of its own; there are no transactions."""
+
+    Warning = errors.Warning
+    Error = errors.Error
+    InterfaceError = errors.InterfaceError
+    DatabaseError = errors.DatabaseError
+    DataError = errors.DataError
+    OperationalError = errors.OperationalError
+    IntegrityError = errors.IntegrityError
+    InternalError = errors.InternalError
+    ProgrammingError = errors.ProgrammingError
+    NotSupportedError = errors.NotSupportedError
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def cursor(self) -> Cursor:
+        """A new cursor."""
+        self._database.check_open()
+        return Cursor(self, self._database)
+
+    def execute(self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None) -> Cursor:
+        """Runs one statement on a new cursor, and gives that."""
+        return self.cursor().execute(sql, args, timeout=timeout)
+
+    def commit(self) -> None:
+        """Does nothing: every statement is complete, and durable where the connection is, when it returns."""
+        self._database.check_open()
+
+    def rollback(self) -> None:
+        """There are no transactions: NotSupportedError."""
+        self._database.check_open()
+        raise NotSupportedError("there are no transactions to roll back", hint="each statement stands for itself")
+
+    def register(self, name: str, data: Any) -> None:
+        """Gives Arrow data a name that queries can use: a pyarrow Table, RecordBatch, reader or dataset, a pandas or Polars
+        frame, or anything with `__arrow_c_stream__`. Nothing is copied. An earlier registration of that name is replaced."""
+        from runnel.connectors.arrow import registered_table
+
+        try:
+            self._register(name, registered_table(name, data))
+        except BaseException as error:
+            raise presentable(error, None)
+
+    def unregister(self, name: str) -> None:
+        """Takes a registration back. Queries that run go on with the data."""
+        database = self._database
+        database.check_open()
+        with database.definitions:
+            found = database.catalog.snapshot.find(name)
+            if not isinstance(found, Registration):
+                known = [item.name for item in database.catalog.snapshot if isinstance(item, Registration)]
+                raise ProgrammingError(
+                    f'registration "{name}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=suggest(name, known)
+                )
+            database.change(drop=found)
+
+    def submit(self, dag: DAG, *, name: str = "") -> Job:
+        """Starts a hand-built DAG as a light job on the worker threads; the same DAG may be submitted many times."""
+        database = self._database
+        database.check_open()
+        try:
+            return database.jobs.start(dag, evaluation=EvaluationContext(zone=database.settings.time_zone), query=name)
+        except BaseException as error:
+            raise presentable(error, None)
+
+    def jobs(self) -> list[Job]:
+        """The jobs that run now."""
+        self._database.check_open()
+        return list(self._database.jobs.running())
+
+    def job(self, job_id: int) -> Job:
+        """The job with that id; ProgrammingError where none runs."""
+        self._database.check_open()
+        return self._database.jobs.get(job_id)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._database.is_closed
+
+    def close(self) -> None:
+        """Cancels all jobs, waits for their end, and closes everything. Closing twice is no error."""
+        self._database.close()
+
+    def __enter__(self) -> Connection:
+        self._database.check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        directory = self._database.directory
+        where = "in memory" if directory is None else f"to {str(directory.path)!r}"
+        return f"<runnel.Connection {where}{', closed' if self.is_closed else ''}>"
+
+    def _register(self, name: str, table: Table) -> None:
+        database = self._database
+        database.check_open()
+        with database.definitions:
+            found = database.catalog.snapshot.find(name)
+            if isinstance(found, Mapping | View):
+                kind = "mapping" if isinstance(found, Mapping) else "view"
+                raise ProgrammingError(f'{kind} "{found.name}" exists already', hint="register under another name")
+            database.change(put=Registration(name, table))

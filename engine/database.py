@@ -1,0 +1,174 @@
+"""The composition root: what one connection consists of, and the way of one statement through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from threading import RLock
+from time import monotonic
+from typing import Any
+
+from runnel.catalog import Catalog, CatalogObject, Index, Table
+from runnel.catalog import Mapping as TableMapping
+from runnel.connectors.registry import Registry
+from runnel.durable import Directory
+from runnel.errors import InterfaceError
+from runnel.expressions.values import parameter_type
+from runnel.jobs import Jobs
+from runnel.planner.bind_query import Environment
+from runnel.planner.cache import PlanCache, PlanKey
+from runnel.planner.planner import plan as make_plan
+from runnel.planner.plans import Plan
+from runnel.settings import Settings, Value
+from runnel.sqltypes import SqlType
+from runnel.statements.arguments import checked, checked_rows, column_type, converted
+from runnel.statements.call import Call
+from runnel.statements.outcome import Outcome
+from runnel.statements.run import run, run_many
+from runnel.unavailable import open_or_explain
+
+SEARCH_PATH = ("public",)
+
+
+class Database:
+    """Catalog, connectors, plan cache and jobs of one connection. Safe for threads."""
+
+    def __init__(self, path: str | Path | None, given: Mapping[str, Any]) -> None:
+        self.settings = Settings(given)
+        self.catalog = Catalog()
+        self.plans = PlanCache(self.settings.integer("plan_cache_size"))
+        self.jobs = Jobs(self.settings.integer("cooperative_threads"))
+        self.directory = None if path is None else Directory(Path(path))
+        self.connectors = Registry(None if self.directory is None else self.directory.path)
+        self.definitions = RLock()
+        """Held by a statement that changes the catalog."""
+        self.is_closed = False
+        self._environment = self._make_environment()
+        if self.directory is not None:
+            self._open_saved(self.directory)
+
+    def run(self, sql: str, args: Sequence[Any], timeout: float | None) -> Outcome:
+        """Runs one statement: its rows, or the number of rows it wrote."""
+        deadline = None if timeout is None else _deadline(timeout)
+        values = checked(args)
+        types = tuple(map(parameter_type, values))
+        plan = self.prepare(sql, types)
+        arguments = converted(values, types, plan.parameters, self.settings.time_zone)
+        return run(self, plan, Call(sql, arguments, deadline))
+
+    def run_many(self, sql: str, seq_of_args: Iterable[Sequence[Any]], timeout: float | None) -> int:
+        """Runs one statement for many argument lists; gives the number of rows written in all."""
+        deadline = None if timeout is None else _deadline(timeout)
+        rows = checked_rows(seq_of_args)
+        if not rows:
+            return 0
+        types = tuple(column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1))
+        plan = self.prepare(sql, types)
+        return run_many(self, plan, sql, types, rows, deadline)
+
+    def prepare(self, sql: str, types: tuple[SqlType, ...]) -> Plan:
+        """The plan of a statement for arguments of these types: the cached one, if what it names is unchanged."""
+        key = PlanKey(sql, SEARCH_PATH, types)
+        snapshot = self.catalog.snapshot
+        plan = self.plans.get(key, snapshot)
+        if plan is None:
+            plan = make_plan(sql, snapshot, types, self._environment)
+            if plan.is_cacheable:
+                self.plans.put(key, plan, snapshot)
+        return plan
+
+    def change(
+        self,
+        *,
+        put: CatalogObject | None = None,
+        drop: CatalogObject | None = None,
+        put_index: Index | None = None,
+        drop_indexes: tuple[Index, ...] = (),
+    ) -> None:
+        """Changes the catalog, on disk first where the connection is durable. Under `definitions`."""
+        if self.directory is not None:
+            snapshot = self.catalog.snapshot
+            objects = dict(snapshot.objects)
+            gone = {index.name.lower() for index in drop_indexes}
+            if drop is not None:
+                del objects[drop.name.lower()]
+                gone |= {index.name.lower() for index in snapshot.indexes_on(drop.name)}
+            if put is not None:
+                objects[put.name.lower()] = put
+            indexes = [index for name, index in snapshot.indexes.items() if name not in gone]
+            if put_index is not None:
+                indexes.append(put_index)
+            self.directory.save(objects.values(), indexes)
+        for index in drop_indexes:
+            self.catalog.remove_index(index.name)
+        if drop is not None:
+            self.catalog.remove(drop.name)
+        if put is not None:
+            self.catalog.put(put)
+        if put_index is not None:
+            self.catalog.put_index(put_index)
+
+    def set(self, name: str, value: Value | None) -> None:
+        """Changes a setting, None to its default, and what follows from it."""
+        name = self.settings.set(name, value)
+        if name == "plan_cache_size":
+            self.plans.resize(self.settings.integer(name))
+        if name == "time_zone":
+            self._environment = self._make_environment()
+            self.plans.clear()
+
+    def check_open(self) -> None:
+        """InterfaceError where the connection is closed."""
+        if self.is_closed:
+            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
+
+    def close(self) -> None:
+        """Cancels all jobs and waits for their end, closes the connectors, gives the directory up. Once is enough."""
+        with self.definitions:
+            if self.is_closed:
+                return
+            self.is_closed = True
+        try:
+            self.jobs.close()
+        finally:
+            try:
+                self.connectors.close()
+            finally:
+                if self.directory is not None:
+                    self.directory.close()
+
+    def _make_environment(self) -> Environment:
+        return Environment(file_table=_file_table, zone=self.settings.time_zone)
+
+    def _open_saved(self, directory: Directory) -> None:
+        """Takes the saved catalog in. A mapping whose table can't be opened now (a file that is gone) keeps its name, and
+        says why when it is used."""
+        try:
+            mappings, views, indexes = directory.load()
+            for connector_name, definition in mappings:
+                table = open_or_explain(self.connectors, connector_name, definition)
+                self.catalog.put(
+                    TableMapping(
+                        definition.name, connector_name, table, definition.options, definition.external_name
+                    )
+                )
+            for view in views:
+                self.catalog.put(view)
+            for index in indexes:
+                self.catalog.put_index(index)
+        except BaseException:
+            directory.close()
+            raise
+
+
+def _deadline(timeout: float) -> float:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise InterfaceError(f"timeout takes a number of seconds above 0, not {timeout!r}")
+    return monotonic() + timeout
+
+
+def _file_table(name: str, positional: list[Any], named: dict[str, Any]) -> Table:
+    # Loaded on first use: most connections never name a file.
+    from runnel.connectors.file_functions import file_table
+
+    return file_table(name, positional, named)

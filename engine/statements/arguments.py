@@ -1,0 +1,100 @@
+"""From the arguments of `execute` and `executemany` to values and columns of the types that a plan wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date, time
+from typing import Any
+
+from runnel.errors import DataError, InterfaceError, ProgrammingError
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.evaluate import evaluate_constant
+from runnel.expressions.nodes import Cast, Literal
+from runnel.expressions.values import parameter_type
+from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, NULL, TIME, VARBINARY, VARCHAR, SqlType, common_type
+
+Rows = list[tuple[Any, ...]]
+
+_ONE_TYPE = {bool: BOOLEAN, float: DOUBLE, str: VARCHAR, bytes: VARBINARY, date: DATE, time: TIME}
+"""Python types of whose values each has the same SQL type."""
+
+
+def checked(args: Any, number: int | None = None) -> tuple[Any, ...]:
+    """One argument list as a tuple; InterfaceError where it isn't a sequence. `number` counts those of executemany."""
+    kind = type(args)
+    if kind is tuple:
+        return args  # type: ignore[no-any-return]
+    if kind is list:
+        return tuple(args)
+    if isinstance(args, str | bytes | dict) or not isinstance(args, Iterable):
+        which = "arguments are" if number is None else f"argument list {number} is"
+        raise InterfaceError(
+            f"{which} given as {kind.__name__}, not as a sequence",
+            hint="parameters are written ?, and their values given in order: execute(sql, (first, second))",
+        )
+    return tuple(args)
+
+
+def checked_rows(seq_of_args: Iterable[Sequence[Any]]) -> Rows:
+    """The argument lists of executemany; InterfaceError where they aren't equally long."""
+    if isinstance(seq_of_args, str | bytes | dict) or not isinstance(seq_of_args, Iterable):
+        raise InterfaceError(
+            f"arguments are given as {type(seq_of_args).__name__}, not as a sequence of argument lists",
+            hint="write executemany(sql, [(1, 'a'), (2, 'b')])",
+        )
+    rows = [checked(args, number) for number, args in enumerate(seq_of_args, 1)]
+    if rows and len(set(map(len, rows))) > 1:
+        wanted = len(rows[0])
+        number, length = next((i, len(row)) for i, row in enumerate(rows, 1) if len(row) != wanted)
+        raise InterfaceError(
+            f"unexpected parameter count: expected {wanted}, got {length}",
+            detail=f"argument list {number} differs in length from the first",
+        )
+    return rows
+
+
+def column_type(values: Sequence[Any], number: int) -> SqlType:
+    """The type that holds all of one parameter's values; ProgrammingError where there is none."""
+    kinds = set(map(type, values))
+    kinds.discard(type(None))
+    if not kinds:
+        return NULL
+    if len(kinds) == 1:
+        kind = next(iter(kinds))
+        if kind in _ONE_TYPE:
+            return _ONE_TYPE[kind]
+        if kind is int:
+            given = [value for value in values if value is not None] if None in values else values
+            if min(given) >= -(2**63) and max(given) < 2**63:
+                return BIGINT
+    result = NULL
+    for found in {parameter_type(value) for value in values}:
+        common = common_type(result, found)
+        if common is None:
+            raise ProgrammingError(
+                f"the values of parameter {number} are of types {result} and {found}, which have none in common",
+                hint="give all values of a parameter in one type",
+            )
+        result = common
+    return result
+
+
+def converted(
+    args: tuple[Any, ...], given: tuple[SqlType, ...], wanted: tuple[SqlType, ...], zone: str
+) -> tuple[Any, ...]:
+    """Arguments of the types `given` as values of the types `wanted`; DataError naming the argument that doesn't fit."""
+    if given == wanted:
+        return args
+    return tuple(
+        value if value is None or have == want else _cast(value, have, want, number, zone)
+        for number, (value, have, want) in enumerate(zip(args, given, wanted, strict=True), 1)
+    )
+
+
+def _cast(value: Any, given: SqlType, wanted: SqlType, number: int, zone: str) -> Any:
+    try:
+        literal = Literal(value=value, type=given)
+        return evaluate_constant(Cast(operand=literal, type=wanted, implicit=True), EvaluationContext(zone=zone))
+    except DataError as error:
+        error.detail = f"in argument {number}" + (f"; {error.detail}" if error.detail else "")
+        raise

@@ -1,0 +1,8 @@
+"""What running a statement gives."""
+
+from __future__ import annotations
+
+from runnel.rows import Result
+
+Outcome = Result | int
+"""Rows, or the number of rows written; −1 for a statement that has no such number."""

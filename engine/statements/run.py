@@ -1,0 +1,67 @@
+"""Carrying out plans: one handler per plan class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from runnel.errors import ProgrammingError, internal
+from runnel.planner import plans
+from runnel.statements import definitions, queries, show, writes
+from runnel.statements.arguments import Rows, converted
+from runnel.statements.batches import run_batch, templates
+from runnel.statements.call import Call
+from runnel.statements.outcome import Outcome
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+    from runnel.sqltypes import SqlType
+
+_HANDLERS: dict[type[plans.Plan], Callable[[Database, Any, Call], Outcome]] = {
+    plans.QueryPlan: queries.run_query,
+    plans.KeyGetPlan: queries.run_key_get,
+    plans.ExplainPlan: queries.run_explain,
+    plans.WritePlan: writes.run_write,
+    plans.KeyPutPlan: writes.run_key_put,
+    plans.ClearPlan: writes.run_clear,
+    plans.CreateMappingPlan: definitions.create_mapping,
+    plans.CreateViewPlan: definitions.create_view,
+    plans.CreateIndexPlan: definitions.create_index,
+    plans.DropPlan: definitions.drop,
+    plans.ShowPlan: show.run_show,
+    plans.SetPlan: show.run_set,
+}
+
+
+def run(database: Database, plan: plans.Plan, call: Call) -> Outcome:
+    """Carries out one plan."""
+    handler = _HANDLERS.get(type(plan))
+    if handler is None:
+        raise internal(f"no handler for a {type(plan).__name__}")
+    return handler(database, plan, call)
+
+
+def run_many(
+    database: Database,
+    plan: plans.Plan,
+    sql: str,
+    types: tuple[SqlType, ...],
+    rows: Rows,
+    deadline: float | None,
+) -> int:
+    """Carries out one plan for many argument lists; gives the number of rows written in all, −1 where there is none."""
+    if isinstance(plan, plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan):
+        raise ProgrammingError("executemany is not for statements that give rows", hint="use execute")
+    zone = database.settings.time_zone
+    if templates(plan):
+        assert isinstance(plan, plans.KeyPutPlan | plans.WritePlan)
+        context = Call(sql, (None,) * len(types), deadline).evaluation(database, plan)
+        return run_batch(database, plan, types, rows, context)
+    total = -1
+    for args in rows:
+        call = Call(sql, converted(args, types, plan.parameters, zone), deadline)
+        count = run(database, plan, call)
+        assert isinstance(count, int)
+        if count >= 0:
+            total = max(total, 0) + count
+    return total

@@ -1,0 +1,38 @@
+"""The table of a saved mapping that can't be opened now, e.g. because its file is gone. It keeps the mapping's columns, so
+that views over it still bind, and says why it can't be read when it is."""
+
+from __future__ import annotations
+
+from runnel.catalog import Table, TableColumn
+from runnel.connector import MappingDefinition, ReadableTable, ScanRequest, Source
+from runnel.connectors.registry import Registry
+from runnel.errors import Error, ErrorCode, OperationalError
+
+
+class UnavailableTable(ReadableTable):
+    """Stands in for a table that its connector refused to open."""
+
+    def __init__(self, connector: str, definition: MappingDefinition, reason: Error) -> None:
+        self.name = definition.name
+        self.connector = connector
+        self.columns = tuple(TableColumn(c.name, c.type, c.external_name) for c in definition.columns)
+        self._reason = reason
+
+    def row_count(self) -> int | None:
+        return None
+
+    def scan(self, request: ScanRequest) -> Source:
+        raise OperationalError(
+            f'mapping "{self.name}" can\'t be used: it could not be opened with the connection',
+            code=ErrorCode.CONNECTION_PROBLEM,
+            detail=str(self._reason),
+            hint="mend the cause and connect again, or replace the mapping",
+        ) from self._reason
+
+
+def open_or_explain(registry: Registry, connector: str, definition: MappingDefinition) -> Table:
+    """The table of a saved mapping, or one that says why there is none."""
+    try:
+        return registry.get(connector).open(definition)
+    except Error as error:
+        return UnavailableTable(connector, definition, error)
