@@ -22,8 +22,8 @@ from runnel.planner.convert import common_types, converted, distinct_rows, renam
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.parse import parse
 from runnel.planner.scope import Scope, scope_of
-from runnel.planner.syntax import Query
 from runnel.planner.supported import position_of
+from runnel.planner.syntax import Query
 from runnel.relation import (
     Aggregate,
     Field,
