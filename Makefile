@@ -1,0 +1,69 @@
+# Everything runs in a virtual environment of its own, .venv, that each target sets up first. Needed: git, Python 3.11, make.
+
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := $(sort $(shell find engine planner connectors -name '*.py'))
+
+.DEFAULT_GOAL := help
+.PHONY: help run test slt lint format types bench dev clean
+
+help: ## what there is
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+run: $(VENV)/.installed ## the tour: word count and NEXMark through one cursor
+	$(BIN)/python examples/tour.py
+
+test: $(VENV)/.test ## all tests
+	$(BIN)/python -m pytest $(ARGS)
+
+slt: $(VENV)/.test ## the SQL files alone
+	$(BIN)/python -m pytest tests/slt $(ARGS)
+
+lint: $(VENV)/.dev ## style and common faults
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev ## puts the style right
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(VENV)/.dev ## mypy over an installed copy: the folders are not called what they are imported as
+	rm -rf build/lib build/typecheck
+	$(BIN)/python -m pip install --quiet --no-deps --target build/typecheck .
+	MYPYPATH=build/typecheck $(BIN)/mypy --config-file setup.cfg -p runnel
+
+bench: $(VENV)/.bench ## the measurements, into benchmarks/RESULTS.md
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+dev: $(VENV)/.dev $(VENV)/.test ## all that working on it takes
+
+clean: ## removes what was made
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A strict editable install links file by file, so it is made anew when a file comes or goes: .files lists them.
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.files: $(VENV)/bin/python FORCE
+	@echo "$(SOURCES)" | cmp --silent - $@ || echo "$(SOURCES)" > $@
+
+$(VENV)/.installed: setup.cfg pyproject.toml $(VENV)/.files
+	$(BIN)/python -m pip install --quiet --editable . --config-settings editable_mode=strict
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[test]' --config-settings editable_mode=strict
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --config-settings editable_mode=strict
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[bench]' --config-settings editable_mode=strict
+	@touch $@
+
+FORCE:

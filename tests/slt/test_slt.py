@@ -1,0 +1,17 @@
+"""Every `.slt` file, with one processor per vertex (DuckDB looks over its shoulder) and with three."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.slt.runner import run_file
+
+FILES = sorted(Path(__file__).parent.glob("*.slt"))
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_file(path: Path, parallelism: int, tmp_path: Path) -> None:
+    run_file(path, tmp_path, {"query_parallelism": parallelism}, with_oracle=parallelism == 1)
