@@ -10,6 +10,17 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from runnel.errors import internal
+from runnel.planner.rules.build_side import choose_build_side
+from runnel.planner.rules.column_pruning import prune_columns
+from runnel.planner.rules.constant_folding import fold_constants
+from runnel.planner.rules.empty_relations import prune_empty
+from runnel.planner.rules.join_keys import find_join_keys
+from runnel.planner.rules.limit_pushdown import push_limits
+from runnel.planner.rules.merging import merge_adjacent
+from runnel.planner.rules.outer_joins import strengthen_outer_joins
+from runnel.planner.rules.predicate_pushdown import push_predicates
+from runnel.planner.rules.scan_filters import filter_into_scan
+from runnel.planner.rules.subqueries import subqueries_to_joins
 from runnel.relation import Project, Relation, references
 
 MAX_ROUNDS = 5
@@ -26,7 +37,20 @@ class Rule(NamedTuple):
         return self.name
 
 
-RULES: tuple[Rule, ...] = ()
+RULES: tuple[Rule, ...] = (
+    Rule("subqueries to joins", subqueries_to_joins, is_necessary=True),
+    Rule("constant folding", fold_constants),
+    Rule("outer joins to inner", strengthen_outer_joins),
+    Rule("predicate push-down", push_predicates),
+    Rule("empty relations", prune_empty),
+    Rule("join keys", find_join_keys),
+    Rule("build side", choose_build_side, is_necessary=True),
+    Rule("column pruning", prune_columns),
+    Rule("filter into scan", filter_into_scan),
+    Rule("merging", merge_adjacent),
+    Rule("limit push-down", push_limits),
+)
+"""All rewrites in their order. "build side" is necessary for streams: an input without end can't be built."""
 
 NECESSARY_RULES = tuple(rule for rule in RULES if rule.is_necessary)
 

@@ -1,0 +1,65 @@
+"""The smaller side of a join becomes the build side (the right one), and an input without end the probe side.
+
+The sides of an inner, left, right or full join may change places, with the columns put back in order above. Where a size
+isn't known they stay as written: the right side is built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runnel.planner.estimates import estimate
+from runnel.planner.rules.rewriting import renumber
+from runnel.planner.streaming import never_ends
+from runnel.relation import Join, JoinKind, Project, Relation, references, transform
+
+_SWAPPED = {
+    JoinKind.INNER: JoinKind.INNER,
+    JoinKind.CROSS: JoinKind.CROSS,
+    JoinKind.LEFT: JoinKind.RIGHT,
+    JoinKind.RIGHT: JoinKind.LEFT,
+    JoinKind.FULL: JoinKind.FULL,
+}
+
+
+def choose_build_side(relation: Relation) -> Relation:
+    """The relation with joins turned so that the better side is built."""
+    return transform(relation, _turn)
+
+
+def _turn(node: Relation) -> Relation:
+    if not isinstance(node, Join) or node.kind not in _SWAPPED or not _should_swap(node):
+        return node
+    left, right = len(node.left.fields), len(node.right.fields)
+    places = {i: i + right if i < left else i - left for i in range(left + right)}
+    swapped = replace(
+        node,
+        kind=_SWAPPED[node.kind],
+        left=node.right,
+        right=node.left,
+        left_keys=node.right_keys,
+        right_keys=node.left_keys,
+        condition=None if node.condition is None else renumber(node.condition, places),
+    )
+    columns = references(swapped.fields)
+    order = [*range(right, right + left), *range(right)]
+    return Project(
+        input=swapped,
+        expressions=tuple(columns[i] for i in order),
+        names=tuple(columns[i].name for i in order),
+        position=node.position,
+    )
+
+
+def _should_swap(node: Join) -> bool:
+    left_ends, right_ends = not never_ends(node.left), not never_ends(node.right)
+    if left_ends != right_ends:
+        return left_ends and node.kind is not JoinKind.LEFT
+    left, right = estimate(node.left), estimate(node.right)
+    if left is None or right is None:
+        return False
+    return left * _WEIGHTS.get(node.kind, (1, 1))[0] < right * _WEIGHTS.get(node.kind, (1, 1))[1]
+
+
+_WEIGHTS = {JoinKind.LEFT: (4, 1), JoinKind.RIGHT: (1, 4)}
+"""A LEFT join is easier to divide among processors than a RIGHT one: only a much smaller side makes up for that."""

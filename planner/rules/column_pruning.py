@@ -1,0 +1,199 @@
+"""Columns that nobody reads are dropped, from the top of the query down to the scans.
+
+Each node is asked for some of its columns. It answers with a node that has these, perhaps more, in the old order, and says
+where each one is now. Rows are kept even where no column is left: a count needs none. The keys of an aggregation are all
+kept, for they make the groups, and so are all columns where whole rows are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from runnel.expressions.nodes import Expression, columns_of
+from runnel.planner.rules.rewriting import map_call, project_columns, renumber
+from runnel.relation import (
+    LEFT_ONLY,
+    MARKS,
+    Aggregate,
+    Filter,
+    Generate,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    Scan,
+    SetOperation,
+    Sort,
+    Union,
+    Unnest,
+    Values,
+)
+
+Places = dict[int, int]
+_Pruned = tuple[Relation, Places]
+
+
+def prune_columns(relation: Relation) -> Relation:
+    """The relation with the same columns, computed from as few as possible."""
+    return _exactly(relation, range(len(relation.fields)))
+
+
+def _prune(node: Relation, needed: set[int]) -> _Pruned:
+    pruned: _Pruned = _RULES[type(node)](node, needed)
+    return pruned
+
+
+def _exactly(node: Relation, needed: Iterable[int]) -> Relation:
+    """The node with the needed columns in order, and no others."""
+    wanted = sorted(needed)
+    pruned, places = _prune(node, set(wanted))
+    return project_columns(pruned, [places[i] for i in wanted])
+
+
+def _narrow(node: Relation, needed: Iterable[int]) -> _Pruned:
+    """Like `_prune`, but with no columns that aren't needed: what is above keeps whole rows in memory."""
+    wanted = sorted(needed)
+    return _exactly(node, wanted), {index: place for place, index in enumerate(wanted)}
+
+
+def _read(expressions: Iterable[Expression | None]) -> set[int]:
+    return {index for item in expressions if item is not None for index in columns_of(item)}
+
+
+def _moved(places: Places) -> Callable[[Expression], Expression]:
+    return lambda expression: renumber(expression, places)
+
+
+def _same(count: int) -> Places:
+    return {i: i for i in range(count)}
+
+
+def _scan(node: Scan, needed: set[int]) -> _Pruned:
+    kept = sorted(needed)
+    places = {index: place for place, index in enumerate(kept)}
+    if len(kept) == len(node.columns):
+        return node, places
+    return replace(node, columns=tuple(node.columns[i] for i in kept)), places
+
+
+def _values(node: Values, needed: set[int]) -> _Pruned:
+    kept = sorted(needed)
+    if len(kept) == len(node.columns):
+        return node, _same(len(kept))
+    rows = tuple(tuple(row[i] for i in kept) for row in node.rows)
+    columns = tuple(node.columns[i] for i in kept)
+    return replace(node, rows=rows, columns=columns), {index: place for place, index in enumerate(kept)}
+
+
+def _generate(node: Generate, needed: set[int]) -> _Pruned:
+    return node, _same(len(node.fields))
+
+
+def _project(node: Project, needed: set[int]) -> _Pruned:
+    kept = sorted(needed)
+    expressions = [node.expressions[i] for i in kept]
+    below, places = _prune(node.input, _read(expressions))
+    project = replace(
+        node,
+        input=below,
+        expressions=tuple(map(_moved(places), expressions)),
+        names=tuple(node.names[i] for i in kept),
+    )
+    return project, {index: place for place, index in enumerate(kept)}
+
+
+def _filter(node: Filter, needed: set[int]) -> _Pruned:
+    below, places = _prune(node.input, needed | columns_of(node.condition))
+    return replace(node, input=below, condition=renumber(node.condition, places)), places
+
+
+def _limit(node: Limit, needed: set[int]) -> _Pruned:
+    below, places = _prune(node.input, needed)
+    return replace(node, input=below), places
+
+
+def _sort(node: Sort, needed: set[int]) -> _Pruned:
+    below, places = _narrow(node.input, needed | _read(key.expression for key in node.keys))
+    keys = tuple(key._replace(expression=renumber(key.expression, places)) for key in node.keys)
+    return replace(node, input=below, keys=keys), places
+
+
+def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
+    count = len(node.keys)
+    kept = [i for i in range(len(node.aggregates)) if count + i in needed]
+    if not kept and not count:
+        kept = [0]
+    calls = [node.aggregates[i] for i in kept]
+    read = _read([*node.keys, *(item for call in calls for item in (*call.arguments, call.predicate))])
+    below, places = _prune(node.input, read)
+    move = _moved(places)
+    aggregate = replace(
+        node,
+        input=below,
+        keys=tuple(map(move, node.keys)),
+        aggregates=tuple(map_call(call, move) for call in calls),
+        names=node.names[:count] + tuple(node.names[count + i] for i in kept),
+    )
+    return aggregate, _same(count) | {count + i: count + place for place, i in enumerate(kept)}
+
+
+def _join(node: Join, needed: set[int]) -> _Pruned:
+    width, total = len(node.left.fields), len(node.left.fields) + len(node.right.fields)
+    has_mark = node.kind in MARKS
+    below = needed - ({width} if has_mark else set())
+    if node.condition is not None:
+        below = below | columns_of(node.condition)
+    left, left_places = _narrow(node.left, {i for i in below if i < width} | _read(node.left_keys))
+    right_needed = {i - width for i in below if width <= i < total} | _read(node.right_keys)
+    right, right_places = _narrow(node.right, right_needed)
+    new_width = len(left.fields)
+    places = left_places | {width + old: new_width + new for old, new in right_places.items()}
+    joined = replace(
+        node,
+        left=left,
+        right=right,
+        left_keys=tuple(map(_moved(left_places), node.left_keys)),
+        right_keys=tuple(map(_moved(right_places), node.right_keys)),
+        condition=None if node.condition is None else renumber(node.condition, places),
+    )
+    if node.kind in LEFT_ONLY:
+        return joined, left_places
+    return joined, left_places | {width: new_width} if has_mark else places
+
+
+def _union(node: Union, needed: set[int]) -> _Pruned:
+    kept = sorted(needed)
+    parts = tuple(_exactly(part, kept) for part in node.parts)
+    return replace(node, parts=parts), {index: place for place, index in enumerate(kept)}
+
+
+def _set_operation(node: SetOperation, needed: set[int]) -> _Pruned:
+    everything: Sequence[int] = range(len(node.fields))
+    left, right = _exactly(node.left, everything), _exactly(node.right, everything)
+    return replace(node, left=left, right=right), _same(len(node.fields))
+
+
+def _unnest(node: Unnest, needed: set[int]) -> _Pruned:
+    width = len(node.input.fields)
+    below, places = _narrow(node.input, {i for i in needed if i < width} | columns_of(node.array))
+    unnested = replace(node, input=below, array=renumber(node.array, places))
+    added = {width + i: len(below.fields) + i for i in range(len(node.fields) - width)}
+    return unnested, places | added
+
+
+_RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {
+    Scan: _scan,
+    Values: _values,
+    Generate: _generate,
+    Project: _project,
+    Filter: _filter,
+    Limit: _limit,
+    Sort: _sort,
+    Aggregate: _aggregate,
+    Join: _join,
+    Union: _union,
+    SetOperation: _set_operation,
+    Unnest: _unnest,
+}

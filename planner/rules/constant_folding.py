@@ -1,0 +1,105 @@
+"""Computes at plan time what doesn't depend on rows, arguments or the time.
+
+A constant whose evaluation fails stays as it is: it may stand in a CASE branch that no row takes. AND and OR lose the parts
+that decide nothing; one that decides everything replaces the whole. CASE loses the branches that are never taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runnel.errors import Error
+from runnel.expressions.evaluate import evaluate_constant, is_constant
+from runnel.expressions.nodes import Call, Case, Cast, Expression, InList, Literal, transform
+from runnel.planner.rules.rewriting import map_expressions
+from runnel.relation import Filter, Join, Relation
+from runnel.relation import transform as transform_relation
+
+
+def fold_constants(relation: Relation) -> Relation:
+    """The relation with every constant part of its expressions computed."""
+    return transform_relation(relation, _fold_node)
+
+
+def _fold_node(node: Relation) -> Relation:
+    node = map_expressions(node, fold)
+    if isinstance(node, Filter):
+        condition = _without_unknown(node.condition)
+        if _is_literal(condition, True):
+            return node.input
+        return node if condition is node.condition else replace(node, condition=condition)
+    if isinstance(node, Join) and node.condition is not None and _is_literal(node.condition, True):
+        return replace(node, condition=None)
+    return node
+
+
+def fold(expression: Expression) -> Expression:
+    """The expression with its constant parts computed."""
+    return transform(expression, _fold)
+
+
+def _fold(node: Expression) -> Expression:
+    if isinstance(node, Call) and node.function in ("and", "or"):
+        return _fold_connective(node)
+    if isinstance(node, Case):
+        return _fold_case(node)
+    is_foldable = isinstance(node, Call | Cast | InList) and all(isinstance(item, Literal) for item in node.children)
+    if not is_foldable or not is_constant(node):
+        return node
+    try:
+        value = evaluate_constant(node)
+    except Error:
+        return node
+    return Literal(value=value, type=node.type, position=node.position)
+
+
+def _fold_connective(node: Call) -> Expression:
+    """AND and OR by three-valued logic: `deciding` makes the whole that value, its opposite says nothing."""
+    deciding = node.function == "or"
+    parts: list[Expression] = []
+    for argument in node.arguments:
+        inner = argument.arguments if isinstance(argument, Call) and argument.function == node.function else (argument,)
+        for part in inner:
+            if _is_literal(part, deciding):
+                return replace(part, position=node.position)
+            if not _is_literal(part, not deciding) and not (_is_null(part) and any(map(_is_null, parts))):
+                parts.append(part)
+    if not parts:
+        return Literal(value=not deciding, type=node.type, position=node.position)
+    if len(parts) == 1:
+        return parts[0]
+    return node if tuple(parts) == node.arguments else replace(node, arguments=tuple(parts))
+
+
+def _fold_case(node: Case) -> Expression:
+    conditions: list[Expression] = []
+    results: list[Expression] = []
+    otherwise = node.otherwise
+    for condition, result in zip(node.conditions, node.results, strict=True):
+        if _is_literal(condition, True):
+            otherwise = result
+            break
+        if not _is_literal(condition, False) and not _is_null(condition):
+            conditions.append(condition)
+            results.append(result)
+    if not conditions:
+        return Literal(value=None, type=node.type, position=node.position) if otherwise is None else otherwise
+    if len(conditions) == len(node.conditions):
+        return node
+    return replace(node, conditions=tuple(conditions), results=tuple(results), otherwise=otherwise)
+
+
+def _without_unknown(condition: Expression) -> Expression:
+    """A filter's condition that is NULL, or has a NULL among its conjuncts, is never true."""
+    parts = condition.arguments if isinstance(condition, Call) and condition.function == "and" else (condition,)
+    if any(_is_null(part) for part in parts):
+        return Literal(value=False, type=condition.type, position=condition.position)
+    return condition
+
+
+def _is_literal(expression: Expression, value: bool) -> bool:
+    return isinstance(expression, Literal) and expression.value is value
+
+
+def _is_null(expression: Expression) -> bool:
+    return isinstance(expression, Literal) and expression.value is None

@@ -1,0 +1,173 @@
+"""Filters move towards the scans.
+
+One pass from the top carries the conjuncts that still have to be applied; each node takes those that it can pass on and
+leaves the rest above itself. What may pass:
+
+- Project, Sort, UNION ALL: everything (with the projection's expressions put in). Not past a LIMIT.
+- Aggregate: conjuncts over the keys alone. INTERSECT and EXCEPT: those that can't fail, to both sides.
+- Joins: to a side whose rows come out as they are: both sides of INNER and CROSS, the left of LEFT, SINGLE, SEMI, ANTI and the
+  marks, the right of RIGHT, none of FULL. What reads both sides of an inner join becomes part of its condition. The join's own
+  condition gives parts to a side that the join doesn't preserve.
+- A volatile conjunct never moves. One that can fail moves only where no rows are taken away in between (see `divide`): not to
+  a side of an inner join, for then it would see, and fail on, rows that have no match. So a query that runs without this rule
+  runs with it. (The other way round is possible: a filter that comes earlier spares rows on which another part would fail.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from runnel.expressions.evaluate import can_fail, is_volatile
+from runnel.expressions.nodes import Expression, columns_of, conjuncts
+from runnel.planner.rules.rewriting import conjunction, divide, reads_only, shift, substitute
+from runnel.relation import (
+    LEFT_ONLY,
+    MARKS,
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Project,
+    Relation,
+    SetOperation,
+    Sort,
+    Union,
+    Unnest,
+)
+
+Parts = list[Expression]
+_INNER = (JoinKind.INNER, JoinKind.CROSS)
+_KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, JoinKind.SINGLE, *MARKS)
+
+
+def push_predicates(relation: Relation) -> Relation:
+    """The relation with its filters as far down as they may stand."""
+    return _push(relation, [])
+
+
+def _push(node: Relation, parts: Parts) -> Relation:
+    """The rows of `node` for which all parts (over its fields, in order) are true."""
+    rule = _RULES.get(type(node))
+    if rule is not None:
+        pushed: Relation = rule(node, parts)
+        return pushed
+    return _kept(_below(node), parts)
+
+
+def _below(node: Relation) -> Relation:
+    """The node with its inputs rewritten, none of them given a conjunct."""
+    inputs = tuple(_push(item, []) for item in node.inputs)
+    if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+        return node
+    return node.with_inputs(inputs)
+
+
+def _kept(node: Relation, parts: Sequence[Expression]) -> Relation:
+    condition = conjunction(parts)
+    if condition is None:
+        return node
+    return Filter(input=node, condition=condition, position=condition.position or parts[0].position)
+
+
+def _filter(node: Filter, parts: Parts) -> Relation:
+    return _push(node.input, conjuncts(node.condition) + parts)
+
+
+def _project(node: Project, parts: Parts) -> Relation:
+    volatile = {i for i, item in enumerate(node.expressions) if is_volatile(item)}
+    moving, staying = divide(parts, lambda part: not columns_of(part) & volatile, True)
+    below = _push(node.input, [substitute(part, node.expressions) for part in moving])
+    return _kept(node if below is node.input else replace(node, input=below), staying)
+
+
+def _sort(node: Sort, parts: Parts) -> Relation:
+    moving, staying = divide(parts, lambda part: True, True)
+    below = _push(node.input, moving)
+    return _kept(node if below is node.input else replace(node, input=below), staying)
+
+
+def _aggregate(node: Aggregate, parts: Parts) -> Relation:
+    count = len(node.keys) if not any(is_volatile(key) for key in node.keys) else 0
+    moving, staying = divide(parts, lambda part: bool(count) and reads_only(part, 0, count), True)
+    below = _push(node.input, [substitute(part, node.keys) for part in moving])
+    return _kept(node if below is node.input else replace(node, input=below), staying)
+
+
+def _union(node: Union, parts: Parts) -> Relation:
+    moving, staying = divide(parts, lambda part: True, True)
+    return _kept(replace(node, parts=tuple(_push(item, moving) for item in node.parts)), staying)
+
+
+def _set_operation(node: SetOperation, parts: Parts) -> Relation:
+    moving, staying = divide(parts, lambda part: True, False)
+    return _kept(replace(node, left=_push(node.left, moving), right=_push(node.right, moving)), staying)
+
+
+def _unnest(node: Unnest, parts: Parts) -> Relation:
+    width = len(node.input.fields)
+    moving, staying = divide(parts, lambda part: reads_only(part, 0, width), node.outer)
+    below = _push(node.input, moving)
+    return _kept(node if below is node.input else replace(node, input=below), staying)
+
+
+def _join(node: Join, parts: Parts) -> Relation:
+    if node.kind in _INNER:
+        return _inner_join(node, parts)
+    width = len(node.left.fields)
+    own = conjuncts(node.condition)
+    to_left: Parts = []
+    to_right: Parts = []
+    if node.kind in LEFT_ONLY or node.kind in _KEEPS_EVERY_LEFT_ROW:
+        keeps = node.kind in _KEEPS_EVERY_LEFT_ROW
+        to_left, parts = divide(parts, lambda part: reads_only(part, 0, width), keeps)
+        more, own = divide(own, lambda part: bool(columns_of(part)) and _is_right(part, width), False)
+        to_right = [shift(part, -width) for part in more]
+        if node.kind is JoinKind.SEMI:
+            more, own = divide(own, lambda part: reads_only(part, 0, width), False)
+            to_left += more
+    elif node.kind is JoinKind.RIGHT:
+        to_right, parts = divide(parts, lambda part: bool(columns_of(part)) and _is_right(part, width), True)
+        to_right = [shift(part, -width) for part in to_right]
+        to_left, own = divide(own, lambda part: bool(columns_of(part)) and reads_only(part, 0, width), False)
+    joined = replace(node, left=_push(node.left, to_left), right=_push(node.right, to_right), condition=conjunction(own))
+    return _kept(joined, parts)
+
+
+def _inner_join(node: Join, parts: Parts) -> Relation:
+    """The condition and the conjuncts above are one list. A conjunct that reads one side goes there, the others become the
+    join's condition; what is volatile, and what can fail after it, stays above."""
+    width = len(node.left.fields)
+    everything = conjuncts(node.condition) + parts
+    to_left, rest = divide(everything, lambda part: reads_only(part, 0, width), False)
+    to_right, rest = divide(rest, lambda part: _is_right(part, width), False)
+    above: Parts = []
+    paired: Parts = []
+    for part in rest:
+        (above if is_volatile(part) or (above and can_fail(part)) else paired).append(part)
+    condition = conjunction(paired)
+    joined = replace(
+        node,
+        kind=JoinKind.CROSS if condition is None and not node.left_keys else JoinKind.INNER,
+        left=_push(node.left, to_left),
+        right=_push(node.right, [shift(part, -width) for part in to_right]),
+        condition=condition,
+    )
+    return _kept(joined, above)
+
+
+def _is_right(part: Expression, width: int) -> bool:
+    return all(index >= width for index in columns_of(part))
+
+
+_RULES: dict[type[Relation], Callable[[Any, Parts], Relation]] = {
+    Filter: _filter,
+    Project: _project,
+    Sort: _sort,
+    Aggregate: _aggregate,
+    Union: _union,
+    SetOperation: _set_operation,
+    Unnest: _unnest,
+    Join: _join,
+}
