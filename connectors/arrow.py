@@ -1,0 +1,348 @@
+"""Registered objects: Arrow tables, batches, readers and datasets, pandas and Polars frames, and all that speaks the Arrow
+PyCapsule interface.
+
+Nothing is copied, and an object must not be changed while it is registered. Names: a column without a name is called
+`column_<n>` (n counts from 1), a repeated name (case makes no difference) gets the first free of `_1`, `_2`…. A column that
+can't be handled has the type NULL: the others can be used, and a scan that wants it is refused with its name.
+The index of a pandas frame is not a column.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.catalog import Table, TableColumn
+from runnel.connector import ReadableTable, ScanRequest, Source
+from runnel.connectors.arrow_source import BatchesSource, Projection, StreamReading, StreamSource, cut_table
+from runnel.errors import Error, NotSupportedError, OperationalError, ProgrammingError
+from runnel.sqltypes import NULL, SqlType, from_arrow
+
+ACCEPTED = (
+    "register a pyarrow Table, RecordBatch, list of batches, RecordBatchReader or Dataset, a pandas or Polars frame, or an "
+    "object with __arrow_c_stream__"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowColumn:
+    """A column of a registered object: its name, its type, and why it can't be read, if so."""
+
+    name: str
+    type: SqlType
+    problem: str | None = None
+
+
+class Origin(ABC):
+    """Where a registered table's rows come from. `schema` is that of its batches, with the final names."""
+
+    schema: pa.Schema
+    columns: tuple[ArrowColumn, ...]
+
+    def describe(self, schema: pa.Schema, problems: dict[int, str] | None = None) -> None:
+        """Sets `schema` and `columns`; `problems` says for a column by index why it can't be read."""
+        names = unique_names(schema.names)
+        self.schema = pa.schema([pa.field(name, item.type) for name, item in zip(names, schema, strict=True)])
+        self.columns = tuple(
+            describe_column(name, item.type, (problems or {}).get(i))
+            for i, (name, item) in enumerate(zip(names, schema, strict=True))
+        )
+
+    @abstractmethod
+    def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
+        """A scan of the columns at `columns`; `name` is the table's, for errors."""
+
+    def row_count(self) -> int | None:
+        return None
+
+    def projection(self, columns: tuple[int, ...]) -> Projection:
+        return Projection.of(self.schema, [column.type for column in self.columns], columns)
+
+
+class StoredBatches(Origin):
+    """Batches in memory."""
+
+    def __init__(self, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
+        self.describe(schema)
+        # One plain schema (no metadata, all nullable): batches of different origins can then be put together.
+        self._batches = [rename(batch, self.schema) for batch in batches]
+        self._rows = sum(batch.num_rows for batch in batches)
+
+    def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
+        return BatchesSource(lambda: self._batches, self.projection(columns), limit)
+
+    def row_count(self) -> int | None:
+        return self._rows
+
+
+class PandasFrame(Origin):
+    """A pandas frame, whose columns become Arrow arrays when they are first read, and are kept then. Only columns of
+    Python objects are converted at once, as their type shows in no other way."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frame = frame
+        self._lock = Lock()
+        self._arrays: dict[int, Any] = {}
+        fields, problems = [], {}
+        for i, label in enumerate(frame.columns):
+            try:
+                arrow_type = self._array(i).type if frame.dtypes.iloc[i] == object else _from_series(frame.iloc[:0, i]).type
+            except (pa.ArrowException, TypeError, ValueError) as error:
+                problems[i] = str(error)
+                arrow_type = pa.null()
+            fields.append(pa.field("" if label is None else str(label), arrow_type))
+        self.describe(pa.schema(fields), problems)
+
+    def _array(self, index: int) -> Any:
+        with self._lock:
+            found = self._arrays.get(index)
+            if found is None:
+                found = self._arrays[index] = _from_series(self._frame.iloc[:, index])
+            return found
+
+    def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
+        def load() -> list[pa.RecordBatch]:
+            if not columns:
+                return cut_table(pa.table([pa.nulls(len(self._frame))], names=["row"]))
+            return cut_table(pa.Table.from_arrays([self._array(i) for i in columns], names=names))
+
+        names = [self.columns[i].name for i in columns]
+        chosen = pa.schema([self.schema.field(i) for i in columns])
+        types = [self.columns[i].type for i in columns]
+        return BatchesSource(load, Projection.of(chosen, types, tuple(range(len(columns)))), limit)
+
+    def row_count(self) -> int | None:
+        return len(self._frame)
+
+
+class LazyOrigin(Origin):
+    """Something that is read anew by every scan: a dataset, a Polars LazyFrame, a stream that can be opened again.
+    `open_batches` is given the wanted columns by index and yields batches of them."""
+
+    def __init__(self, schema: pa.Schema, open_batches: Callable[[tuple[int, ...]], Iterator[pa.RecordBatch]]) -> None:
+        self.describe(schema)
+        self._open = open_batches
+
+    def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
+        # A stream of no columns can't say how many rows it has.
+        wanted = columns or (0,)
+        chosen = pa.schema([self.schema.field(i) for i in wanted])
+        types = [self.columns[i].type for i in wanted]
+        projection = Projection.of(chosen, types, tuple(range(len(columns))))
+        return StreamSource(lambda: StreamReading(lambda: self._batches(wanted, chosen)), projection, name, limit)
+
+    def _batches(self, wanted: tuple[int, ...], chosen: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return (rename(batch, chosen) for batch in self._open(wanted))
+
+
+class OneShotReader(Origin):
+    """A RecordBatchReader: its rows can be read once. A scan claims it when it is split, so that a second reference, in
+    the same statement too, is refused before anything was read."""
+
+    def __init__(self, reader: pa.RecordBatchReader) -> None:
+        self._reader = reader
+        self._lock = Lock()
+        self._claimed = False
+        self.describe(reader.schema)
+
+    def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
+        return StreamSource(lambda: self._claim(name), self.projection(columns), name, limit)
+
+    def _claim(self, name: str) -> StreamReading:
+        with self._lock:
+            if self._claimed:
+                raise OperationalError(
+                    f'the rows of the registered reader "{name}" can be read only once',
+                    hint=f'register a table instead: con.register("{name}", reader.read_all())',
+                )
+            self._claimed = True
+        return StreamReading(self._batches, self._unclaim)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        return (rename(batch, self.schema) for batch in self._reader)
+
+    def _unclaim(self) -> None:
+        with self._lock:
+            self._claimed = False
+
+
+class ArrowTable(ReadableTable):
+    """A registered object as a table."""
+
+    connector = "Arrow"
+
+    def __init__(self, name: str, origin: Origin) -> None:
+        self.name = name
+        self.columns = tuple(TableColumn(column.name, column.type) for column in origin.columns)
+        self._origin = origin
+
+    def scan(self, request: ScanRequest) -> Source:
+        for i in request.columns:
+            column = self._origin.columns[i]
+            if column.problem is not None:
+                raise NotSupportedError(
+                    f'column "{column.name}" of "{self.name}" can\'t be read',
+                    detail=column.problem,
+                    hint="name the columns you need, or convert this one before you register the object",
+                )
+        # With a predicate the limit counts rows that pass it, which only the caller knows.
+        limit = request.limit if request.predicate is None else None
+        return self._origin.source(self.name, request.columns, limit)
+
+    def row_count(self) -> int | None:
+        return self._origin.row_count()
+
+
+def registered_table(name: str, obj: object) -> Table:
+    """The table that `Connection.register(name, obj)` makes; ProgrammingError where the object is of no known kind."""
+    try:
+        origin = _origin_of(obj)
+    except Error:
+        raise
+    except Exception as error:
+        # The object's own library was asked for its schema or its data.
+        raise ProgrammingError(
+            f'the object for "{name}", a {type(obj).__name__}, can\'t be read as Arrow data',
+            detail=f"{type(error).__name__}: {error}",
+            hint=ACCEPTED,
+        ) from error
+    if origin is None:
+        raise ProgrammingError(f'an object of type {type(obj).__name__} can\'t be registered as "{name}"', hint=ACCEPTED)
+    return ArrowTable(name, origin)
+
+
+def _origin_of(obj: Any) -> Origin | None:
+    if isinstance(obj, pa.Table):
+        return StoredBatches(obj.schema, cut_table(obj))
+    if isinstance(obj, pa.RecordBatch):
+        return _stored(pa.Table.from_batches([obj]))
+    if isinstance(obj, (list, tuple)):
+        return _of_list(obj)
+    if isinstance(obj, pa.RecordBatchReader):
+        return OneShotReader(obj)
+    if isinstance(obj, (pa.Array, pa.ChunkedArray)):
+        return _of_array(obj, "value")
+    library = type(obj).__module__.partition(".")[0]
+    if library == "pandas":
+        return _of_pandas(obj)
+    if library == "polars":
+        return _of_polars(obj)
+    if library == "pyarrow" and hasattr(obj, "scanner") and hasattr(obj, "schema"):
+        return LazyOrigin(obj.schema, lambda wanted: _dataset_batches(obj, wanted))
+    if hasattr(obj, "__arrow_c_stream__"):
+        return _of_stream(obj)
+    if hasattr(obj, "__arrow_c_array__"):
+        return _stored(pa.Table.from_batches([pa.record_batch(obj)]))
+    return None
+
+
+def _stored(table: Any) -> StoredBatches:
+    return StoredBatches(table.schema, cut_table(table))
+
+
+def _of_list(batches: Sequence[Any]) -> Origin | None:
+    if not batches or not all(isinstance(batch, pa.RecordBatch) for batch in batches):
+        return None
+    if any(not batch.schema.equals(batches[0].schema) for batch in batches):
+        raise ProgrammingError("the batches of a list must have one schema", hint="cast them to one schema first")
+    return _stored(pa.Table.from_batches(batches))
+
+
+def _of_array(values: Any, name: str) -> Origin:
+    if pa.types.is_struct(values.type) and not values.null_count:
+        chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+        schema = pa.schema([values.type.field(i) for i in range(values.type.num_fields)])
+        return _stored(pa.Table.from_batches([pa.RecordBatch.from_struct_array(chunk) for chunk in chunks], schema))
+    return _stored(pa.Table.from_arrays([values], names=[name]))
+
+
+def _of_pandas(obj: Any) -> Origin | None:
+    kind = type(obj).__name__
+    if kind == "Series" and hasattr(obj, "to_frame"):
+        return PandasFrame(obj.to_frame("value" if obj.name is None else obj.name))
+    return PandasFrame(obj) if hasattr(obj, "iloc") and hasattr(obj, "dtypes") else None
+
+
+def _of_polars(obj: Any) -> Origin | None:
+    kind = type(obj).__name__
+    if kind == "LazyFrame":
+        empty = pa.table(obj.limit(0).collect())
+        names = empty.schema.names
+        return LazyOrigin(
+            empty.schema, lambda wanted: iter(pa.table(obj.select([names[i] for i in wanted]).collect()).to_batches())
+        )
+    if kind == "Series":
+        return _of_array(pa.chunked_array(obj), obj.name or "value")
+    return _stored(pa.table(obj)) if hasattr(obj, "__arrow_c_stream__") else None
+
+
+def _of_stream(obj: Any) -> Origin:
+    """An object with `__arrow_c_stream__`: opened anew by every scan. One without `__arrow_c_schema__` has to be opened
+    for its schema; the first scan goes on with that stream, as it may be the only one."""
+    if hasattr(obj, "__arrow_c_schema__"):
+        first = None
+        schema = pa.schema(obj)
+    else:
+        first = pa.RecordBatchReader.from_stream(obj)
+        schema = first.schema
+    waiting = [first] if first is not None else []
+    lock = Lock()
+
+    def open_batches(wanted: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+        with lock:
+            reader = waiting.pop() if waiting else pa.RecordBatchReader.from_stream(obj)
+        return (batch.select(wanted) for batch in reader)
+
+    return LazyOrigin(schema, open_batches)
+
+
+def _dataset_batches(dataset: Any, wanted: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+    names = [dataset.schema.names[i] for i in wanted]
+    batches: Iterator[pa.RecordBatch] = dataset.scanner(columns=names).to_batches()
+    return batches
+
+
+def _from_series(series: Any) -> Any:
+    return pa.Array.from_pandas(series)
+
+
+def describe_column(name: str, arrow_type: pa.DataType, problem: str | None = None) -> ArrowColumn:
+    """A column of an Arrow type; of type NULL, with the reason, where the type isn't supported."""
+    if problem is not None:
+        return ArrowColumn(name, NULL, problem)
+    try:
+        return ArrowColumn(name, from_arrow(arrow_type))
+    except NotSupportedError as error:
+        return ArrowColumn(name, NULL, error.message)
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The column names that a query sees: none empty, none twice (case makes no difference)."""
+    taken = {name.lower() for name in names if name}
+    given: set[str] = set()
+    result = []
+    for i, name in enumerate(names):
+        candidate = name or f"column_{i + 1}"
+        lower = candidate.lower()
+        if lower in given or (not name and lower in taken):
+            number = 1
+            while f"{lower}_{number}" in given | taken:
+                number += 1
+            candidate = f"{candidate}_{number}"
+        given.add(candidate.lower())
+        result.append(candidate)
+    return result
+
+
+def rename(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same columns under the names of `schema`, without metadata and nullability."""
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    if not batch.num_columns:
+        return batch
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
