@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlglot import TokenType
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse_changes import parse_delete, parse_insert, parse_update

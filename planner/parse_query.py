@@ -19,8 +19,8 @@ Shapes that the binder meets, beside the plain ones (supported.py lists every no
 - `a NOT LIKE b` is `exp.Like` with `negate`, likewise ILike; ESCAPE is an `exp.Escape(this=Like, expression)` around;
   NOT IN, NOT BETWEEN and IS NOT are `exp.Not` around; IS [NOT] DISTINCT FROM is NullSafeNEQ / NullSafeEQ;
 - a table function is `exp.Table(this=Anonymous, alias)`, `UNNEST(a) [WITH ORDINALITY] AS t(w[, o])` is
-  `exp.Unnest(expressions=[a], alias=TableAlias(this=t, columns=[w]), offset=o)`; a comma in FROM is a Join without kind,
-  side, `on` and `using`; a parenthesised join is `exp.Subquery(this=Table with joins)`;
+  `exp.Unnest(expressions=[a], alias=TableAlias(this=t, columns=[w, o]), offset=True)`; a comma in FROM is a Join without
+  kind, side, `on` and `using`, a plain JOIN has the kind INNER; a parenthesised join is `exp.Subquery(this=Table with joins)`;
 - LIMIT is `exp.Limit(expression)` or `exp.Fetch(count)`, the latter's `count` absent for one row; both under `limit`;
 - AND, OR and set operations lean to the left and may be thousands deep: flatten them, don't recurse.
 """
@@ -33,11 +33,11 @@ from typing import Any
 
 from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from runnel.errors import Error, Position, ProgrammingError
 from runnel.planner import supported
-from runnel.planner.parse_tokens import TokenRewriter, finish_tree
+from runnel.planner.parse_tokens import TokenRewriter, check_nothing_lost, check_tokens, finish_tree
 from runnel.planner.tokens import DIALECT, position_at
 
 MAX_DEPTH = 100
@@ -80,6 +80,7 @@ def parse_expression(tokens: Sequence[Token], sql: str, parameters: Mapping[int,
 
 def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], into: Any) -> Any:
     _check_nesting(tokens, sql)
+    check_tokens(tokens, sql)
     rewriter = TokenRewriter(tokens, sql, parameters)
     rewritten = rewriter.rewrite()
     parser = DIALECT.parser()
@@ -91,8 +92,11 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
         raise too_deep(Position.at(sql, tokens[0].start)) from None
     if len(trees) != 1 or trees[0] is None:
         raise ProgrammingError("syntax error", position=position_at(tokens[0], sql))
-    tree = finish_tree(trees[0], rewriter.types)
+    tree = finish_tree(trees[0], rewriter.types, parameters)
     supported.check(tree, sql)
+    check_nothing_lost(rewritten, tree, sql)
+    if supported.depth_of(tree) > MAX_DEPTH:
+        raise too_deep(supported.position_of(tree, sql))
     return tree
 
 
@@ -126,12 +130,15 @@ def _syntax_error(error: SqlglotError, tokens: Sequence[Token], sql: str) -> Err
     description = str(details.get("description") or str(error).partition("\n")[0])
     blamed = _blamed_token(details, tokens)
     wanted = _EXPECTING.match(description)
+    detail: str | None
     if description.startswith("Required keyword"):
         detail = "an expression or a name is missing"
         blamed = None if blamed is None else _next_token(blamed, tokens)
     elif wanted:
         detail = f"expected {wanted.group(1).rstrip('.')}"
         blamed = None if blamed is None else _next_token(blamed, tokens)
+    elif description.startswith("Invalid expression"):
+        detail = None
     else:
         detail = description
     if blamed is None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlglot import TokenType
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
 from runnel.planner.parse_query import parse_expression, parse_query
@@ -72,13 +72,15 @@ class StatementReader(TokenReader):
         return name
 
     def object_name(self, what: str) -> Name:
-        """The name of a catalog object: one part."""
+        """The name of a catalog object, perhaps with the one schema that there is."""
         name = self.name(what)
-        if self.peek() == ".":
+        if not self.accept("."):
+            return name
+        if name.text.lower() != "public":
             raise ProgrammingError(
-                f'{what} "{name}" can\'t have a schema', hint="all names are in one namespace", position=name.position
+                f'schema "{name}" does not exist', hint='there is one schema, "public"', position=name.position
             )
-        return name
+        return self.name(what)
 
 
 def _star(token: Token) -> list[Token]:

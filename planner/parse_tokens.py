@@ -8,7 +8,8 @@ type says beyond its name. So that a tree says what the user wrote,
 - the word syntax of EXTRACT, SUBSTRING, POSITION and OVERLAY becomes commas (TRIM stays, sqlglot has a node for it);
 - the types in CAST and `::` are parsed here, and replaced by a word that stands for them;
 - every `?` becomes `$n`, n being its number in the whole statement from 0;
-- `TABLE(f(…))` becomes `f(…)`.
+- `TABLE(f(…))` becomes `f(…)`;
+- a JOIN without a word before it becomes INNER JOIN, to differ from a comma.
 
 Rewritten tokens keep their place in the text. `finish_tree` turns the tree that comes out into the one that the binder sees.
 """
@@ -19,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlglot import TokenType, exp
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
 from runnel.planner.parse_types import parse_type
@@ -43,6 +44,7 @@ _WITHOUT_PARENTHESES = set(_PARSER.NO_PAREN_FUNCTIONS)
 _CASTS = ("CAST", "TRY_CAST")
 _SYNTAX_WORDS = {*_CASTS, "TRIM", "SYMMETRIC", "ASYMMETRIC", "MATERIALIZED"}
 _AFTER = {("TIME", "ZONE"), ("GROUPING", "SETS"), ("WITHIN", "GROUP"), ("FETCH", "FIRST"), ("FETCH", "NEXT")}
+_JOIN_WORDS = ("INNER", "OUTER", "LEFT", "RIGHT", "FULL", "CROSS", "NATURAL", "SEMI", "ANTI", "ASOF", "POSITIONAL")
 _SEPARATORS = {
     "EXTRACT": ("FROM",),
     "SUBSTRING": ("FROM", "FOR"),
@@ -64,6 +66,61 @@ def number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
                 f'syntax error at "{token.text}"', hint="parameters are written as ?", position=position_at(token, sql)
             )
     return numbers
+
+
+_CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "FETCH", "UNION", "INTERSECT", "EXCEPT")
+_TIGHTER = ("||", "+", "-", "*", "/", "%", "^", "::", "[")
+
+
+def check_tokens(tokens: Sequence[Token], sql: str) -> None:
+    """Refuses what sqlglot's parser lets pass, or takes for something else: a comma before an end, `a IS NULL + b` (where
+    it loses IS or takes it for `a IS (NULL + b)`), `alias: expression`, BigQuery's WITH OFFSET."""
+    for index, token in enumerate(tokens):
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        word, after = word_of(token), "" if following is None else word_of(following)
+        blamed = following
+        if word == ",":
+            is_wrong = after in _CLAUSES or after in (")", "]", "}") or following is None
+        elif word in ("NULL", "TRUE", "FALSE", "UNKNOWN", "ISNULL", "NOTNULL"):
+            is_wrong = after in _TIGHTER and (word in ("ISNULL", "NOTNULL") or _follows_is(tokens, index))
+        elif word == "WITH":
+            is_wrong = after == "OFFSET"
+        else:
+            is_wrong, blamed = word == ":", token
+        if is_wrong:
+            place = token if blamed is None else blamed
+            raise ProgrammingError(
+                f'syntax error at "{sql[place.start : place.end + 1]}"',
+                hint="put the test in parentheses" if after in _TIGHTER else None,
+                position=position_at(place, sql),
+            )
+
+
+def _follows_is(tokens: Sequence[Token], index: int) -> bool:
+    before = [word_of(token) for token in tokens[max(index - 2, 0) : index]]
+    return before[-1:] == ["IS"] or before == ["IS", "NOT"]
+
+
+_NOISE = {
+    *("CAST", "AT", "ZONE", "TRIM", "BOTH", "LEADING", "TRAILING", "SYMMETRIC", "ASYMMETRIC", "MATERIALIZED"),
+    *("NULLS", "FIRST", "LAST", "TO", "YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "QUARTER", "WEEK"),
+    *("YEARS", "MONTHS", "DAYS", "HOURS", "MINUTES", "SECONDS", "QUARTERS", "WEEKS", "MILLISECOND", "MICROSECOND"),
+    *("MILLISECONDS", "MICROSECONDS"),
+}
+_NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER}
+
+
+def check_nothing_lost(tokens: Sequence[Token], tree: Any, sql: str) -> None:
+    """Makes sure that every name, number and string of the rewritten tokens is in the tree: sqlglot reads over some."""
+    known = {node.meta_get("start") for node in tree.walk()}
+    for index, token in enumerate(tokens):
+        if token.token_type not in _NAMED or token.start in known or word_of(token) in _NOISE:
+            continue
+        if token.text.startswith(_TYPE) or (index > 0 and word_of(tokens[index - 1]) == "INTERVAL"):
+            continue
+        if index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.FARROW:
+            continue
+        raise ProgrammingError(f'syntax error at "{sql[token.start : token.end + 1]}"', position=position_at(token, sql))
 
 
 class TokenRewriter:
@@ -163,6 +220,9 @@ class TokenRewriter:
         if reader.peek() == "(":
             is_call = token.token_type in _CALLABLE and word not in _SYNTAX_WORDS and (before, word) not in _AFTER
             self._output.append(_like(token, TokenType.VAR, MARK + token.text) if is_call else token)
+        elif word == "JOIN" and before not in _JOIN_WORDS:
+            self._output.append(_like(token, TokenType.INNER, "INNER"))
+            self._output.append(token)
         elif token.token_type in _WITHOUT_PARENTHESES and before not in (".", "AS"):
             self._output.append(_like(token, TokenType.VAR, MARK + token.text))
             self._output.append(_like(token, TokenType.L_PAREN, "("))
@@ -176,26 +236,33 @@ def _like(token: Token, token_type: TokenType, text: str) -> Token:
     return Token(token_type, text, token.line, token.col, token.start, token.end, [])
 
 
-def finish_tree(tree: Any, types: Sequence[SqlType]) -> Any:
-    """The tree for the binder: parameters as exp.Parameter, types in place, marks gone from names that aren't functions."""
+def finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -> Any:
+    """The tree for the binder: parameters as exp.Parameter, types in place, marks gone from names that aren't functions,
+    the column names of UNNEST … WITH ORDINALITY together."""
+    offsets = {number: offset for offset, number in parameters.items()}
     for node in list(tree.walk()):
         if isinstance(node, exp.Identifier):
             if node.this.startswith(MARK):
                 node.set("this", node.this[len(MARK) :])
-        elif isinstance(node, exp.Placeholder):
-            number = exp.Literal.number(node.name)
-            parameter = exp.Parameter(this=number)
-            parameter.meta.update(node.meta)
-            if node is tree:
-                tree = parameter
-            else:
-                node.replace(parameter)
-        elif isinstance(node, exp.DataType):
-            kind = node.args.get("kind")
-            if isinstance(kind, str) and kind.startswith(_TYPE):
-                sql_type = types[int(kind[len(_TYPE) :])]
-                node.set("kind", str(sql_type))
-                node.meta["sql_type"] = sql_type
         elif isinstance(node, exp.Anonymous):
             node.set("this", node.name.removeprefix(MARK))
+        elif isinstance(node, exp.Placeholder):
+            parameter = exp.Parameter(this=exp.Literal.number(node.name))
+            parameter.meta["start"] = parameter.meta["end"] = offsets[int(node.name)]
+            if node is tree:
+                return parameter
+            node.replace(parameter)
+        elif isinstance(node, exp.DataType):
+            _place_type(node, types)
+        elif isinstance(node, exp.Unnest) and isinstance(node.args.get("offset"), exp.Identifier):
+            node.args["alias"].append("columns", node.args["offset"])
+            node.set("offset", True)
     return tree
+
+
+def _place_type(node: Any, types: Sequence[SqlType]) -> None:
+    kind = node.args.get("kind")
+    if isinstance(kind, str) and kind.startswith(_TYPE):
+        sql_type = types[int(kind[len(_TYPE) :])]
+        node.set("kind", str(sql_type))
+        node.meta["sql_type"] = sql_type

@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from runnel.errors import NotSupportedError, Position
+from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse_types import sql_type_of
+from runnel.planner.supported_shapes import complaint
 
 _QUERY = "with_ order limit offset"
 _BINARY = "this expression"
@@ -35,7 +36,7 @@ _ALLOWED_ARGUMENTS: dict[str, str] = {
     "Having": "this",
     "Order": "this expressions",
     "Ordered": "this desc nulls_first",
-    "Limit": "expression limit_options",
+    "Limit": "this expression limit_options",
     "Fetch": "count direction limit_options",
     "LimitOptions": "rows",
     "Offset": "expression",
@@ -125,6 +126,14 @@ _NODE_NAMES = {
     "JSONExtractScalar": "operator ->>",
     "Overlaps": "OVERLAPS",
     "Unicode": "a Unicode string",
+    "Concat": "a string literal in several parts",
+    "Explode": "UNNEST outside FROM",
+    "ColumnDef": "a column list with types",
+    "HavingMax": "HAVING within a function",
+    "PositionalColumn": "a column by #",
+    "Insert": "INSERT within a query",
+    "ParseJSON": "JSON before a literal",
+    "Placeholder": "a named parameter",
 }
 _ARGUMENT_NAMES = {
     ("Select", "qualify"): "QUALIFY",
@@ -161,6 +170,10 @@ _ARGUMENT_NAMES = {
     ("Table", "pivots"): "PIVOT",
     ("Table", "sample"): "TABLESAMPLE",
     ("Table", "only"): "ONLY",
+    ("Table", "rows_from"): "ROWS FROM",
+    ("Table", "hints"): "a table hint",
+    ("Table", "ordinality"): "WITH ORDINALITY on anything but UNNEST",
+    ("Limit", "expressions"): "LIMIT … BY",
     ("Table", "version"): "FOR SYSTEM_TIME",
     ("Subquery", "pivots"): "PIVOT",
     ("Subquery", "sample"): "TABLESAMPLE",
@@ -178,6 +191,8 @@ _HINTS = {
     "ORDER BY ALL": "list the columns",
     "a struct literal": "use ROW(…)",
     "SIMILAR TO": "use LIKE or REGEXP_LIKE",
+    "a string literal in several parts": "use ||",
+    "JSON before a literal": "use CAST('…' AS JSON)",
 }
 
 
@@ -194,6 +209,24 @@ def check(tree: Any, sql: str) -> None:
                 at = position_of(place, sql) if isinstance(place, exp.Expr) else None
                 what = _ARGUMENT_NAMES.get((name, key), f"{key.strip('_').upper()} in {name.upper()}")
                 raise refused(what, at or position_of(node, sql))
+        found = complaint(node)
+        if found is not None:
+            kind = ProgrammingError if found.is_wrong else NotSupportedError
+            raise kind(found.message, hint=found.hint, position=position_of(node, sql) or position_of(node.parent or node, sql))
+
+
+def depth_of(tree: Any) -> int:
+    """How deep a tree is, where a chain of AND, of OR or of set operations counts as one level."""
+    deepest = 0
+    stack = [(tree, 1)]
+    while stack:
+        node, depth = stack.pop()
+        deepest = max(deepest, depth)
+        is_chain = isinstance(node, exp.And | exp.Or | exp.SetOperation)
+        for child in node.iter_expressions():
+            same = is_chain and type(child) is type(node)
+            stack.append((child, depth if same else depth + 1))
+    return deepest
 
 
 def refused(what: str, position: Position | None) -> NotSupportedError:

@@ -134,7 +134,7 @@ class Insert(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One `column = value` of UPDATE; `value` is a sqlglot tree, exp.Column named DEFAULT never occurs."""
+    """One `column = value` of UPDATE; `value` is a sqlglot tree."""
 
     column: Name
     value: Any

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from sqlglot import TokenType
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token
+from sqlglot.tokenizer_core import Token
 
 from runnel.errors import Position, ProgrammingError
 from runnel.planner.syntax import Name

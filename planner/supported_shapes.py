@@ -1,0 +1,195 @@
+"""The second half of the allow-list: nodes whose class and arguments are on it, but not in every place or combination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+
+class Complaint(NamedTuple):
+    """What is wrong with a node. `is_wrong`: no engine would take it; otherwise it is SQL that Runnel hasn't."""
+
+    is_wrong: bool
+    message: str
+    hint: str | None
+
+
+Verdict = Complaint | None
+
+
+def complaint(node: Any) -> Verdict:
+    """What is wrong with the shape of a node; None where it is fine."""
+    judge = _JUDGES.get(type(node).__name__)
+    return None if judge is None else judge(node)
+
+
+def _wrong(message: str, hint: str | None = None) -> Complaint:
+    return Complaint(True, message, hint)
+
+
+def _unsupported(what: str, hint: str | None = None) -> Complaint:
+    return Complaint(False, f"{what} is not supported", hint)
+
+
+def _select(node: Any) -> Verdict:
+    return None if node.expressions else _wrong("SELECT lists no columns", "write * for all columns")
+
+
+def _group(node: Any) -> Verdict:
+    if node.args.get("all") is not None:
+        return _unsupported("GROUP BY ALL" if node.args["all"] else "GROUP BY DISTINCT", "list the columns")
+    return None if node.expressions else _wrong("GROUP BY lists nothing")
+
+
+def _tuple(node: Any) -> Verdict:
+    return None if node.expressions else _wrong("an empty list in parentheses")
+
+
+def _in(node: Any) -> Verdict:
+    has_values = bool(node.expressions) or node.args.get("query") is not None
+    return None if has_values else _wrong("IN needs at least one value")
+
+
+def _is(node: Any) -> Verdict:
+    if isinstance(node.expression, exp.Null | exp.Boolean):
+        return None
+    return _wrong("IS needs NULL, TRUE, FALSE or DISTINCT FROM")
+
+
+def _distinct(node: Any) -> Verdict:
+    if isinstance(node.parent, exp.Select):
+        return None
+    if not node.expressions:
+        return _wrong("DISTINCT needs an argument")
+    star = any(isinstance(item, exp.Star) for item in node.expressions)
+    return _wrong("DISTINCT * is not an argument", "name the columns") if star else None
+
+
+def _star(node: Any) -> Verdict:
+    parent = node.parent
+    if isinstance(parent, exp.Column):
+        return None if isinstance(parent.parent, exp.Select) else _unsupported("t.* here", "name the columns")
+    if isinstance(parent, exp.Select | exp.Distinct):
+        return None
+    if isinstance(parent, exp.Anonymous) and parent.name.upper() == "COUNT" and len(parent.expressions) == 1:
+        return None
+    return _wrong("* can't stand here", "* is for SELECT * and COUNT(*)")
+
+
+def _array(node: Any) -> Verdict:
+    if any(isinstance(item, exp.Query) for item in node.expressions):
+        return _unsupported("ARRAY of a query")
+    return None
+
+
+def _bracket(node: Any) -> Verdict:
+    return None if len(node.expressions) == 1 else _wrong("a subscript is one number")
+
+
+def _join(node: Any) -> Verdict:
+    kind, side = str(node.args.get("kind") or ""), str(node.args.get("side") or "")
+    if kind not in ("", "INNER", "OUTER", "CROSS") or side not in ("", "LEFT", "RIGHT", "FULL"):
+        return _unsupported(f"{side} {kind} JOIN".strip(), "use IN or EXISTS" if kind in ("SEMI", "ANTI") else None)
+    method = str(node.args.get("method") or "")
+    if method not in ("", "NATURAL"):
+        return _unsupported(f"{method} JOIN")
+    condition = node.args.get("on") is not None or bool(node.args.get("using"))
+    if kind == "CROSS" and condition:
+        return _wrong("CROSS JOIN has no condition", "use JOIN … ON")
+    if method and condition:
+        return _wrong("NATURAL JOIN has no condition", "use JOIN … USING")
+    if not condition and not method and kind != "CROSS" and (kind or side) and not isinstance(node.this, exp.Unnest):
+        return _wrong("this JOIN needs ON or USING", "or write CROSS JOIN")
+    return None
+
+
+def _set_operation(node: Any) -> Verdict:
+    for operand in (node.this, node.expression):
+        if not isinstance(operand, exp.Query | exp.Values):
+            return _wrong("both sides of a set operation must be queries")
+        if isinstance(operand, exp.Subquery):
+            continue
+        for clause, name in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET"), ("with_", "WITH")):
+            if operand.args.get(clause) is not None:
+                return _wrong(f"{name} in a part of {node.key.upper()} needs parentheses around that part")
+    return None
+
+
+def _interval(node: Any) -> Verdict:
+    if not isinstance(node.this, exp.Literal):
+        return _unsupported("INTERVAL of an expression", "write a literal: INTERVAL '1' DAY")
+    if node.args.get("unit") is None:
+        return _unsupported("INTERVAL without a unit", "write INTERVAL '1' DAY or INTERVAL '1:30' HOUR TO MINUTE")
+    return None
+
+
+def _alias(node: Any) -> Verdict:
+    return None if isinstance(node.parent, exp.Select) else _wrong("an alias can't stand here")
+
+
+def _table(node: Any) -> Verdict:
+    if isinstance(node.this, exp.Identifier | exp.Anonymous):
+        return None
+    return _wrong("a table or a table function was expected")
+
+
+def _exists(node: Any) -> Verdict:
+    return None if isinstance(node.this, exp.Query | exp.Values) else _wrong("EXISTS needs a query")
+
+
+def _escape(node: Any) -> Verdict:
+    return None if isinstance(node.this, exp.Like | exp.ILike) else _wrong("ESCAPE belongs to LIKE")
+
+
+def _filter(node: Any) -> Verdict:
+    return None if isinstance(node.this, exp.Anonymous) else _wrong("FILTER belongs to an aggregate function")
+
+
+def _kwarg(node: Any) -> Verdict:
+    return None if isinstance(node.parent, exp.Anonymous) else _wrong("a named argument can't stand here")
+
+
+def _limit(node: Any) -> Verdict:
+    return _unsupported("LIMIT within a function") if isinstance(node.parent, exp.Anonymous) else None
+
+
+def _order(node: Any) -> Verdict:
+    if node.args.get("this") is not None and not isinstance(node.parent, exp.Anonymous | exp.Distinct):
+        return _wrong("ORDER BY can't stand here")
+    return None
+
+
+def _var(node: Any) -> Verdict:
+    if isinstance(node.parent, exp.Kwarg | exp.Interval | exp.IntervalSpan):
+        return None
+    clause = {"Ordered": "ORDER BY ", "Limit": "LIMIT "}.get(type(node.parent).__name__, "")
+    return _unsupported(f"{clause}{node.name.upper()}")
+
+
+_JUDGES: dict[str, Callable[[Any], Verdict]] = {
+    "Select": _select,
+    "Group": _group,
+    "Tuple": _tuple,
+    "In": _in,
+    "Is": _is,
+    "Distinct": _distinct,
+    "Star": _star,
+    "Array": _array,
+    "Bracket": _bracket,
+    "Join": _join,
+    "Union": _set_operation,
+    "Intersect": _set_operation,
+    "Except": _set_operation,
+    "Interval": _interval,
+    "Alias": _alias,
+    "Table": _table,
+    "Exists": _exists,
+    "Escape": _escape,
+    "Filter": _filter,
+    "Kwarg": _kwarg,
+    "Limit": _limit,
+    "Order": _order,
+    "Var": _var,
+}
