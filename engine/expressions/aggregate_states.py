@@ -1,0 +1,356 @@
+"""Partial states of aggregates, vectorised over groups.
+
+A state is some columns with one row per group. It is made from argument rows (`accumulate`), and made from states of parts
+of the rows (`combine`). Both say what they want as requests to one group-by; `collect` then turns the results, one value
+per group, into the state's columns. A NULL in a state means "no rows yet" and changes nothing when it is combined.
+
+States may be wider than their `types` while they stay within one operator; `export` brings them to those types before they
+travel on an edge.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.batches import from_numbers, indexes, join_arrays, numbers, validity
+from runnel.errors import DataError
+
+Column = Any
+"""A pyarrow Array or ChunkedArray."""
+
+LARGEST = 2**63 - 1
+WHOLE = pa.decimal128(38, 0)
+_WIDE_DIGITS = 76
+_LARGEST_128 = 10**38
+
+
+class Request(NamedTuple):
+    """One aggregation by the group-by: `function` is Arrow's name without "hash_"; no column for "count_all"."""
+
+    column: Column | None
+    function: str
+    options: Any = None
+
+
+Collect = Callable[[list[pa.Array]], list[pa.Array]]
+Work = tuple[list[Request], Collect]
+
+
+def _as_they_are(results: list[pa.Array]) -> list[pa.Array]:
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class State(ABC):
+    """The base of all states. `types` are the Arrow types of its columns."""
+
+    @property
+    @abstractmethod
+    def types(self) -> tuple[pa.DataType, ...]:
+        """The types of the columns as they travel on edges."""
+
+    @abstractmethod
+    def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
+        """From argument rows."""
+
+    @abstractmethod
+    def combine(self, columns: Sequence[pa.Array]) -> Work:
+        """From states."""
+
+    def export(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """The columns in the types that travel."""
+        return [c if c.type == t else pc.cast(c, t) for c, t in zip(columns, self.types, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Count(State):
+    """How many rows, or how many arguments that aren't NULL."""
+
+    of_rows: bool = False
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return (pa.int64(),)
+
+    def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
+        if self.of_rows:
+            return [Request(None, "count_all")], _as_they_are
+        return [Request(arguments[0], "count")], _as_they_are
+
+    def combine(self, columns: Sequence[pa.Array]) -> Work:
+        return [Request(columns[0], "sum")], _as_they_are
+
+
+@dataclass(frozen=True, slots=True)
+class SumInteger(State):
+    """A sum that is never wrong: in 64 bits where the number of rows times the largest argument proves that it fits, else
+    in 128. It travels as a DECIMAL, so that a sum of parts that is in range again is no overflow."""
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return (WHOLE,)
+
+    def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
+        return self._sum(arguments[0])
+
+    def combine(self, columns: Sequence[pa.Array]) -> Work:
+        return self._sum(columns[0])
+
+    def _sum(self, column: Column) -> Work:
+        if not pa.types.is_decimal(column.type) and not fits_in_64_bits(column):
+            column = pc.cast(column, WHOLE)
+        return [Request(column, "sum")], _as_they_are
+
+
+def fits_in_64_bits(column: Column) -> bool:
+    """Whether every sum of values of an integer column is within BIGINT."""
+    rows = len(column)
+    if column.type.bit_width < 64:
+        return rows << (column.type.bit_width - 1) <= LARGEST
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    return low is None or rows * max(-low, high) <= LARGEST
+
+
+@dataclass(frozen=True, slots=True)
+class SumDecimal(State):
+    """A sum of DECIMAL(precision, scale), in 256 bits where 128 aren't proved to be enough."""
+
+    precision: int
+    scale: int
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        if self.precision <= 19:
+            return (pa.decimal128(38, self.scale),)
+        return (pa.decimal256(_WIDE_DIGITS, self.scale),)
+
+    def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
+        column = arguments[0]
+        if num_rows * 10**self.precision > _LARGEST_128 and not self._fits(column):
+            column = pc.cast(column, pa.decimal256(_WIDE_DIGITS, self.scale))
+        return [Request(column, "sum")], _as_they_are
+
+    def combine(self, columns: Sequence[pa.Array]) -> Work:
+        return [Request(pc.cast(columns[0], self.types[0]), "sum")], _as_they_are
+
+    def _fits(self, column: Column) -> bool:
+        bounds = pc.min_max(column)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        if low is None:
+            return True
+        largest = int(max(-low, high).scaleb(self.scale)) + 1
+        return len(column) * largest < _LARGEST_128
+
+
+@dataclass(frozen=True, slots=True)
+class SumDouble(State):
+    """A sum of REAL or DOUBLE. Finite values whose sum is not finite are a DataError."""
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return (pa.float64(),)
+
+    def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
+        return self._sum(arguments[0])
+
+    def combine(self, columns: Sequence[pa.Array]) -> Work:
+        return self._sum(columns[0])
+
+    def _sum(self, column: Column) -> Work:
+        def collect(results: list[pa.Array]) -> list[pa.Array]:
+            if np.isinf(filled(results[0], np.float64)).any() and not pc.any(pc.is_inf(column)).as_py():
+                raise DataError("DOUBLE overflow in SUM", hint="cast the argument to DECIMAL")
+            return results
+
+        return [Request(column, "sum")], collect
+
+
+@dataclass(frozen=True, slots=True)
+class Extreme(State):
+    """The smallest or largest argument; NaN is the largest."""
+
+    function: str
+    type: pa.DataType
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return (self.type,)
+
+    def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
+        return self._extreme(arguments[0])
+
+    def combine(self, columns: Sequence[pa.Array]) -> Work:
+        return self._extreme(columns[0])
+
+    def _extreme(self, column: Column) -> Work:
+        if pa.types.is_duration(self.type):
+            plain = Request(pc.cast(column, pa.int64()), self.function)
+            return [plain], lambda results: [results[0].cast(self.type)]
+        # Arrow's kernels skip NaN. Among others it is never the smallest, so only "max" needs more.
+        if self.function == "max" and pa.types.is_floating(self.type):
+            is_nan = pc.is_nan(column)
+            if pc.any(is_nan).as_py():
+                return [Request(column, "max"), Request(is_nan, "max")], self._with_nan
+        return [Request(column, self.function)], _as_they_are
+
+    def _with_nan(self, results: list[pa.Array]) -> list[pa.Array]:
+        nan = from_numbers(np.array([np.nan]), pa.float64())[0].cast(self.type)
+        return [pc.if_else(results[1], nan, results[0])]
+
+
+@dataclass(frozen=True, slots=True)
+class First(State):
+    """Some argument that isn't NULL: the first that arrived. Works for every type."""
+
+    type: pa.DataType
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return (self.type,)
+
+    def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
+        return self._first(arguments[0])
+
+    def combine(self, columns: Sequence[pa.Array]) -> Work:
+        return self._first(columns[0])
+
+    def _first(self, column: Column) -> Work:
+        array = contiguous(column)
+        positions = indexes(np.arange(len(array)), validity(array))
+        return [Request(positions, "min")], lambda results: [array.take(results[0])]
+
+
+@dataclass(frozen=True, slots=True)
+class Moments(State):
+    """Count, mean and the sum of squared differences from it (M2) of DOUBLE arguments; combined by the method of Chan, Golub
+    and LeVeque (1979), which loses no precision where the mean is large against the spread."""
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return (pa.int64(), pa.float64(), pa.float64())
+
+    def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
+        column = arguments[0]
+        requests = [Request(column, "count"), Request(column, "mean"), Request(column, "variance", pc.VarianceOptions(ddof=0))]
+
+        def collect(results: list[pa.Array]) -> list[pa.Array]:
+            counts, means, variances = results
+            squares = pc.multiply(pc.cast(counts, pa.float64()), variances)
+            return [pc.cast(counts, pa.int64()), means, squares]
+
+        return requests, collect
+
+    def combine(self, columns: Sequence[pa.Array]) -> Work:
+        positions = indexes(np.arange(len(columns[0])))
+
+        def collect(results: list[pa.Array]) -> list[pa.Array]:
+            rows, groups, number = members(results[0])
+            counts = filled(columns[0], np.int64)[rows]
+            means = filled(columns[1], np.float64)[rows]
+            squares = filled(columns[2], np.float64)[rows]
+            totals = np.bincount(groups, counts, number)
+            divisor = np.maximum(totals, 1)
+            mean = np.bincount(groups, counts * means, number) / divisor
+            spread = counts * np.square(means - mean[groups])
+            square = np.bincount(groups, squares + spread, number)
+            some = totals > 0
+            return [
+                from_numbers(totals.astype(np.int64), pa.int64()),
+                from_numbers(mean, pa.float64(), some),
+                from_numbers(square, pa.float64(), some),
+            ]
+
+        return [Request(positions, "list")], collect
+
+
+@dataclass(frozen=True, slots=True)
+class Items(State):
+    """All arguments in a list, in the order in which they arrived; NULL without any. With `of_kept` the second argument says
+    which rows count, and NULLs among them do; else NULLs don't."""
+
+    type: pa.DataType
+    keeps_nulls: bool
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return (pa.list_(self.type),)
+
+    def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
+        array = contiguous(arguments[0])
+        positions = np.arange(len(array))
+        if len(arguments) > 1:
+            kept = contiguous(arguments[1])
+            positions_column = indexes(positions, filled(kept.cast(pa.int8()), np.int8) != 0)
+        else:
+            positions_column = indexes(positions, None if self.keeps_nulls else validity(array))
+
+        def collect(results: list[pa.Array]) -> list[pa.Array]:
+            lists = results[0]
+            rows = lists.flatten()
+            ends = numbers(lists_offsets(lists), np.int32)
+            if rows.null_count:
+                valid = validity(rows)
+                assert valid is not None
+                ends = np.concatenate(([0], np.cumsum(valid)))[ends]
+                rows = rows.drop_null()
+            return [_lists(array.take(rows), ends, self.types[0])]
+
+        return [Request(positions_column, "list")], collect
+
+    def combine(self, columns: Sequence[pa.Array]) -> Work:
+        lists = columns[0]
+        positions = indexes(np.arange(len(lists)))
+
+        def collect(results: list[pa.Array]) -> list[pa.Array]:
+            rows, groups, number = members(results[0])
+            ordered = lists.take(indexes(rows))
+            lengths = filled(pc.list_value_length(ordered), np.int64)
+            ends = np.concatenate(([0], np.cumsum(np.bincount(groups, lengths, number)))).astype(np.int32)
+            return [_lists(ordered.flatten(), ends, self.types[0])]
+
+        return [Request(positions, "list")], collect
+
+
+def _lists(items: pa.Array, ends: Any, arrow: pa.DataType) -> pa.Array:
+    """Lists over `items`; an empty one is NULL."""
+    offsets = from_numbers(np.asarray(ends, np.int32), pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, items, type=arrow)
+    return pc.if_else(pc.greater(pc.list_value_length(lists), _ZERO), lists, pa.nulls(1, arrow)[0])
+
+
+_ZERO = from_numbers(np.zeros(1, np.int32), pa.int32())[0]
+
+
+def lists_offsets(lists: pa.Array) -> pa.Array:
+    """The offsets of lists without NULLs, from 0."""
+    lengths = filled(pc.list_value_length(lists), np.int32)
+    return from_numbers(np.concatenate(([0], np.cumsum(lengths))).astype(np.int32), pa.int32())
+
+
+def members(lists: pa.Array) -> tuple[Any, Any, int]:
+    """Row numbers that were collected per group, as (row numbers, the group of each, number of groups)."""
+    rows = numbers(lists.flatten(), np.int64)
+    lengths = filled(pc.list_value_length(lists), np.int64)
+    return rows, np.repeat(np.arange(len(lists)), lengths), len(lists)
+
+
+def filled(array: pa.Array, dtype: Any) -> Any:
+    """Numbers with 0 for NULL."""
+    valid = validity(array)
+    values = numbers(array, dtype)
+    return values if valid is None else np.where(valid, values, dtype(0))
+
+
+def contiguous(column: Column) -> pa.Array:
+    """The column in one piece."""
+    if isinstance(column, pa.ChunkedArray):
+        return join_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
+    return column

@@ -1,0 +1,255 @@
+"""GROUP BY, DISTINCT and aggregates without groups: in one stage, or accumulated where the rows are and combined by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.batches import make_batch
+from runnel.dag import ProcessorFactory
+from runnel.expressions.aggregate_states import State
+from runnel.expressions.aggregates import AGGREGATES
+from runnel.expressions.context import Frame
+from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate, is_volatile
+from runnel.expressions.nodes import Aggregate, Case, Expression, Literal
+from runnel.processor import Outbox, ProcessorContext
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.group_state import GroupState, Layout, Partial
+from runnel.sqltypes import BOOLEAN, to_arrow
+
+PASS_ON_SHARE = 0.5
+"""An accumulating stage whose groups are more than this share of its rows passes its states on at once: keeping them would
+need memory and save little."""
+
+
+class Stage(Enum):
+    """SINGLE does everything. ACCUMULATE emits the keys and partial states of its own rows; COMBINE reads those."""
+
+    SINGLE = "single"
+    ACCUMULATE = "accumulate"
+    COMBINE = "combine"
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctSet:
+    """Arguments of which repetitions are dropped: the columns of its own groups are the keys, then these arguments."""
+
+    arguments: tuple[int, ...]
+    layout: Layout
+    states: tuple[int, ...]
+    """The states of the whole aggregation that are made of this set."""
+
+
+class Aggregation:
+    """A compiled aggregation, shared by executions."""
+
+    def __init__(
+        self, keys: tuple[Expression, ...], aggregates: tuple[Aggregate, ...], names: tuple[str, ...], stage: Stage
+    ) -> None:
+        self.keys, self.aggregates, self.stage = keys, aggregates, stage
+        self._arguments: list[Expression] = []
+        wanted: list[tuple[State, tuple[int, ...], bool]] = []
+        self.slots: list[list[int]] = []
+        for call in aggregates:
+            places = self._argument_places(call)
+            items = [(state, places, call.distinct) for state in _states(call)]
+            wanted += [item for item in items if item not in wanted]
+            self.slots.append([wanted.index(item) for item in items])
+        key_types = tuple(to_arrow(item.type) for item in keys)
+        argument_types = tuple(to_arrow(item.type) for item in self._arguments)
+
+        def layout(slots: Sequence[int]) -> Layout:
+            states = tuple(wanted[i][0] for i in slots)
+            return Layout(key_types, argument_types, states, tuple(wanted[i][1] for i in slots))
+
+        self.layout = layout(range(len(wanted)))
+        self.plain = [i for i, item in enumerate(wanted) if not item[2]]
+        self.plain_layout = layout(self.plain)
+        self.distinct_sets = []
+        for places in dict.fromkeys(item[1] for item in wanted if item[2]):
+            types = (*key_types, *(argument_types[i] for i in places))
+            slots = tuple(i for i, item in enumerate(wanted) if item[1:] == (places, True))
+            self.distinct_sets.append(DistinctSet(places, Layout(types, (), (), ()), slots))
+        self.evaluators: list[Evaluator] = [compile_expression(item) for item in (*keys, *self._arguments)]
+        self.schema = self._schema(names)
+
+    def _argument_places(self, call: Aggregate) -> tuple[int, ...]:
+        """The argument columns of a call, each kept once."""
+        places = []
+        for expression in _argument_expressions(call):
+            if expression not in self._arguments or is_volatile(expression):
+                places.append(len(self._arguments))
+                self._arguments.append(expression)
+            else:
+                places.append(self._arguments.index(expression))
+        return tuple(places)
+
+    def _schema(self, names: tuple[str, ...]) -> pa.Schema:
+        if self.stage is Stage.ACCUMULATE:
+            names = tuple(f"k{i}" for i in range(len(self.keys)))
+            types = [*self.layout.key_types, *self.layout.state_types]
+            names = (*names, *(f"s{i}" for i in range(len(types) - len(names))))
+        else:
+            types = [*self.layout.key_types, *(to_arrow(call.type) for call in self.aggregates)]
+        return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
+
+
+def _states(call: Aggregate) -> tuple[State, ...]:
+    function = AGGREGATES["count" if call.function == "count_star" and call.predicate is not None else call.function]
+    return function.states(call.arguments[0].type if call.arguments else call.type)
+
+
+def _argument_expressions(call: Aggregate) -> list[Expression]:
+    """What must be evaluated per row. A row that the FILTER clause leaves out counts as NULL, and its argument isn't
+    evaluated; where NULLs count, the condition itself follows as a second argument."""
+    arguments = list(call.arguments[:1])
+    predicate = call.predicate
+    if predicate is None:
+        return arguments
+    if not arguments:
+        arguments = [Literal(value=True, type=BOOLEAN)]
+    kept = [
+        Case(conditions=(predicate,), results=(item,), otherwise=None, type=item.type, position=item.position)
+        for item in arguments
+    ]
+    return [*kept, predicate] if AGGREGATES[call.function].keeps_nulls else list(kept)
+
+
+class AggregateProcessor(EmittingProcessor):
+    """Holds the groups of its input and emits them when it ends."""
+
+    def __init__(self, aggregation: Aggregation) -> None:
+        super().__init__()
+        self._aggregation = aggregation
+        self._is_done = False
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        aggregation = self._aggregation
+        alone = context.parallelism == 1
+        self._groups = GroupState(aggregation.plain_layout, self.check_accumulated, alone)
+        self._distinct = [GroupState(s.layout, self.check_accumulated, alone) for s in aggregation.distinct_sets]
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        aggregation = self._aggregation
+        if aggregation.stage is Stage.COMBINE:
+            self._groups.add_partial(_partial_of(batch, aggregation.layout))
+            return
+        frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
+        columns = [evaluate(item, frame) for item in aggregation.evaluators]
+        self._groups.add(columns, batch.num_rows)
+        if aggregation.distinct_sets:
+            self._take_distinct(columns, batch.num_rows)
+        if aggregation.stage is Stage.ACCUMULATE and aggregation.keys:
+            for partial in self._groups.take_if_sparse(PASS_ON_SHARE):
+                self.emit(self._exported(partial))
+
+    def _take_distinct(self, columns: Sequence[pa.Array], num_rows: int) -> None:
+        keys = len(self._aggregation.keys)
+        for item, groups in zip(self._aggregation.distinct_sets, self._distinct, strict=True):
+            arguments = [columns[keys + i] for i in item.arguments]
+            kept = [*columns[:keys], *arguments]
+            valid = arguments[1] if len(arguments) > 1 else None
+            if valid is None and arguments[0].null_count and not self._keeps_nulls(item):
+                valid = pc.is_valid(arguments[0])
+            if valid is not None:
+                kept = [column.filter(valid) for column in kept]
+            groups.add(kept, len(kept[0]))
+
+    def _keeps_nulls(self, item: DistinctSet) -> bool:
+        calls = zip(self._aggregation.aggregates, self._aggregation.slots, strict=True)
+        return any(AGGREGATES[call.function].keeps_nulls for call, slots in calls if set(slots) & set(item.states))
+
+    def complete(self) -> bool:
+        if not self._is_done:
+            self._is_done = True
+            aggregation = self._aggregation
+            if aggregation.stage is Stage.ACCUMULATE:
+                if not self._groups.is_empty:
+                    self.emit(self._exported(self._groups.combined()))
+            else:
+                self.emit(self._finished())
+            self._distinct = []
+            del self._groups
+        return self.drain()
+
+    def _exported(self, partial: Partial) -> pa.RecordBatch:
+        aggregation = self._aggregation
+        columns = list(partial.keys)
+        for state, values in zip(aggregation.layout.states, partial.columns, strict=True):
+            columns += state.export(values)
+        return make_batch(columns, aggregation.schema, partial.num_rows)
+
+    def _finished(self) -> pa.RecordBatch:
+        aggregation = self._aggregation
+        partial = self._groups.combined()
+        if aggregation.distinct_sets:
+            partial = self._with_distinct(partial)
+        columns = list(partial.keys)
+        for call, slots in zip(aggregation.aggregates, aggregation.slots, strict=True):
+            states = [column for slot in slots for column in partial.columns[slot]]
+            columns.append(AGGREGATES[call.function].finish(states, call, self.context.job.evaluation))
+        return make_batch(columns, aggregation.schema, partial.num_rows)
+
+    def _with_distinct(self, plain: Partial) -> Partial:
+        """Adds the states that are made of distinct arguments. Each set gives a partial in which the other states are NULL;
+        combining them all brings the rows of a group together."""
+        aggregation = self._aggregation
+        layout = aggregation.layout
+        parts = [_spread_out(plain, aggregation.plain, layout)]
+        keys = len(layout.key_types)
+        for item, groups in zip(aggregation.distinct_sets, self._distinct, strict=True):
+            rows = groups.combined()
+            states = tuple(layout.states[i] for i in item.states)
+            over = tuple(tuple(range(len(item.arguments))) for _ in states)
+            types = tuple(layout.argument_types[i] for i in item.arguments)
+            again = GroupState(Layout(layout.key_types, types, states, over), self.check_accumulated)
+            again.add(rows.keys, rows.num_rows)
+            assert len(rows.keys) == keys + len(types)
+            parts.append(_spread_out(again.combined(), item.states, layout))
+        return GroupState(layout, self.check_accumulated).combine(parts)
+
+    def close(self) -> None:
+        super().close()
+        self._distinct = []
+        self.__dict__.pop("_groups", None)
+
+
+def _spread_out(partial: Partial, slots: Sequence[int], layout: Layout) -> Partial:
+    """The partial with all states of the layout; those that aren't among `slots` are NULL."""
+    columns = [[pa.nulls(partial.num_rows, kind) for kind in state.types] for state in layout.states]
+    for slot, values in zip(slots, partial.columns, strict=True):
+        columns[slot] = values
+    return Partial(partial.keys, columns, partial.num_rows)
+
+
+def _partial_of(batch: pa.RecordBatch, layout: Layout) -> Partial:
+    columns = batch.columns
+    start = len(layout.key_types)
+    states = []
+    for state in layout.states:
+        states.append(columns[start : start + len(state.types)])
+        start += len(state.types)
+    return Partial(columns[: len(layout.key_types)], states, batch.num_rows)
+
+
+def has_stages(aggregates: Sequence[Aggregate]) -> bool:
+    """Whether the aggregates can be computed in two stages; those with DISTINCT need all rows of a group in one place."""
+    return not any(call.distinct for call in aggregates)
+
+
+def aggregate(
+    keys: tuple[Expression, ...], aggregates: tuple[Aggregate, ...], names: tuple[str, ...], stage: Stage
+) -> ProcessorFactory:
+    """A supplier of processors that group by `keys` and aggregate.
+
+    SINGLE and COMBINE emit the keys, then the aggregates, called by `names`; without keys exactly one row. ACCUMULATE emits
+    the keys as k0, k1, … and its partial states, which COMBINE (made with the same keys and aggregates) reads; between the
+    two the edge must be partitioned by all of k0, k1, … or lead to a single processor. See `has_stages`.
+    """
+    aggregation = Aggregation(keys, aggregates, names, stage)
+    return lambda: AggregateProcessor(aggregation)

@@ -1,0 +1,69 @@
+"""Filter and projection in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from runnel.batches import make_batch
+from runnel.dag import ProcessorFactory
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
+from runnel.expressions.nodes import Expression
+from runnel.processor import StatelessProcessor
+from runnel.sqltypes import to_arrow
+
+Transform = Callable[[pa.RecordBatch, EvaluationContext], pa.RecordBatch]
+
+
+def compile_transform(
+    condition: Expression | None, projections: tuple[Expression, ...] | None, names: tuple[str, ...]
+) -> Transform:
+    """A function that keeps the rows for which `condition` is true and gives `projections` of them (None: all columns as
+    they are), called by `names`. Without both it only renames."""
+    select = None if condition is None else compile_selection(condition)
+    project = _renaming(names) if projections is None else compile_projection(projections, names)
+    if select is None:
+        return project
+
+    def transform(batch: pa.RecordBatch, context: EvaluationContext) -> pa.RecordBatch:
+        return project(select(batch, context), context)
+
+    return transform
+
+
+def compile_projection(projections: tuple[Expression, ...], names: tuple[str, ...]) -> Transform:
+    evaluators = [compile_expression(item) for item in projections]
+    schema = pa.schema([pa.field(n, to_arrow(e.type)) for n, e in zip(names, projections, strict=True)])
+
+    def project(batch: pa.RecordBatch, context: EvaluationContext) -> pa.RecordBatch:
+        frame = Frame(batch.columns, batch.num_rows, context)
+        return make_batch([evaluate(item, frame) for item in evaluators], schema, frame.num_rows)
+
+    return project
+
+
+def _renaming(names: tuple[str, ...]) -> Transform:
+    wanted = list(names)
+
+    def rename(batch: pa.RecordBatch, context: EvaluationContext) -> pa.RecordBatch:
+        return batch if not wanted or batch.schema.names == wanted else batch.rename_columns(wanted)
+
+    return rename
+
+
+class Calc(StatelessProcessor):
+    """Applies a transform to each batch."""
+
+    def __init__(self, transform: Transform) -> None:
+        self._transform = transform
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return self._transform(batch, self.context.job.evaluation)
+
+
+def calc(condition: Expression | None, projections: tuple[Expression, ...] | None, names: tuple[str, ...]) -> ProcessorFactory:
+    """A supplier of processors that filter (`condition`, BOOLEAN over the input's columns) and project."""
+    transform = compile_transform(condition, projections, names)
+    return lambda: Calc(transform)

@@ -1,0 +1,91 @@
+"""What most operators share: results that wait for room in the outbox."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from runnel.batches import MAX_ROWS, slices
+from runnel.errors import OperationalError
+from runnel.processor import Inbox, Processor, Watermark
+
+
+class EmittingProcessor(Processor):
+    """Hands out batches in pieces of at most MAX_ROWS rows. Results come either from `emit` (few, at hand) or from
+    `emit_all` (many, made one after the other as room allows). While any wait, no new input is taken."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[pa.RecordBatch] = deque()
+        self._making: Iterator[pa.RecordBatch] | None = None
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        """Deals with one batch of input; `emit` or `emit_all` what comes of it."""
+        raise NotImplementedError(f"{type(self).__name__}.take")
+
+    def emit(self, batch: pa.RecordBatch) -> None:
+        rows = batch.num_rows
+        if rows > MAX_ROWS:
+            self._waiting.extend(slices(batch))
+        elif rows:
+            self._waiting.append(batch)
+
+    def emit_all(self, batches: Iterator[pa.RecordBatch]) -> None:
+        """The batches are asked for one at a time, so that they needn't all be in memory at once."""
+        assert self._making is None
+        self._making = batches
+
+    def drain(self) -> bool:
+        """Offers what waits. False: the outbox is full."""
+        while True:
+            while self._waiting:
+                if not self.outbox.offer(self._waiting[0]):
+                    return False
+                self._waiting.popleft()
+            if self._making is None:
+                return True
+            made = next(self._making, None)
+            if made is None:
+                self._making = None
+            else:
+                self.emit(made)
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        while self.drain():
+            batch = inbox.poll()
+            if batch is None:
+                return
+            self.take(ordinal, batch)
+
+    def flush(self) -> bool:
+        return self.drain()
+
+    def process_watermark(self, watermark: Watermark) -> bool:
+        return self.drain() and self.outbox.offer(watermark)
+
+    def complete_edge(self, ordinal: int) -> bool:
+        return self.drain()
+
+    def complete(self) -> bool:
+        return self.drain()
+
+    def save_snapshot(self) -> bool:
+        return self.drain()
+
+    def check_accumulated(self, rows: int) -> None:
+        """Fails where the processor holds more rows than the job allows."""
+        limit = self.context.job.accumulation_limit
+        if 0 < limit < rows:
+            raise accumulated_too_much(self.context.vertex, limit)
+
+    def close(self) -> None:
+        self._waiting.clear()
+        self._making = None
+
+
+def accumulated_too_much(vertex: str, limit: int) -> OperationalError:
+    return OperationalError(
+        f'vertex "{vertex}" would hold more than {limit} rows at once',
+        hint="raise the option maxProcessorAccumulatedRecords, or let the query keep less (filter earlier, group by less)",
+    )

@@ -1,0 +1,48 @@
+"""LIMIT and OFFSET over rows as they come."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from runnel.dag import ProcessorFactory
+from runnel.expressions.nodes import Expression
+from runnel.processor import Outbox, ProcessorContext
+from runnel.processors.constants import row_count
+from runnel.processors.emitting import EmittingProcessor
+
+
+class Limit(EmittingProcessor):
+    """Leaves out rows, then passes rows on; once it has enough it is satisfied, which ends its input. Runs at
+    parallelism 1."""
+
+    def __init__(self, count: Expression | None, offset: Expression | None) -> None:
+        super().__init__()
+        self._count = count
+        self._offset = offset
+        self._to_skip = 0
+        self._to_pass: int | None = None
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        evaluation = context.job.evaluation
+        self._to_pass = row_count(self._count, evaluation, "LIMIT")
+        self._to_skip = row_count(self._offset, evaluation, "OFFSET") or 0
+        self.is_satisfied = self._to_pass == 0
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        if self.is_satisfied:
+            return
+        if self._to_skip:
+            skipped = min(self._to_skip, batch.num_rows)
+            self._to_skip -= skipped
+            batch = batch.slice(skipped)
+        if self._to_pass is not None:
+            batch = batch.slice(0, self._to_pass)
+            self._to_pass -= batch.num_rows
+            self.is_satisfied = self._to_pass == 0
+        self.emit(batch)
+
+
+def limit(count: Expression | None, offset: Expression | None) -> ProcessorFactory:
+    """A supplier of processors that leave out `offset` rows and pass on at most `count` (None: all)."""
+    return lambda: Limit(count, offset)

@@ -1,0 +1,160 @@
+"""Reading a source: its partitions are dealt out to processors, and filter and projection are applied as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from runnel.connector import End, Pause, Source, SourcePartition
+from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
+from runnel.expressions.nodes import Expression
+from runnel.processor import JobContext, Processor
+from runnel.processors.calc import Transform, compile_transform
+from runnel.processors.emitting import EmittingProcessor
+
+READS_PER_CALL = 16
+"""How many batches one call reads at most; a cooperative call should be short."""
+
+FAR_FUTURE = 1 << 62
+
+
+class OpenPartition:
+    """A partition and when to read it next: at once if `due` is 0, at that time (monotonic ns), or, if it is FAR_FUTURE,
+    when it wakes us."""
+
+    def __init__(self, partition: SourcePartition, wake: Callable[[], None]) -> None:
+        self._partition = partition
+        self._wake_processor = wake
+        self.due = 0
+        partition.open(self._wake)
+
+    def read(self) -> pa.RecordBatch | Pause | End:
+        # Set before the read: a wake-up that comes while it runs must not be lost.
+        self.due = FAR_FUTURE
+        item = self._partition.read()
+        if isinstance(item, Pause):
+            if item.until is not None:
+                self.due = min(self.due, item.until)
+        else:
+            self.due = 0
+        return item
+
+    def _wake(self) -> None:
+        self.due = 0
+        self._wake_processor()
+
+
+class Scan(EmittingProcessor):
+    """Reads its partitions in turn, each batch transformed. Partitions that pause are not touched before they are due."""
+
+    def __init__(self, partitions: Sequence[SourcePartition], transform: Transform, cooperative: bool) -> None:
+        super().__init__()
+        self.cooperative = cooperative
+        self._partitions = partitions
+        self._transform = transform
+        self._open: list[OpenPartition] | None = None
+        self._next = 0
+
+    def complete(self) -> bool:
+        if self._open is None:
+            self._open = [OpenPartition(item, self.context.wake) for item in self._partitions]
+        if not self.drain():
+            return False
+        for _ in range(READS_PER_CALL if self.cooperative else 1):
+            partition = self._due_partition()
+            if partition is None:
+                return self._wait()
+            if not self._read(partition):
+                return False
+        self.context.wake()
+        return False
+
+    def _due_partition(self) -> OpenPartition | None:
+        """The next partition, in turn, that may be read now."""
+        assert self._open is not None
+        now = None
+        for _ in range(len(self._open)):
+            self._next = (self._next + 1) % len(self._open)
+            partition = self._open[self._next]
+            if partition.due:
+                now = self.context.job.clock() if now is None else now
+                if partition.due > now:
+                    continue
+            return partition
+        return None
+
+    def _read(self, partition: OpenPartition) -> bool:
+        """Reads once and offers what came. False: the outbox is full."""
+        assert self._open is not None
+        item = partition.read()
+        if isinstance(item, End):
+            self._open.remove(partition)
+        elif isinstance(item, pa.RecordBatch):
+            self.emit(self._transform(item, self.context.job.evaluation))
+            return self.drain()
+        return True
+
+    def _wait(self) -> bool:
+        """Nothing can be read now: True if nothing ever will be."""
+        assert self._open is not None
+        if not self._open:
+            return True
+        earliest = min(item.due for item in self._open)
+        if earliest < FAR_FUTURE:
+            self.context.wake_at(earliest)
+        return False
+
+    def close(self) -> None:
+        super().close()
+        for partition in self._partitions:
+            partition.close()
+
+
+class ScanSupplier(ProcessorSupplier):
+    """Makes the scans of one member. `shares[i]` are the partitions of processor i."""
+
+    def __init__(self, shares: Sequence[Sequence[SourcePartition]], transform: Transform, cooperative: bool) -> None:
+        self._shares = shares
+        self._transform = transform
+        self._cooperative = cooperative
+
+    def get(self, count: int) -> Sequence[Processor]:
+        assert count == len(self._shares)
+        return [Scan(share, self._transform, self._cooperative) for share in self._shares]
+
+
+class ScanMetaSupplier(ProcessorMetaSupplier):
+    """Splits the source, once per execution, and deals its partitions to members and processors in turn.
+
+    Part of a plan that many executions use at once: what `preferred_parallelism` has split is kept, by execution, until
+    `get` asks for it.
+    """
+
+    def __init__(self, source: Source, transform: Transform) -> None:
+        self._source = source
+        self._transform = transform
+        self._split: dict[int, tuple[JobContext, Sequence[SourcePartition]]] = {}
+
+    def preferred_parallelism(self, context: JobContext) -> int | None:
+        partitions = self._source.split(context)
+        self._split[id(context)] = (context, partitions)
+        return max(1, len(partitions))
+
+    def get(self, context: JobContext, members: int, parallelism: int) -> Sequence[ProcessorSupplier]:
+        known = self._split.pop(id(context), None)
+        partitions = self._source.split(context) if known is None else known[1]
+        total = members * parallelism
+        shares = [partitions[i::total] for i in range(total)]
+        return [ScanSupplier(shares[member::members], self._transform, self._source.cooperative) for member in range(members)]
+
+
+def scan(
+    source: Source,
+    condition: Expression | None,
+    projections: tuple[Expression, ...] | None,
+    names: tuple[str, ...],
+) -> ScanMetaSupplier:
+    """A supplier of processors that read `source` and give, of the rows for which `condition` is true, `projections`
+    (None: all columns), called by `names`. Both are over the columns that the source was asked for."""
+    return ScanMetaSupplier(source, compile_transform(condition, projections, names))

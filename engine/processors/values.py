@@ -1,0 +1,63 @@
+"""Literal rows."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from runnel.batches import join_arrays, make_batch
+from runnel.dag import ProcessorFactory
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
+from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.values import array_of
+from runnel.processor import Outbox, ProcessorContext
+from runnel.processors.emitting import EmittingProcessor
+from runnel.sqltypes import SqlType, to_arrow
+
+Column = pa.Array | list[Evaluator]
+"""A column whose values are all known, or the evaluators of its values."""
+
+
+class Values(EmittingProcessor):
+    """Emits its rows, all from the processor with index 0."""
+
+    def __init__(self, columns: list[Column], schema: pa.Schema, count: int) -> None:
+        super().__init__()
+        self._columns = columns
+        self._schema = schema
+        self._count = count
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        if context.index == 0:
+            evaluation = context.job.evaluation
+            arrays = [_evaluated(column, evaluation) for column in self._columns]
+            self.emit(make_batch(arrays, self._schema, self._count))
+
+
+def _evaluated(column: Column, context: EvaluationContext) -> pa.Array:
+    if not isinstance(column, list):
+        return column
+    frame = Frame((), 1, context)
+    return join_arrays([evaluate(item, frame) for item in column])
+
+
+def values(rows: tuple[tuple[Expression, ...], ...], names: tuple[str, ...]) -> ProcessorFactory:
+    """A supplier of processors that emit `rows`, of expressions that are free of columns. Columns of literals only are
+    built once, here."""
+    if not rows:
+        return lambda: Values([], pa.schema([]), 0)
+    columns: list[Column] = []
+    fields = []
+    for name, column in zip(names, zip(*rows, strict=True), strict=True):
+        kind = column[0].type
+        fields.append(pa.field(name, to_arrow(kind)))
+        columns.append(_prepared(column, kind))
+    schema, count = pa.schema(fields), len(rows)
+    return lambda: Values(columns, schema, count)
+
+
+def _prepared(column: tuple[Expression, ...], kind: SqlType) -> Column:
+    if all(isinstance(item, Literal) for item in column):
+        return array_of([item.value for item in column if isinstance(item, Literal)], kind)
+    return [compile_expression(item) for item in column]
