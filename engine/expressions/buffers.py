@@ -1,0 +1,156 @@
+"""Arrow arrays and scalars from a few Python values, packed straight into buffers.
+
+`pa.array` and `pa.scalar` import pandas on first use where it is installed (0.3 s); literals and arguments must not pay
+for that. The values must already be of the right Python class and within range; `values.py` is the door that checks.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.sqltypes import Kind, SqlType, to_arrow
+
+EPOCH = datetime(1970, 1, 1)
+EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH_DAY = date(1970, 1, 1).toordinal()
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def microseconds(value: time) -> int:
+    """The time of day in µs."""
+    return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
+
+
+def unscaled(value: Decimal, scale: int) -> int:
+    """A finite Decimal as an integer number of 10^-scale; digits beyond are cut, the caller has seen to them."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    number = 0
+    for digit in digits:
+        number = number * 10 + digit
+    shift = exponent + scale
+    number = number * 10**shift if shift >= 0 else number // 10**-shift
+    return -number if sign else number
+
+
+_FORMATS = {
+    Kind.TINYINT: "b",
+    Kind.SMALLINT: "h",
+    Kind.INTEGER: "i",
+    Kind.BIGINT: "q",
+    Kind.REAL: "f",
+    Kind.DOUBLE: "d",
+    Kind.DATE: "i",
+    Kind.TIME: "q",
+    Kind.TIMESTAMP: "q",
+    Kind.TIMESTAMP_TZ: "q",
+    Kind.INTERVAL: "q",
+    Kind.INTERVAL_MONTH: "i",
+}
+_TO_NUMBER: dict[Kind, Callable[[Any], Any]] = {
+    Kind.DATE: lambda value: value.toordinal() - EPOCH_DAY,
+    Kind.TIME: microseconds,
+    Kind.TIMESTAMP: lambda value: (value - EPOCH) // _MICROSECOND,
+    Kind.TIMESTAMP_TZ: lambda value: (value - EPOCH_UTC) // _MICROSECOND,
+    Kind.INTERVAL: lambda value: value // _MICROSECOND,
+}
+
+
+def pack(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
+    """An array of the canonical type. None is NULL."""
+    kind = sql_type.kind
+    arrow = to_arrow(sql_type)
+    if kind is Kind.NULL:
+        return pa.nulls(len(values), arrow)
+    if sql_type.is_nested:
+        return _pack_nested(values, sql_type)
+    validity = _validity(values)
+    if kind in (Kind.VARCHAR, Kind.JSON, Kind.VARBINARY):
+        offsets, data = _pack_bytes(values, kind is not Kind.VARBINARY)
+        return pa.Array.from_buffers(arrow, len(values), [validity, offsets, data])
+    if kind is Kind.BOOLEAN:
+        data = _bits([bool(value) for value in values])
+    elif kind is Kind.DECIMAL:
+        data = _pack_decimals(values, sql_type.scale)
+    else:
+        to_number = _TO_NUMBER.get(kind)
+        if to_number is not None:
+            values = [0 if value is None else to_number(value) for value in values]
+        elif validity is not None:
+            values = [0 if value is None else value for value in values]
+        data = pa.py_buffer(struct.pack(f"={len(values)}{_FORMATS[kind]}", *values))
+    return pa.Array.from_buffers(arrow, len(values), [validity, data])
+
+
+def pack_scalar(value: Any, sql_type: SqlType) -> pa.Scalar:
+    """One value as a scalar of the canonical type."""
+    return pack([value], sql_type)[0]
+
+
+@lru_cache(maxsize=256)
+def null_scalar(sql_type: SqlType) -> pa.Scalar:
+    return pa.nulls(1, to_arrow(sql_type))[0]
+
+
+def _bits(flags: Sequence[bool]) -> pa.Buffer:
+    packed = bytearray((len(flags) + 7) // 8)
+    for index, flag in enumerate(flags):
+        if flag:
+            packed[index >> 3] |= 1 << (index & 7)
+    return pa.py_buffer(bytes(packed))
+
+
+def _validity(values: Sequence[Any]) -> pa.Buffer | None:
+    if all(value is not None for value in values):
+        return None
+    return _bits([value is not None for value in values])
+
+
+def _pack_bytes(values: Sequence[Any], is_text: bool) -> tuple[pa.Buffer, pa.Buffer]:
+    parts = [b"" if value is None else value.encode() if is_text else bytes(value) for value in values]
+    ends = [0]
+    for part in parts:
+        ends.append(ends[-1] + len(part))
+    return pa.py_buffer(struct.pack(f"={len(ends)}i", *ends)), pa.py_buffer(b"".join(parts))
+
+
+def _pack_decimals(values: Sequence[Any], scale: int) -> pa.Buffer:
+    numbers = (0 if value is None else unscaled(value, scale) for value in values)
+    return pa.py_buffer(b"".join(number.to_bytes(16, "little", signed=True) for number in numbers))
+
+
+def _pack_nested(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
+    arrow = to_arrow(sql_type)
+    validity = _validity(values)
+    if sql_type.kind is Kind.ROW:
+        children = [pack([None if value is None else value[name] for value in values], item) for name, item in sql_type.fields]
+        return pa.Array.from_buffers(arrow, len(values), [validity], children=children)
+    assert sql_type.element is not None
+    ends, flat = [0], []
+    for value in values:
+        if value is not None:
+            flat.extend(value.items() if sql_type.kind is Kind.MAP else value)
+        ends.append(len(flat))
+    offsets = pa.py_buffer(struct.pack(f"={len(ends)}i", *ends))
+    if sql_type.kind is Kind.ARRAY:
+        child = pack(flat, sql_type.element)
+    else:
+        assert sql_type.key is not None
+        entries = [pack([key for key, _ in flat], sql_type.key), pack([item for _, item in flat], sql_type.element)]
+        child = pa.Array.from_buffers(_entries_type(arrow), len(flat), [None], children=entries)
+    return pa.Array.from_buffers(arrow, len(values), [validity, offsets], children=[child])
+
+
+def _entries_type(arrow: pa.DataType) -> pa.DataType:
+    return pa.struct([pa.field("key", arrow.key_type, nullable=False), pa.field("value", arrow.item_type)])
+
+
+FALSE = pack_scalar(False, SqlType(Kind.BOOLEAN))
+TRUE = pack_scalar(True, SqlType(Kind.BOOLEAN))

@@ -1,0 +1,118 @@
+"""What the binder builds expressions with: names resolved, arguments converted, types found, errors with positions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
+from runnel.expressions.coercion import assign, cast, coerce, convert, operand_types, retype_parameters
+from runnel.expressions.comparison import comparison_type
+from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
+from runnel.expressions.nodes import Call, Case, Expression, InList, Literal, Parameter
+from runnel.sqltypes import BOOLEAN, Kind, integer_type_of
+
+__all__ = ["assign", "call", "case", "cast", "coalesce", "coerce", "in_list", "is_function", "nullif"]
+
+_LAZY = {"COALESCE", "NULLIF", "IFNULL"}
+
+
+def is_function(name: str) -> bool:
+    """Whether SQL can call a scalar function of that name (in any case)."""
+    return name.upper() in SQL_NAMES or name.upper() in _LAZY
+
+
+def call(name: str, arguments: Sequence[Expression], position: Position | None = None) -> Expression:
+    """A function by its SQL name in any case, or an operator by its key ("add", "eq", …), applied to arguments."""
+    if name.upper() in _LAZY:
+        return _lazy(name.upper(), arguments, position)
+    function = FUNCTIONS.get(name) or SQL_NAMES.get(name.upper())
+    if function is None:
+        raise ProgrammingError(
+            f'function "{name}" not found',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint=suggest(name, [*SQL_NAMES, *_LAZY]),
+            position=position,
+        )
+    if function.name == "negate":
+        folded = _negated_literal(arguments[0])
+        if folded is not None:
+            return folded
+    bound, result = function.bind(function.name, arguments, position)
+    return Call(function=function.name, arguments=bound, type=result, position=position)
+
+
+def _negated_literal(operand: Expression) -> Expression | None:
+    """−5 as a literal, so that its type is that of −5: the least BIGINT has no positive twin."""
+    if not isinstance(operand, Literal) or not operand.type.is_numeric or operand.value is None:
+        return None
+    value = -operand.value
+    is_whole = operand.type.is_integer or (operand.type.kind is Kind.DECIMAL and operand.type.scale == 0)
+    if is_whole and -(2**63) <= value < 2**63 and abs(value) > 0:
+        return Literal(value=int(value), type=integer_type_of(int(value)), position=operand.position)
+    return Literal(value=value, type=operand.type, position=operand.position)
+
+
+def _lazy(name: str, arguments: Sequence[Expression], position: Position | None) -> Expression:
+    if name == "NULLIF":
+        if len(arguments) != 2:
+            raise ProgrammingError("NULLIF takes 2 arguments", position=position)
+        return nullif(arguments[0], arguments[1], position)
+    return coalesce(arguments, position)
+
+
+def case(
+    conditions: Sequence[Expression],
+    results: Sequence[Expression],
+    otherwise: Expression | None = None,
+    position: Position | None = None,
+) -> Expression:
+    """CASE WHEN … THEN … [ELSE …] END; a simple CASE comes with its comparisons made."""
+    tests = tuple(call("is_true", (condition,), condition.position) for condition in conditions)
+    conditions = tuple(test.children[0] for test in tests)
+    branches = coerce([*results, *([] if otherwise is None else [otherwise])], "CASE", position)
+    last = None if otherwise is None else branches.pop()
+    return Case(conditions=conditions, results=tuple(branches), otherwise=last, type=branches[0].type, position=position)
+
+
+def coalesce(arguments: Sequence[Expression], position: Position | None = None) -> Expression:
+    """COALESCE: a CASE that takes the first argument that isn't NULL."""
+    if not arguments:
+        raise ProgrammingError("COALESCE takes at least 1 argument", position=position)
+    values = coerce(arguments, "COALESCE", position)
+    if len(values) == 1:
+        return values[0]
+    tests = tuple(Call(function="is_not_null", arguments=(value,), type=BOOLEAN) for value in values[:-1])
+    return Case(conditions=tests, results=tuple(values[:-1]), otherwise=values[-1], type=values[0].type, position=position)
+
+
+def nullif(left: Expression, right: Expression, position: Position | None = None) -> Expression:
+    """NULLIF(left, right): NULL where both are equal, else left."""
+    first, second = retype_parameters((left, right))
+    equal = call("eq", (first, second), position)
+    return Case(
+        conditions=(equal,),
+        results=(Literal(value=None, type=first.type),),
+        otherwise=first,
+        type=first.type,
+        position=position,
+    )
+
+
+def in_list(operand: Expression, values: Sequence[Expression], position: Position | None = None) -> Expression:
+    """`operand IN (values)`. With values other than literals and parameters it is a chain of `=` and OR."""
+    operand, *items = retype_parameters((operand, *values))
+    target = operand.type
+    for item in items:
+        common = comparison_type(target, item.type)
+        if common is None or common.is_nested:
+            raise ProgrammingError(
+                f"cannot apply 'IN' operator to {operand_types((operand, item))}",
+                hint="add an explicit CAST",
+                position=item.position or position,
+            )
+        target = common
+    converted = tuple(convert(item, target) for item in items)
+    if all(isinstance(item, (Literal, Parameter)) for item in converted):
+        return InList(operand=convert(operand, target), values=converted, type=BOOLEAN, position=position)
+    tests = [call("eq", (operand, item), item.position or position) for item in items]
+    return tests[0] if len(tests) == 1 else Call(function="or", arguments=tuple(tests), type=BOOLEAN, position=position)

@@ -1,0 +1,84 @@
+"""Bringing data of any Arrow type to the one Arrow type of its SQL type: what a scan does at the door.
+
+What is canonical already is handed through without a copy. The rest is cast, recursively through lists, structs and maps.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.errors import DataError
+from runnel.expressions.failure import first_failure, shown
+from runnel.sqltypes import SqlType, to_arrow
+
+
+def canonical(array: pa.Array | pa.ChunkedArray, sql_type: SqlType) -> pa.Array:
+    """`array`, of any type that `sqltypes.from_arrow` maps to `sql_type`, in the canonical type. DataError where a value
+    doesn't survive: nanoseconds that aren't whole microseconds, a uint64 or decimal beyond 38 digits, a date out of range."""
+    if isinstance(array, pa.ChunkedArray):
+        chunks = [canonical(chunk, sql_type) for chunk in array.chunks]
+        if len(chunks) == 1:
+            return chunks[0]
+        return pa.concat_arrays(chunks) if chunks else pa.nulls(0, to_arrow(sql_type))
+    target = to_arrow(sql_type)
+    if array.type == target:
+        return array
+    try:
+        return _brought(array, target)
+    except pa.ArrowException as error:
+        found = first_failure(lambda part: _brought(part, target), (array,))
+        shown_value = "" if found is None else f" {shown(found[0])}"
+        raise DataError(f"value{shown_value} of Arrow type {array.type} doesn't fit {sql_type}", detail=str(error)) from None
+
+
+def _brought(array: pa.Array, target: pa.DataType) -> pa.Array:
+    source = array.type
+    if source == target:
+        return array
+    if isinstance(source, pa.BaseExtensionType):
+        return _brought(array.storage, target)
+    if pa.types.is_dictionary(source):
+        return _brought(array.dictionary, target).take(array.indices)
+    if pa.types.is_run_end_encoded(source):
+        return _brought(pc.run_end_decode(array), target)
+    if pa.types.is_map(target):
+        return _map(array, target)
+    if pa.types.is_list(target):
+        return _list(array, target)
+    if pa.types.is_struct(target):
+        return _struct(array, target)
+    if pa.types.is_date64(source):
+        return pc.cast(pc.cast(array, pa.timestamp("ms")), target)
+    return pc.cast(array, target)
+
+
+def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """Any kind of list as a list with 32-bit offsets, its items in order and without gaps."""
+    values = _brought(array.flatten(), target.value_type)
+    lengths = pc.fill_null(pc.cast(pc.list_value_length(array), pa.int32()), _ZERO)
+    offsets = pa.concat_arrays([_FIRST, pc.cast(pc.cumulative_sum_checked(lengths), pa.int32())])
+    validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
+    return pa.Array.from_buffers(target, len(array), [validity, offsets.buffers()[1]], children=[values])
+
+
+_FIRST = pa.arange(0, 1).cast(pa.int32())
+_ZERO = _FIRST[0]
+
+
+def _map(array: pa.Array, target: pa.DataType) -> pa.Array:
+    compact = array.take(pa.arange(0, len(array)))
+    keys, items = _brought(compact.keys, target.key_type), _brought(compact.items, target.item_type)
+    entries = pa.StructArray.from_arrays([keys, items], fields=[_field(target, 0), _field(target, 1)])
+    validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
+    return pa.Array.from_buffers(target, len(array), [validity, compact.offsets.buffers()[1]], children=[entries])
+
+
+def _field(target: pa.DataType, index: int) -> pa.Field:
+    return target.key_field if index == 0 else target.item_field
+
+
+def _struct(array: pa.Array, target: pa.DataType) -> pa.Array:
+    children = [_brought(child, target.field(i).type) for i, child in enumerate(array.flatten())]
+    validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
+    return pa.Array.from_buffers(target, len(array), [validity], children=children)

@@ -1,0 +1,118 @@
+"""Casts to text.
+
+| type | form |
+|---|---|
+| BOOLEAN | true, false |
+| DECIMAL | plain digits, with all of its scale: 1.50 |
+| REAL, DOUBLE | the shortest digits that read back as the same value, always with a point: 100.0, 0.001 |
+| … from 1E15 on, below 1E-6 | with an exponent: 1.0E20, 2.5E-7 |
+| … NaN, infinities | NaN, Infinity, -Infinity |
+| DATE, TIME, TIMESTAMP | 2020-01-31, 10:00:00, 2020-01-31 10:00:00.5: ISO, a fraction of seconds only if there is one |
+| TIMESTAMP WITH TIME ZONE | the session zone's local time and offset: 2020-01-31 10:00:00+01 |
+| INTERVAL | 3 days 04:05:06.5, 1 year 2 months, as PostgreSQL |
+| VARBINARY | its bytes as UTF-8 |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.expressions import intervals
+from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.cast_numbers import any_true
+from runnel.expressions.cast_temporal import local
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.function import Datum, over_first
+from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
+
+Conversion = Callable[[Datum, EvaluationContext], Datum]
+
+
+def conversion(source: SqlType, target: SqlType) -> Conversion:
+    """From a type that isn't nested to VARCHAR (or JSON, which a text is taken for as it is)."""
+    return _CONVERSIONS.get(source.kind, _plain)
+
+
+def _plain(datum: Datum, context: EvaluationContext) -> Datum:
+    return pc.cast(datum, pa.string())
+
+
+def _float(datum: Datum, context: EvaluationContext) -> Datum:
+    text = pc.cast(datum, pa.string())
+    text = pc.replace_substring_regex(text, r"^(-?[0-9]+)$", r"\1.0")
+    if any_true(pc.match_substring_regex(text, "[enN]")):
+        text = pc.replace_substring_regex(text, r"^(-?[0-9]+)e", r"\1.0e")
+        text = pc.replace_substring_regex(text, r"e\+?", "E")
+        text = pc.replace_substring_regex(text, "^-?nan$", "NaN")
+        text = pc.replace_substring_regex(text, "^(-?)inf$", r"\1Infinity")
+    return text
+
+
+def _decimal(datum: Datum, context: EvaluationContext) -> Datum:
+    text = pc.cast(datum, pa.string())
+    if not any_true(pc.match_substring(text, "E")):
+        return text
+    return over_first(_decimal_digits)(datum)
+
+
+def _decimal_digits(array: pa.Array) -> pa.Array:
+    """Digits without an exponent (Arrow writes small values with one): the unscaled number with the point put in."""
+    scale = array.type.scale
+    digits = pc.cast(pc.abs(array.view(pa.decimal128(array.type.precision, 0))), pa.string())
+    padded = pc.utf8_lpad(digits, scale + 1, "0")
+    plain = pc.replace_substring_regex(padded, f"([0-9]{{{scale}}})$", r".\1")
+    sign = pc.if_else(pc.equal(pc.sign(array), _MINUS), _MINUS_SIGN, _EMPTY)
+    return pc.binary_join_element_wise(sign, plain, _EMPTY)
+
+
+_MINUS = pack_scalar(-1, BIGINT)
+_MINUS_SIGN, _EMPTY = pack_scalar("-", VARCHAR), pack_scalar("", VARCHAR)
+
+
+def _without_empty_fraction(text: Datum) -> Datum:
+    return pc.utf8_rtrim(pc.utf8_rtrim(text, "0"), ".")
+
+
+def _time(datum: Datum, context: EvaluationContext) -> Datum:
+    return _without_empty_fraction(pc.cast(datum, pa.string()))
+
+
+def _instant(datum: Datum, context: EvaluationContext) -> Datum:
+    wall = local(datum, context.zone)
+    text = _without_empty_fraction(pc.cast(wall, pa.string()))
+    if context.zone == "UTC":
+        return pc.binary_join_element_wise(text, _UTC_OFFSET, _EMPTY)
+    seconds = pc.subtract(pc.cast(wall, pa.int64()), pc.cast(datum, pa.int64()))
+    return pc.binary_join_element_wise(text, over_first(intervals.offset_text)(seconds), _EMPTY)
+
+
+_UTC_OFFSET = pack_scalar("+00", VARCHAR)
+
+
+def _interval(datum: Datum, context: EvaluationContext) -> Datum:
+    return over_first(intervals.format_durations)(datum)
+
+
+def _months(datum: Datum, context: EvaluationContext) -> Datum:
+    return over_first(intervals.format_months)(datum)
+
+
+def _same(datum: Datum, context: EvaluationContext) -> Datum:
+    return datum
+
+
+_CONVERSIONS: dict[Kind, Conversion] = {
+    Kind.VARCHAR: _same,
+    Kind.JSON: _same,
+    Kind.REAL: _float,
+    Kind.DOUBLE: _float,
+    Kind.DECIMAL: _decimal,
+    Kind.TIME: _time,
+    Kind.TIMESTAMP: _time,
+    Kind.TIMESTAMP_TZ: _instant,
+    Kind.INTERVAL: _interval,
+    Kind.INTERVAL_MONTH: _months,
+}

@@ -1,0 +1,112 @@
+"""Casts of ARRAY, MAP and ROW: element by element, field by field; to text as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.expressions.buffers import pack
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.function import Datum, over_first
+from runnel.expressions.python_values import python_values
+from runnel.sqltypes import VARCHAR, Kind, SqlType, to_arrow
+
+Conversion = Callable[[Datum, EvaluationContext], Datum]
+ConversionOf = Callable[[SqlType, SqlType], Conversion]
+
+
+def conversion(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conversion:
+    """`conversion_of` finds the conversion of what is inside."""
+    if target.kind in (Kind.VARCHAR, Kind.JSON):
+        return lambda datum, context: over_first(lambda array: _to_json(array, source))(datum)
+    change = _CHANGES[source.kind](source, target, conversion_of)
+    return lambda datum, context: over_first(lambda array: change(array, context))(datum)
+
+
+def _array(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conversion:
+    assert source.element is not None and target.element is not None
+    inner = conversion_of(source.element, target.element)
+    arrow = to_arrow(target)
+
+    def run(array: pa.Array, context: EvaluationContext) -> pa.Array:
+        values = inner(array.flatten(), context)
+        offsets = _compact_offsets(array)
+        return pa.Array.from_buffers(arrow, len(array), [_validity(array), offsets], children=[values])
+
+    return run
+
+
+def _compact_offsets(array: pa.Array) -> pa.Buffer:
+    """Offsets into `array.flatten()`, which leaves out what stands in NULL lists and before a slice."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    lengths = pc.fill_null(pc.list_value_length(array), _zero())
+    counts = np.frombuffer(lengths.buffers()[1], dtype=np.int32)[lengths.offset : lengths.offset + len(lengths)]
+    offsets = np.zeros(len(array) + 1, dtype=np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    return pa.py_buffer(offsets)
+
+
+def _zero() -> pa.Scalar:
+    from runnel.expressions.buffers import pack_scalar
+    from runnel.sqltypes import INTEGER
+
+    return pack_scalar(0, INTEGER)
+
+
+def _validity(array: pa.Array) -> pa.Buffer | None:
+    """The validity bitmap, starting at bit 0."""
+    return None if array.null_count == 0 else array.is_valid().buffers()[1]
+
+
+def _row(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conversion:
+    inner = [conversion_of(first, second) for (_, first), (_, second) in zip(source.fields, target.fields, strict=True)]
+    arrow = to_arrow(target)
+
+    def run(array: pa.Array, context: EvaluationContext) -> pa.Array:
+        children = [change(item, context) for change, item in zip(inner, array.flatten(), strict=True)]
+        return pa.Array.from_buffers(arrow, len(array), [_validity(array)], children=children)
+
+    return run
+
+
+def _map(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conversion:
+    assert source.element is not None and target.element is not None
+    assert source.key is not None and target.key is not None
+    keys, items = conversion_of(source.key, target.key), conversion_of(source.element, target.element)
+
+    def run(array: pa.Array, context: EvaluationContext) -> pa.Array:
+        compact = array.take(pa.arange(0, len(array)))
+        return pa.MapArray.from_arrays(
+            compact.offsets, keys(compact.keys, context), items(compact.items, context), to_arrow(target)
+        )
+
+    return run
+
+
+_CHANGES = {Kind.ARRAY: _array, Kind.ROW: _row, Kind.MAP: _map}
+
+
+def _to_json(array: pa.Array, source: SqlType) -> pa.Array:
+    """Row by row: there is no kernel that writes nested values."""
+    texts = [
+        None if value is None else json.dumps(value, default=_json_scalar, ensure_ascii=False, separators=(",", ":"))
+        for value in python_values(array, source)
+    ]
+    return pack(texts, VARCHAR)
+
+
+def _json_scalar(value: Any) -> Any:
+    if isinstance(value, (datetime, date, time)):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return str(value)

@@ -1,0 +1,87 @@
+"""Casts among DATE, TIME, TIMESTAMP and TIMESTAMP WITH TIME ZONE. Local time is the session zone's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.function import Datum
+from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
+
+Conversion = Callable[[Datum, EvaluationContext], Datum]
+
+_UTC = pa.timestamp("us", "UTC")
+_NAIVE = pa.timestamp("us")
+
+
+@lru_cache(maxsize=64)
+def zoned(zone: str) -> pa.DataType:
+    """The Arrow type of an instant shown in `zone`."""
+    return pa.timestamp("us", zone)
+
+
+def local(datum: Datum, zone: str) -> Datum:
+    """Instants as local time in `zone`, without one."""
+    if zone == "UTC":
+        return pc.cast(datum, _NAIVE)
+    return pc.local_timestamp(pc.cast(datum, zoned(zone)))
+
+
+def instant(datum: Datum, zone: str) -> Datum:
+    """Local times in `zone` as instants. A time that the clock skips is taken with the offset after the gap; one that it
+    shows twice is the first of the two."""
+    if zone == "UTC":
+        return pc.cast(datum, _UTC)
+    return pc.cast(pc.assume_timezone(datum, zone, ambiguous="earliest", nonexistent="latest"), _UTC)
+
+
+def today(context: EvaluationContext) -> Datum:
+    """The statement's date in the session's zone."""
+    moment = pc.cast(pack_scalar(context.now, BIGINT), _UTC)
+    return pc.cast(local(moment, context.zone), pa.date32())
+
+
+def _date_to_timestamp(datum: Datum, context: EvaluationContext) -> Datum:
+    return pc.cast(datum, _NAIVE)
+
+
+def _date_to_instant(datum: Datum, context: EvaluationContext) -> Datum:
+    return instant(pc.cast(datum, _NAIVE), context.zone)
+
+
+def _time_to_timestamp(datum: Datum, context: EvaluationContext) -> Datum:
+    return pc.add(pc.cast(today(context), _NAIVE), pc.cast(pc.cast(datum, pa.int64()), pa.duration("us")))
+
+
+def _time_to_instant(datum: Datum, context: EvaluationContext) -> Datum:
+    return instant(_time_to_timestamp(datum, context), context.zone)
+
+
+def _timestamp_to_instant(datum: Datum, context: EvaluationContext) -> Datum:
+    return instant(datum, context.zone)
+
+
+def conversion(source: SqlType, target: SqlType) -> Conversion:
+    """Between two temporal types that have a cast."""
+    found = _CONVERSIONS.get((source.kind, target.kind))
+    if found is not None:
+        return found
+    arrow = to_arrow(target)
+    if source.kind is Kind.TIMESTAMP_TZ:
+        return lambda datum, context: pc.cast(local(datum, context.zone), arrow)
+    # Cuts the time of day off, or keeps only that.
+    return lambda datum, context: pc.cast(datum, arrow)
+
+
+_CONVERSIONS: dict[tuple[Kind, Kind], Conversion] = {
+    (Kind.DATE, Kind.TIMESTAMP): _date_to_timestamp,
+    (Kind.DATE, Kind.TIMESTAMP_TZ): _date_to_instant,
+    (Kind.TIME, Kind.TIMESTAMP): _time_to_timestamp,
+    (Kind.TIME, Kind.TIMESTAMP_TZ): _time_to_instant,
+    (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ): _timestamp_to_instant,
+}

@@ -1,0 +1,121 @@
+"""CAST: which conversion serves which pair of types, and what its errors say.
+
+The conversions themselves are in `cast_numbers`, `cast_parse` (from text), `cast_format` (to text), `cast_temporal` and
+`cast_nested`. A fraction becomes an integer by cutting, a DECIMAL of fewer digits by rounding half up; nothing wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.errors import DataError, Position
+from runnel.expressions import cast_format, cast_nested, cast_numbers, cast_parse, cast_temporal
+from runnel.expressions.buffers import null_scalar
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.failure import first_failure, shown
+from runnel.expressions.function import Datum
+from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType, as_decimal, to_arrow
+
+Conversion = Callable[[Datum, EvaluationContext], Datum]
+
+
+def compile_cast(source: SqlType, target: SqlType, position: Position | None = None) -> Conversion:
+    """The conversion of data of type `source` to `target` (`sqltypes.can_cast` must hold). It raises DataErrors that name
+    the value, both types, and the position."""
+    conversion = conversion_of(source, target)
+
+    def run(datum: Datum, context: EvaluationContext) -> Datum:
+        try:
+            return conversion(datum, context)
+        except (pa.ArrowException, DataError) as error:
+            raise _explained(error, conversion, datum, context, source, target, position) from None
+
+    return run
+
+
+def cast_datum(datum: Datum, source: SqlType, target: SqlType, context: EvaluationContext) -> Datum:
+    """One datum of type `source` as `target`."""
+    return compile_cast(source, target)(datum, context)
+
+
+def cast_can_fail(source: SqlType, target: SqlType) -> bool:
+    """Whether there is a value of `source` that can't be converted."""
+    if source.kind is Kind.NULL or source == target:
+        return False
+    if source.is_nested and target.kind is source.kind:
+        return True
+    if target.kind in (Kind.VARCHAR, Kind.JSON):
+        return target.kind is Kind.JSON or source.kind is Kind.VARBINARY
+    if source.kind is Kind.VARCHAR:
+        return target.kind is not Kind.VARBINARY
+    if source.kind is Kind.BOOLEAN or target.kind is Kind.BOOLEAN:
+        return False
+    if source.is_integer and target.is_integer:
+        return INTEGER_WIDTHS[source.kind] > INTEGER_WIDTHS[target.kind]
+    if source.is_exact and target.kind is Kind.DECIMAL:
+        exact = as_decimal(source)
+        rounds = exact.scale > target.scale
+        return exact.precision - exact.scale + rounds > target.precision - target.scale
+    if source.is_numeric:
+        return not target.is_approximate or (source.kind is Kind.DOUBLE and target.kind is Kind.REAL)
+    return False
+
+
+@lru_cache(maxsize=1024)
+def conversion_of(source: SqlType, target: SqlType) -> Conversion:
+    """The bare conversion; it raises whatever its kernels raise."""
+    if source == target:
+        return _same
+    if source.kind is Kind.NULL:
+        return partial(_null, target)
+    if source.is_nested or target.is_nested:
+        return cast_nested.conversion(source, target, conversion_of)
+    if target.kind in (Kind.VARCHAR, Kind.JSON):
+        return cast_format.conversion(source, target)
+    if source.kind is Kind.VARCHAR:
+        return cast_parse.conversion(target)
+    if source.is_temporal:
+        return cast_temporal.conversion(source, target)
+    return cast_numbers.conversion(source, target)
+
+
+def _same(datum: Datum, context: EvaluationContext) -> Datum:
+    return datum
+
+
+def _null(target: SqlType, datum: Datum, context: EvaluationContext) -> Datum:
+    return null_scalar(target) if isinstance(datum, pa.Scalar) else pa.nulls(len(datum), to_arrow(target))
+
+
+def _explained(
+    error: Exception,
+    conversion: Conversion,
+    datum: Datum,
+    context: EvaluationContext,
+    source: SqlType,
+    target: SqlType,
+    position: Position | None,
+) -> DataError:
+    """The error with the first value that fails."""
+    found = first_failure(lambda part: conversion(part, context), (datum,))
+    if found is None:
+        return DataError(f"cannot convert {source} to {target}", detail=str(error), position=position)
+    (value,) = found
+    if source.kind is Kind.VARCHAR:
+        message = f"cannot parse VARCHAR value {shown(value)} to {target}"
+    elif isinstance(error, DataError):
+        return DataError(error.message, detail=f"the value is {shown(value)}", hint=error.hint, position=position)
+    elif source.is_numeric:
+        message = f"numeric overflow while converting {shown(value)} from {source} to {target}"
+    else:
+        message = f"cannot convert {source} value {shown(value)} to {target}"
+    return DataError(message, detail=None if not isinstance(error, DataError) else error.message, position=position)
+
+
+def plain(arrow: pa.DataType) -> Conversion:
+    """Arrow's own safe cast."""
+    return lambda datum, context: pc.cast(datum, arrow)

@@ -1,0 +1,127 @@
+"""Implicit conversions: what an expression becomes where its context wants another type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runnel.errors import DataError, Position, ProgrammingError
+from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.casts import cast_datum
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.function import spread
+from runnel.expressions.nodes import Cast, Expression, Literal, Parameter
+from runnel.expressions.python_values import python_values
+from runnel.sqltypes import NULL, Kind, SqlType, can_assign, can_cast, common_type, decimal
+
+_CONTEXT = EvaluationContext()
+_FROM_TEXT = frozenset({Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.JSON, Kind.INTERVAL, Kind.INTERVAL_MONTH})
+"""The kinds that a VARCHAR literal or parameter takes on where its context wants them."""
+
+
+def convert(expression: Expression, target: SqlType) -> Expression:
+    """The expression as `target`, by an implicit cast where there is no way around one. Whether the cast is allowed is
+    the caller's business. A literal becomes a literal; a parameter of no type, or a text where a temporal value is
+    wanted, takes the target's type."""
+    source = expression.type
+    if source == target:
+        return expression
+    if isinstance(expression, Literal):
+        return convert_literal(expression, target)
+    if isinstance(expression, Parameter) and takes_type(expression, target):
+        return replace(expression, type=target)
+    return Cast(operand=expression, type=target, implicit=True, position=expression.position)
+
+
+def takes_type(expression: Expression, target: SqlType) -> bool:
+    """Whether a literal or parameter may simply be read as `target`."""
+    if not isinstance(expression, (Literal, Parameter)):
+        return False
+    kind = expression.type.kind
+    return kind is Kind.NULL or (kind is Kind.VARCHAR and target.kind in _FROM_TEXT)
+
+
+def convert_literal(literal: Literal, target: SqlType) -> Expression:
+    """The literal as a literal of `target`. A text that can't be read as a temporal value is a ProgrammingError; any
+    other value that doesn't fit stays a cast, which fails when a row takes it."""
+    if literal.value is None:
+        return replace(literal, type=target)
+    try:
+        datum = cast_datum(pack_scalar(literal.value, literal.type), literal.type, target, _CONTEXT)
+    except DataError as error:
+        if literal.type.kind is Kind.VARCHAR and target.kind in _FROM_TEXT:
+            raise ProgrammingError(error.message, hint=error.hint, position=literal.position) from None
+        return Cast(operand=literal, type=target, implicit=True, position=literal.position)
+    return replace(literal, value=python_values(spread(datum, 1), target)[0], type=target)
+
+
+def retype_parameters(arguments: Sequence[Expression]) -> list[Expression]:
+    """Literals and parameters without a type, and texts beside a temporal value, take the type of the others."""
+    model = next((item.type for item in arguments if item.type.kind not in (Kind.NULL, Kind.VARCHAR)), None)
+    if model is None:
+        model = next((item.type for item in arguments if item.type.kind is not Kind.NULL), NULL)
+    return [convert(item, model) if item.type != model and takes_type(item, model) else item for item in arguments]
+
+
+def coerce(expressions: Sequence[Expression], what: str = "expressions", position: Position | None = None) -> list[Expression]:
+    """All of them in their common type; `what` names the place in the error ("CASE", "UNION")."""
+    arguments = retype_parameters(expressions)
+    target = NULL
+    for item in arguments:
+        common = common_type(target, narrow_literal_type(item))
+        if common is None:
+            raise ProgrammingError(
+                f"cannot infer return type for {what} among {operand_types(arguments)}",
+                hint="add an explicit CAST",
+                position=item.position or position,
+            )
+        target = common
+    return [convert(item, target) for item in arguments]
+
+
+def narrow_literal_type(expression: Expression) -> SqlType:
+    """The type of an expression; of a DECIMAL literal, the one with just the digits that it has."""
+    if isinstance(expression, Literal) and expression.type.kind is Kind.DECIMAL and expression.value is not None:
+        return exact_decimal(expression)
+    return expression.type
+
+
+def exact_decimal(literal: Literal) -> SqlType:
+    """The DECIMAL type with just the digits that an integer or DECIMAL literal has."""
+    if isinstance(literal.value, int):
+        return decimal(max(len(str(abs(literal.value))), 1), 0)
+    return literal.type
+
+
+def assign(expression: Expression, target: SqlType, column_name: str, position: Position | None = None) -> Expression:
+    """The expression as INSERT or UPDATE stores it in a column of type `target`."""
+    source = expression.type
+    if source == target:
+        return expression
+    if can_assign(source, target) or takes_type(expression, target):
+        return convert(expression, target)
+    raise ProgrammingError(
+        f'cannot assign to target field "{column_name}" of type {target} from source field of type {source}',
+        hint=f"add an explicit CAST to {target}" if can_cast(source, target) else None,
+        position=expression.position or position,
+    )
+
+
+def cast(expression: Expression, target: SqlType, position: Position | None = None, implicit: bool = False) -> Expression:
+    """CAST(expression AS target)."""
+    source = expression.type
+    if source == target:
+        return expression
+    if not can_cast(source, target):
+        raise ProgrammingError(
+            f"CAST function cannot convert value of type {source} to type {target}",
+            position=position or expression.position,
+        )
+    if implicit or takes_type(expression, target):
+        return convert(expression, target)
+    return Cast(operand=expression, type=target, implicit=implicit, position=position or expression.position)
+
+
+def operand_types(arguments: Sequence[Expression]) -> str:
+    """The types of some operands as an error lists them: [INTEGER, VARCHAR]."""
+    return "[" + ", ".join(str(item.type) for item in arguments) + "]"

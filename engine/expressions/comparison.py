@@ -1,0 +1,166 @@
+"""Comparisons: = <> < <= > >=, IS [NOT] DISTINCT FROM.
+
+Floats compare as SQL wants it: NaN equals itself and is larger than any other number, −0 equals 0. The rest are Arrow's
+kernels over arguments of one type. DECIMALs whose common type would lose digits are compared in 256 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.errors import Position, ProgrammingError
+from runnel.expressions.buffers import FALSE
+from runnel.expressions.coercion import convert, operand_types, retype_parameters
+from runnel.expressions.function import Bound, Datum, Function, Kernel
+from runnel.expressions.nodes import INFIX, Call, Expression
+from runnel.sqltypes import BOOLEAN, Kind, SqlType, as_decimal, common_type
+
+_KERNELS: dict[str, Kernel] = {
+    "eq": pc.equal,
+    "ne": pc.not_equal,
+    "lt": pc.less,
+    "le": pc.less_equal,
+    "gt": pc.greater,
+    "ge": pc.greater_equal,
+}
+MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+
+
+def bind_comparison(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """Both sides in their common type; text literals and parameters take a temporal side's type."""
+    left, right = retype_parameters(arguments)
+    target = comparison_type(left.type, right.type)
+    if target is None or target.is_nested:
+        raise ProgrammingError(
+            f"cannot apply {INFIX[name]!r} operator to {operand_types((left, right))}",
+            hint="add an explicit CAST" if target is None else "compare its fields or elements one by one",
+            position=position,
+        )
+    if target.kind is Kind.DECIMAL and _is_lossy(left.type, right.type):
+        return (convert(left, as_decimal(left.type)), convert(right, as_decimal(right.type))), BOOLEAN
+    return (convert(left, target), convert(right, target)), BOOLEAN
+
+
+def comparison_type(left: SqlType, right: SqlType) -> SqlType | None:
+    """The type in which two types are compared; None where they can't be."""
+    return common_type(left, right)
+
+
+def _is_lossy(left: SqlType, right: SqlType) -> bool:
+    """Whether the common type of two exact types has fewer digits than either needs."""
+    first, second = as_decimal(left), as_decimal(right)
+    whole = max(first.precision - first.scale, second.precision - second.scale)
+    return whole + max(first.scale, second.scale) > 38
+
+
+def _compile(call: Call) -> Kernel:
+    kind = call.arguments[0].type
+    name = call.function
+    if kind.is_approximate:
+        return _float_kernel(name)
+    if kind.kind is Kind.DECIMAL and kind != call.arguments[1].type:
+        return _wide_decimal_kernel(_KERNELS[name], call)
+    return _KERNELS[name]
+
+
+def _wide_decimal_kernel(kernel: Kernel, call: Call) -> Kernel:
+    left, right = (pa.decimal256(item.type.precision, item.type.scale) for item in call.arguments)
+
+    def run(first: Datum, second: Datum) -> Datum:
+        return kernel(pc.cast(first, left), pc.cast(second, right))
+
+    return run
+
+
+def _float_kernel(name: str) -> Kernel:
+    """With one side a number that isn't NaN, one or two kernels do; otherwise the NaNs are worked in."""
+    plain = _KERNELS[name]
+    if name in ("eq", "ne"):
+        with_number: Kernel = plain
+    elif name in ("lt", "le"):
+        with_number = plain
+    else:
+        opposite = _KERNELS[NEGATED[name]]
+
+        def with_number(left: Datum, right: Datum) -> Datum:
+            return pc.invert(opposite(left, right))
+
+    general = _GENERAL[name]
+    mirrored = _MIRRORED_WITH_NUMBER[name]
+
+    def run(left: Datum, right: Datum) -> Datum:
+        if isinstance(right, pa.Scalar) and _is_number(right):
+            return with_number(left, right)
+        if isinstance(left, pa.Scalar) and _is_number(left):
+            return mirrored(left, right)
+        return general(left, right)
+
+    return run
+
+
+def _is_number(scalar: pa.Scalar) -> bool:
+    value = scalar.as_py()
+    return value is not None and not math.isnan(value)
+
+
+def _less_equal(left: Datum, right: Datum) -> Datum:
+    return pc.or_(pc.less_equal(left, right), pc.is_nan(right))
+
+
+def _equal(left: Datum, right: Datum) -> Datum:
+    return pc.or_(pc.equal(left, right), pc.and_(pc.is_nan(left), pc.is_nan(right)))
+
+
+_GENERAL: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": _equal,
+    "ne": lambda left, right: pc.invert(_equal(left, right)),
+    "le": _less_equal,
+    "ge": lambda left, right: _less_equal(right, left),
+    "lt": lambda left, right: pc.invert(_less_equal(right, left)),
+    "gt": lambda left, right: pc.invert(_less_equal(left, right)),
+}
+_MIRRORED_WITH_NUMBER: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": pc.equal,
+    "ne": pc.not_equal,
+    "gt": pc.greater,
+    "ge": pc.greater_equal,
+    "lt": lambda left, right: pc.invert(pc.greater_equal(left, right)),
+    "le": lambda left, right: pc.invert(pc.greater(left, right)),
+}
+
+
+def _compile_distinct(call: Call) -> Kernel:
+    """IS [NOT] DISTINCT FROM: two NULLs are the same value; never NULL."""
+    equal = _GENERAL["eq"] if call.arguments[0].type.is_approximate else _KERNELS["eq"]
+    if call.arguments[0].type.kind is Kind.DECIMAL and call.arguments[0].type != call.arguments[1].type:
+        equal = _wide_decimal_kernel(_KERNELS["eq"], call)
+    negate = call.function == "is_distinct"
+
+    def run(left: Datum, right: Datum) -> Datum:
+        same = pc.or_kleene(pc.coalesce(equal(left, right), FALSE), pc.and_(pc.is_null(left), pc.is_null(right)))
+        return pc.invert(same) if negate else same
+
+    return run
+
+
+def _entry(name: str, compile_call: Callable[[Call], Kernel]) -> Function:
+    return Function(
+        name=name,
+        arguments="x ANY, y ANY",
+        result="BOOLEAN",
+        bind=bind_comparison,
+        compile=compile_call,
+        family="comparison",
+    )
+
+
+FUNCTIONS = (
+    *(_entry(name, _compile) for name in _KERNELS),
+    *(_entry(name, _compile_distinct) for name in ("is_distinct", "is_not_distinct")),
+)

@@ -1,0 +1,139 @@
+"""DECIMAL arithmetic: the rule table for result types, and kernels that hold to it.
+
+| operation | digits | scale | where 38 digits don't hold it |
+|---|---|---|---|
+| x + y, x − y | max(p1−s1, p2−s2) + max(s1, s2) + 1 | max(s1, s2) | see below |
+| x * y | p1 + p2 | s1 + s2 | the scale is cut, not below 6, half up |
+| x / y | p1−s1+s2 + scale | max(16, s1) | the scale is cut, not below 6 |
+| x % y | of the common type | of the common type | the scale is cut, not below 6 |
+
+A sum keeps its scale and has 38 digits if the operands' own digits fit those; otherwise it has the common type, whose
+scale is cut, not below 6, half up.
+A result that has more digits than its type is a DataError. What may not fit 128 bits on the way is worked out in 256.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.expressions.function import Datum, Kernel
+from runnel.sqltypes import MAX_PRECISION, SqlType, as_decimal, capped_decimal, common_type, decimal, to_arrow
+
+_WIDE = 76
+HALF_UP = "half_towards_infinity"
+
+
+def add_type(left: SqlType, right: SqlType) -> SqlType:
+    common = common_type(left, right)
+    assert common is not None
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    if whole + max(left.scale, right.scale) > MAX_PRECISION:
+        return common
+    return decimal(min(common.precision + 1, MAX_PRECISION), common.scale)
+
+
+def multiply_type(left: SqlType, right: SqlType) -> SqlType:
+    return capped_decimal(left.precision + right.precision, left.scale + right.scale)
+
+
+def divide_type(left: SqlType, right: SqlType) -> SqlType:
+    scale = max(16, left.scale)
+    return capped_decimal(left.precision - left.scale + right.scale + scale, scale)
+
+
+def remainder_type(left: SqlType, right: SqlType) -> SqlType:
+    common = common_type(as_decimal(left), as_decimal(right))
+    assert common is not None
+    return common
+
+
+def add_can_fail(left: SqlType, right: SqlType) -> bool:
+    whole = max(left.precision - left.scale, right.precision - right.scale)
+    return whole + max(left.scale, right.scale) + 1 > MAX_PRECISION
+
+
+def multiply_can_fail(left: SqlType, right: SqlType) -> bool:
+    return left.precision + right.precision > MAX_PRECISION
+
+
+def add_kernel(name: str, left: SqlType, right: SqlType, result: SqlType) -> Kernel:
+    """`name` is "add" or "subtract"."""
+    operation = pc.add if name == "add" else pc.subtract
+    if not add_can_fail(left, right):
+        return operation
+    first, second, target = _wide(left), _wide(right), to_arrow(result)
+
+    def run(a: Datum, b: Datum) -> Datum:
+        return to_scale(operation(pc.cast(a, first), pc.cast(b, second)), target)
+
+    return run
+
+
+def multiply_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
+    target = to_arrow(result)
+    if left.precision + right.precision < MAX_PRECISION:
+
+        def narrow(a: Datum, b: Datum) -> Datum:
+            return pc.cast(pc.multiply(a, b), target)
+
+        return narrow
+    first, second = _wide(left), _wide(right)
+    # Arrow declares p1 + p2 + 1 digits and refuses 77; a product of 38 by 38 digits has 76 at most, so one digit
+    # less is declared of the first factor than it may have.
+    declared = pa.decimal256(max(left.precision - 1, left.scale, 1), left.scale)
+
+    def run(a: Datum, b: Datum) -> Datum:
+        return to_scale(pc.multiply(_declare(pc.cast(a, first), declared), pc.cast(b, second)), target)
+
+    return run
+
+
+def divide_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
+    """Rounds half up: one digit more than wanted is worked out (cut, not rounded), which is enough to decide.
+
+    Arrow scales the dividend up by p2 + 1 digits of its own; the divisor is declared to have one digit, which makes that
+    two, and the dividend is scaled up to what then gives `scale + 1` digits.
+    """
+    target = to_arrow(result)
+    dividend = pa.decimal256(_WIDE - 2, result.scale - 1 + right.scale)
+    declared_dividend = pa.decimal256(40, 4)
+    divisor, declared_divisor = _wide(right), pa.decimal256(1, 0)
+    quotient = pa.decimal256(_WIDE, result.scale + 1)
+
+    def run(a: Datum, b: Datum) -> Datum:
+        numerator = _declare(pc.cast(a, dividend), declared_dividend)
+        cut = pc.divide(numerator, _declare(pc.cast(b, divisor), declared_divisor))
+        return to_scale(_declare(cut, quotient), target)
+
+    return run
+
+
+def remainder_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
+    scale = max(left.scale, right.scale)
+    wide, target = pa.decimal256(_WIDE, scale), to_arrow(result)
+
+    def run(a: Datum, b: Datum) -> Datum:
+        return to_scale(pc.remainder(pc.cast(a, wide), pc.cast(b, wide)), target)
+
+    return run
+
+
+def to_scale(datum: Datum, target: pa.DataType) -> Datum:
+    """A decimal datum in another DECIMAL type: rounded half up, ArrowInvalid where it has too many digits."""
+    if datum.type.scale > target.scale:
+        if datum.type.bit_width == 128 and datum.type.precision == MAX_PRECISION:
+            datum = pc.cast(datum, pa.decimal256(_WIDE, datum.type.scale))
+        datum = pc.round(datum, target.scale, round_mode=HALF_UP)
+    return pc.cast(datum, target)
+
+
+def _wide(sql_type: SqlType) -> pa.DataType:
+    return pa.decimal256(sql_type.precision, sql_type.scale)
+
+
+def _declare(datum: Datum, declared: pa.DataType) -> Datum:
+    """The same 256-bit integers under another precision and scale, unchecked."""
+    if isinstance(datum, pa.Scalar):
+        return pa.repeat(datum, 1).view(declared)[0]
+    return datum.view(declared)

@@ -1,0 +1,190 @@
+"""Compiling expressions to evaluators, and running them over frames.
+
+An evaluator is a closure: everything that can be decided once is decided when it is compiled. It gives an array of
+`frame.num_rows` values or a scalar, which stands for as many; scalars are spread only where somebody needs an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.errors import DataError, internal
+from runnel.expressions import conditional
+from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.casts import compile_cast
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.failure import call_failure
+from runnel.expressions.function import Datum, Kernel, spread
+from runnel.expressions.functions import FUNCTIONS
+from runnel.expressions.in_list import compile_in_list
+from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, conjuncts
+from runnel.expressions.properties import can_fail, is_constant, is_volatile
+from runnel.expressions.python_values import python_values
+
+Evaluator = Callable[[Frame], Any]
+
+__all__ = [
+    "Evaluator",
+    "can_fail",
+    "compile_expression",
+    "compile_filter",
+    "compile_selection",
+    "evaluate",
+    "evaluate_constant",
+    "is_constant",
+    "is_volatile",
+]
+
+
+def compile_expression(expression: Expression) -> Evaluator:
+    """The evaluator of an expression over frames that have its columns. Evaluation raises DataError, with the position of
+    the part that failed."""
+    compiler = _COMPILERS.get(type(expression))
+    if compiler is None:
+        raise internal(f"cannot evaluate {type(expression).__name__}")
+    return compiler(expression)
+
+
+def evaluate(evaluator: Evaluator, frame: Frame) -> pa.Array:
+    """The value of every row, as an array."""
+    datum = evaluator(frame)
+    return pa.repeat(datum, frame.num_rows) if isinstance(datum, pa.Scalar) else datum
+
+
+def evaluate_constant(expression: Expression, context: EvaluationContext | None = None) -> Any:
+    """The Python value of an expression without columns; with parameters if the context has the arguments."""
+    frame = Frame((), 1, context or EvaluationContext())
+    return python_values(spread(compile_expression(expression)(frame), 1), expression.type)[0]
+
+
+def compile_filter(condition: Expression) -> Callable[[Frame], pa.Array | None]:
+    """A function that gives the mask of a condition (NULL counts as false), or None where all rows pass."""
+    evaluator = compile_expression(condition)
+
+    def mask(frame: Frame) -> pa.Array | None:
+        datum = evaluator(frame)
+        if isinstance(datum, pa.Scalar):
+            return None if datum.as_py() else pa.repeat(pack_scalar(False, condition.type), frame.num_rows)
+        return None if datum.null_count == 0 and datum.true_count == len(datum) else datum
+
+    return mask
+
+
+def compile_selection(condition: Expression) -> Callable[[pa.RecordBatch, EvaluationContext], pa.RecordBatch]:
+    """A function that keeps the rows of a batch for which the condition is true. Conjuncts that can fail see only the
+    rows that passed those before them; the rest are worked out together."""
+    steps = [compile_filter(part) for part in _steps(condition)]
+
+    def select(batch: pa.RecordBatch, context: EvaluationContext) -> pa.RecordBatch:
+        for step in steps:
+            if batch.num_rows == 0:
+                return batch
+            mask = step(Frame(batch.columns, batch.num_rows, context))
+            if mask is not None:
+                batch = batch.filter(mask)
+        return batch
+
+    return select
+
+
+def _steps(condition: Expression) -> list[Expression]:
+    steps: list[Expression] = []
+    for part in conjuncts(condition):
+        if steps and not can_fail(part):
+            arguments = (steps[-1], part)
+            steps[-1] = Call(function="and", arguments=arguments, type=part.type, position=part.position)
+        else:
+            steps.append(part)
+    return steps
+
+
+def _column(expression: Column) -> Evaluator:
+    index = expression.index
+    return lambda frame: frame.columns[index]
+
+
+def _literal(expression: Literal) -> Evaluator:
+    scalar = pack_scalar(expression.value, expression.type)
+    return lambda frame: scalar
+
+
+def _parameter(expression: Parameter) -> Evaluator:
+    index = expression.index
+    return lambda frame: frame.context.arguments[index]
+
+
+def _cast(expression: Cast) -> Evaluator:
+    operand = compile_expression(expression.operand)
+    conversion = compile_cast(expression.operand.type, expression.type, expression.position)
+    return lambda frame: conversion(operand(frame), frame.context)
+
+
+def _call(expression: Call) -> Evaluator:
+    if expression.function in ("and", "or"):
+        return conditional.compile_connective(expression, compile_expression)
+    function = FUNCTIONS[expression.function]
+    kernel = function.compile(expression)
+    arguments = [compile_expression(item) for item in expression.arguments]
+    if function.needs_frame:
+        return _framed(expression, kernel, arguments)
+    if len(arguments) == 1:
+        return _unary(expression, kernel, arguments[0])
+    if len(arguments) == 2:
+        return _binary(expression, kernel, arguments[0], arguments[1])
+
+    def run(frame: Frame) -> Datum:
+        values = [argument(frame) for argument in arguments]
+        try:
+            return kernel(*values)
+        except (pa.ArrowException, DataError) as error:
+            raise call_failure(error, expression, kernel, values) from None
+
+    return run
+
+
+def _unary(expression: Call, kernel: Kernel, argument: Evaluator) -> Evaluator:
+    def run(frame: Frame) -> Datum:
+        value = argument(frame)
+        try:
+            return kernel(value)
+        except (pa.ArrowException, DataError) as error:
+            raise call_failure(error, expression, kernel, (value,)) from None
+
+    return run
+
+
+def _binary(expression: Call, kernel: Kernel, left: Evaluator, right: Evaluator) -> Evaluator:
+    def run(frame: Frame) -> Datum:
+        first, second = left(frame), right(frame)
+        try:
+            return kernel(first, second)
+        except (pa.ArrowException, DataError) as error:
+            raise call_failure(error, expression, kernel, (first, second)) from None
+
+    return run
+
+
+def _framed(expression: Call, kernel: Kernel, arguments: Sequence[Evaluator]) -> Evaluator:
+    def run(frame: Frame) -> Datum:
+        values = [argument(frame) for argument in arguments]
+        try:
+            return kernel(frame, *values)
+        except (pa.ArrowException, DataError) as error:
+            part = lambda *items: kernel(frame, *items)  # noqa: E731
+            raise call_failure(error, expression, part, values) from None
+
+    return run
+
+
+_COMPILERS: dict[type[Expression], Callable[[Any], Evaluator]] = {
+    Column: _column,
+    Literal: _literal,
+    Parameter: _parameter,
+    Cast: _cast,
+    Call: _call,
+    Case: lambda expression: conditional.compile_case(expression, compile_expression),
+    InList: lambda expression: compile_in_list(expression, compile_expression),
+}

@@ -1,0 +1,86 @@
+"""Telling which row made a kernel fail. Only the slow path comes here: a kernel has already raised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.errors import DataError
+from runnel.expressions.function import Datum, Kernel
+from runnel.expressions.nodes import INFIX, Call
+
+
+def first_failure(kernel: Kernel, arguments: Sequence[Datum]) -> list[Any] | None:
+    """The argument values of the first row on which the kernel raises, found by halving; None where no single row does."""
+    arrays = [datum for datum in arguments if not isinstance(datum, pa.Scalar)]
+    low, high = 0, len(arrays[0]) if arrays else 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _fails(kernel, arguments, low, middle):
+            high = middle
+        else:
+            low = middle
+    if not _fails(kernel, arguments, low, high):
+        return None
+    return [_value(datum if isinstance(datum, pa.Scalar) else datum[low]) for datum in arguments]
+
+
+def call_failure(error: Exception, call: Call, kernel: Kernel, arguments: Sequence[Datum]) -> DataError:
+    """What a kernel raised, in our words: with the values of the first row that fails, and the call's position."""
+    found = first_failure(kernel, arguments)
+    detail = None if found is None else f"in {described(call, found)}"
+    if isinstance(error, DataError) and error.message not in ("overflow", "out of range"):
+        return DataError(
+            error.message, detail=error.detail or detail, hint=error.hint, position=error.position or call.position
+        )
+    text = str(error)
+    lower = text.lower()
+    if "divide by zero" in lower or "division by zero" in lower:
+        return DataError("division by zero", detail=detail, position=call.position)
+    operator = {"negate": "-"}.get(call.function) or INFIX.get(call.function)
+    where = f"{operator!r} operator" if operator else f"{call.function.upper()} function"
+    if any(word in lower for word in _OVERFLOWS):
+        hint = "consider adding an explicit CAST to DECIMAL" if call.type.is_integer else None
+        return DataError(f"{call.type} overflow in {where}", detail=detail, hint=hint, position=call.position)
+    return DataError(f"{where} failed: {text}", detail=detail, position=call.position)
+
+
+_OVERFLOWS = ("overflow", "out of range", "out of bounds", "does not fit", "precision", "not in range")
+
+
+def described(call: Call, values: Sequence[Any]) -> str:
+    """The call with values for its arguments, as text."""
+    texts = [shown(value) for value in values]
+    infix = INFIX.get(call.function)
+    if infix is not None and len(texts) == 2:
+        return f"{texts[0]} {infix} {texts[1]}"
+    return f"-({texts[0]})" if call.function == "negate" else f"{call.function.upper()}({', '.join(texts)})"
+
+
+def _fails(kernel: Kernel, arguments: Sequence[Datum], low: int, high: int) -> bool:
+    try:
+        kernel(*(datum if isinstance(datum, pa.Scalar) else datum.slice(low, high - low) for datum in arguments))
+    except (pa.ArrowException, DataError):
+        return True
+    return False
+
+
+def _value(scalar: pa.Scalar) -> Any:
+    """The scalar in Python; as text where Python has no such value (a year beyond 9999)."""
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        return str(scalar)
+
+
+def shown(value: Any) -> str:
+    """A value as an error text shows it: quoted if it is text, cut if it is long."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, str):
+        return "'" + (value if len(value) <= 60 else value[:57] + "…") + "'"
+    return str(value)

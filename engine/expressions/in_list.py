@@ -1,0 +1,72 @@
+"""IN over literals and parameters: one hash look-up per row, with SQL's NULLs.
+
+`x IN (…)` is NULL where x is NULL, and where x isn't found but the list has a NULL. −0 is 0 and NaN is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.expressions.buffers import null_scalar, pack_scalar
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.function import Datum
+from runnel.expressions.nodes import Expression, InList, Literal, Parameter
+from runnel.sqltypes import BOOLEAN, SqlType
+
+Evaluator = Callable[[Frame], Any]
+
+_NULL = null_scalar(BOOLEAN)
+
+
+def compile_in_list(expression: InList, compile_expression: Callable[[Expression], Evaluator]) -> Evaluator:
+    """The value set is made once when all values are literals, and once per execution when there are parameters."""
+    operand = compile_expression(expression.operand)
+    zero = pack_scalar(0.0, expression.operand.type) if expression.operand.type.is_approximate else None
+    empty = EvaluationContext()
+    is_fixed = all(isinstance(value, Literal) for value in expression.values)
+    fixed = _value_set(expression.values, expression.operand.type, empty, zero) if is_fixed else None
+    cached: list[tuple[EvaluationContext, tuple[pa.Array, bool]]] = []
+
+    def value_set(context: EvaluationContext) -> tuple[pa.Array, bool]:
+        if fixed is not None:
+            return fixed
+        known = cached[0] if cached else None
+        if known is None or known[0] is not context:
+            made = _value_set(expression.values, expression.operand.type, context, zero)
+            known = (context, made)
+            cached[:] = [known]
+        return known[1]
+
+    def run(frame: Frame) -> Datum:
+        value = operand(frame)
+        values, has_null = value_set(frame.context)
+        if zero is not None:
+            value = pc.add(value, zero)
+        found = pc.is_in(value, value_set=values)
+        if has_null:
+            found = pc.if_else(found, found, _NULL)
+        if isinstance(value, pa.Scalar):
+            return found if value.is_valid else _NULL
+        return pc.if_else(value.is_valid(), found, _NULL) if value.null_count else found
+
+    return run
+
+
+def _value_set(
+    values: Sequence[Expression], sql_type: SqlType, context: EvaluationContext, zero: pa.Scalar | None
+) -> tuple[pa.Array, bool]:
+    """The values that aren't NULL, with −0 as 0, and whether there was a NULL."""
+    scalars = []
+    for value in values:
+        if isinstance(value, Parameter):
+            scalars.append(context.arguments[value.index])
+        else:
+            assert isinstance(value, Literal)
+            scalars.append(pack_scalar(value.value, sql_type))
+    arrays = pa.concat_arrays([pa.repeat(scalar, 1) for scalar in scalars])
+    present = arrays.drop_null()
+    return (present if zero is None else pc.add(present, zero)), len(present) < len(arrays)

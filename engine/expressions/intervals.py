@@ -1,0 +1,154 @@
+"""Intervals as text: 'D days HH:MM:SS.ffffff' and 'Y years M months', as PostgreSQL writes them, and back.
+
+Reading intervals has no kernels; it is done once per distinct text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.expressions.buffers import pack, pack_scalar
+from runnel.sqltypes import BIGINT, INTERVAL, INTERVAL_MONTH, VARCHAR, SqlType
+
+DAY_US = 86_400_000_000
+HOUR_US = 3_600_000_000
+MINUTE_US = 60_000_000
+SECOND_US = 1_000_000
+UNIT_US = {"day": DAY_US, "hour": HOUR_US, "minute": MINUTE_US, "second": SECOND_US, "millisecond": 1000, "microsecond": 1}
+UNIT_US["week"] = 7 * DAY_US
+UNIT_MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200, "millennium": 12000}
+
+_EMPTY = pack_scalar("", VARCHAR)
+_ZERO = pack_scalar(0, BIGINT)
+_AMOUNT = re.compile(r"([+-]?\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_CLOCK = re.compile(r"([+-])?(\d+):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?$")
+
+
+def format_durations(array: pa.Array) -> pa.Array:
+    total = pc.cast(array, pa.int64())
+    negative = pc.less(total, _ZERO)
+    sign = pc.if_else(negative, pack_scalar("-", VARCHAR), _EMPTY)
+    size = pc.abs(total)
+    days, rest = _split(size, DAY_US)
+    days_text = _counted(days, sign, "day")
+    hours, rest = _split(rest, HOUR_US)
+    minutes, rest = _split(rest, MINUTE_US)
+    seconds, micros = _split(rest, SECOND_US)
+    clock = pc.binary_join_element_wise(*(_two(item) for item in (hours, minutes, seconds)), pack_scalar(":", VARCHAR))
+    fraction = pc.utf8_rtrim(pc.utf8_lpad(pc.cast(micros, pa.string()), 6, "0"), "0")
+    fraction = pc.replace_substring_regex(fraction, "^(.+)$", r".\1")
+    clock = pc.binary_join_element_wise(sign, clock, fraction, _EMPTY)
+    only_days = pc.and_(pc.equal(pc.multiply(days, pack_scalar(DAY_US, BIGINT)), size), pc.greater(days, _ZERO))
+    clock = pc.if_else(only_days, _EMPTY, clock)
+    return pc.utf8_trim(pc.binary_join_element_wise(days_text, clock, pack_scalar(" ", VARCHAR)), " ")
+
+
+def format_months(array: pa.Array) -> pa.Array:
+    total = pc.cast(array, pa.int64())
+    negative = pc.less(total, _ZERO)
+    sign = pc.if_else(negative, pack_scalar("-", VARCHAR), _EMPTY)
+    years, months = _split(pc.abs(total), 12)
+    parts = (_counted(years, sign, "year"), _counted(months, sign, "mon"))
+    text = pc.utf8_trim(pc.binary_join_element_wise(*parts, pack_scalar(" ", VARCHAR)), " ")
+    return pc.if_else(pc.equal(text, _EMPTY), pack_scalar("0 mons", VARCHAR), text)
+
+
+def offset_text(microseconds: pa.Array) -> pa.Array:
+    """Offsets from UTC as '+01' or '-03:30'."""
+    sign = pc.if_else(pc.less(microseconds, _ZERO), pack_scalar("-", VARCHAR), pack_scalar("+", VARCHAR))
+    hours, rest = _split(pc.abs(microseconds), HOUR_US)
+    minutes, _ = _split(rest, MINUTE_US)
+    tail = pc.if_else(
+        pc.equal(minutes, _ZERO), _EMPTY, pc.binary_join_element_wise(pack_scalar(":", VARCHAR), _two(minutes), _EMPTY)
+    )
+    return pc.binary_join_element_wise(sign, _two(hours), tail, _EMPTY)
+
+
+def _split(array: pa.Array, unit: int) -> tuple[pa.Array, pa.Array]:
+    scalar = pack_scalar(unit, BIGINT)
+    return pc.divide(array, scalar), pc.remainder(array, scalar)
+
+
+def _two(array: pa.Array) -> pa.Array:
+    return pc.utf8_lpad(pc.cast(array, pa.string()), 2, "0")
+
+
+def _counted(count: pa.Array, sign: pa.Array, unit: str) -> pa.Array:
+    """'3 days', '1 day', '' for none."""
+    name = pc.if_else(
+        pc.equal(count, pack_scalar(1, BIGINT)), pack_scalar(f" {unit}", VARCHAR), pack_scalar(f" {unit}s", VARCHAR)
+    )
+    text = pc.binary_join_element_wise(sign, pc.cast(count, pa.string()), name, _EMPTY)
+    return pc.if_else(pc.equal(count, _ZERO), _EMPTY, text)
+
+
+def parse_durations(texts: pa.Array) -> pa.Array:
+    return _distinct(texts, duration_of, INTERVAL)
+
+
+def parse_months(texts: pa.Array) -> pa.Array:
+    return _distinct(texts, months_of, INTERVAL_MONTH)
+
+
+def _distinct(texts: pa.Array, read: Callable[[str], Any], sql_type: SqlType) -> pa.Array:
+    encoded = texts.dictionary_encode()
+    return pack([read(text) for text in encoded.dictionary.to_pylist()], sql_type).take(encoded.indices)
+
+
+def duration_of(text: str) -> timedelta:
+    """'1 day 02:03:04.5', '90 minutes', '-1:30:00'; ArrowInvalid for anything else."""
+    rest = text.strip()
+    total = 0
+    clock = _CLOCK.search(rest)
+    if clock is not None:
+        sign, hours, minutes, seconds, fraction = clock.groups()
+        micros = int((fraction or "")[:6].ljust(6, "0"))
+        size = int(hours) * HOUR_US + int(minutes) * MINUTE_US + int(seconds or 0) * SECOND_US + micros
+        total = -size if sign == "-" else size
+        rest = rest[: clock.start()]
+    for number, unit in _amounts(rest, text, clock is not None):
+        size_us = UNIT_US.get(_singular(unit))
+        if size_us is None:
+            raise pa.ArrowInvalid(f"no such unit in {text!r}")
+        total += round(float(number) * size_us) if "." in number else int(number) * size_us
+    try:
+        return timedelta(microseconds=total)
+    except OverflowError:
+        raise pa.ArrowInvalid("interval out of range") from None
+
+
+def months_of(text: str) -> int:
+    """'1 year 2 months'; ArrowInvalid for anything else."""
+    total = 0
+    for number, unit in _amounts(text.strip(), text, False):
+        months = UNIT_MONTHS.get(_singular(unit))
+        if months is None or "." in number:
+            raise pa.ArrowInvalid(f"no such unit in {text!r}")
+        total += int(number) * months
+    if not -(2**31) <= total < 2**31:
+        raise pa.ArrowInvalid("interval out of range")
+    return total
+
+
+def _amounts(rest: str, text: str, may_be_empty: bool) -> list[tuple[str, str]]:
+    found = _AMOUNT.findall(rest)
+    if _AMOUNT.sub("", rest).strip() or not (found or may_be_empty):
+        raise pa.ArrowInvalid(f"not an interval: {text!r}")
+    return found
+
+
+_SHORT = {"mon": "month", "min": "minute", "sec": "second", "hr": "hour", "y": "year", "d": "day", "h": "hour", "m": "minute"}
+_SHORT |= {"s": "second", "ms": "millisecond", "us": "microsecond", "centuries": "century", "millennia": "millennium"}
+
+
+def _singular(unit: str) -> str:
+    lower = unit.lower()
+    lower = _SHORT.get(lower, lower)
+    lower = lower[:-1] if lower.endswith("s") and lower not in ("s", "ms", "us") else lower
+    return _SHORT.get(lower, lower)

@@ -1,0 +1,88 @@
+"""NOT and the IS tests. AND and OR are compiled in `evaluate.py`: what stands on their right may not be evaluated at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow.compute as pc
+
+from runnel.errors import Position, ProgrammingError
+from runnel.expressions.buffers import FALSE, TRUE
+from runnel.expressions.coercion import convert, retype_parameters
+from runnel.expressions.function import Bound, Datum, Function, Kernel
+from runnel.expressions.nodes import Call, Expression
+from runnel.sqltypes import BOOLEAN, Kind
+
+
+def bind_boolean(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """Every argument is BOOLEAN (or NULL)."""
+    converted = []
+    for argument in retype_parameters((*arguments, _MODEL))[:-1]:
+        if argument.type.kind not in (Kind.BOOLEAN, Kind.NULL):
+            raise ProgrammingError(
+                f"argument of {name.replace('_', ' ').upper()} must be BOOLEAN, not {argument.type}",
+                hint="compare it with something, or add an explicit CAST",
+                position=argument.position or position,
+            )
+        converted.append(convert(argument, BOOLEAN))
+    return tuple(converted), BOOLEAN
+
+
+def bind_any(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    return tuple(arguments), BOOLEAN
+
+
+_MODEL = Expression(type=BOOLEAN)
+
+
+def _is_true(value: Datum) -> Datum:
+    return pc.coalesce(value, FALSE)
+
+
+def _is_not_false(value: Datum) -> Datum:
+    return pc.coalesce(value, TRUE)
+
+
+def _is_false(value: Datum) -> Datum:
+    return pc.invert(pc.coalesce(value, TRUE))
+
+
+def _is_not_true(value: Datum) -> Datum:
+    return pc.invert(pc.coalesce(value, FALSE))
+
+
+def _is_null(value: Datum) -> Datum:
+    return pc.is_null(value)
+
+
+def _is_not_null(value: Datum) -> Datum:
+    return pc.is_valid(value)
+
+
+def _not_evaluated(call: Call) -> Kernel:
+    raise AssertionError("AND and OR are compiled by evaluate.py")
+
+
+def _boolean(name: str, kernel: Kernel) -> Function:
+    return Function(name, "x BOOLEAN", "BOOLEAN", bind_boolean, lambda call: kernel, family="logic")
+
+
+def _any(name: str, kernel: Kernel) -> Function:
+    return Function(name, "x ANY", "BOOLEAN", bind_any, lambda call: kernel, family="logic")
+
+
+def _connective(name: str, compile_call: Callable[[Call], Kernel]) -> Function:
+    return Function(name, "x BOOLEAN, y BOOLEAN, …", "BOOLEAN", bind_boolean, compile_call, family="logic")
+
+
+FUNCTIONS = (
+    _connective("and", _not_evaluated),
+    _connective("or", _not_evaluated),
+    _boolean("not", pc.invert),
+    _boolean("is_true", _is_true),
+    _boolean("is_not_true", _is_not_true),
+    _boolean("is_false", _is_false),
+    _boolean("is_not_false", _is_not_false),
+    _any("is_null", _is_null),
+    _any("is_not_null", _is_not_null),
+)

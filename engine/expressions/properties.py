@@ -1,0 +1,48 @@
+"""What can be said of an expression without evaluating it."""
+
+from __future__ import annotations
+
+from runnel.expressions.casts import cast_can_fail
+from runnel.expressions.functions import FUNCTIONS
+from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, walk
+
+
+def can_fail(expression: Expression) -> bool:
+    """Whether there are rows on which the expression raises. An expression that can't may be evaluated over rows whose
+    result isn't wanted."""
+    return any(_fails(node) for node in walk(expression))
+
+
+def _fails(node: Expression) -> bool:
+    if isinstance(node, Call):
+        return FUNCTIONS[node.function].can_fail(node)
+    if isinstance(node, Cast):
+        return cast_can_fail(node.operand.type, node.type)
+    return not isinstance(node, (Column, Literal, Parameter, Case, InList))
+
+
+def is_volatile(expression: Expression) -> bool:
+    """Whether the value may differ from one evaluation to the next (RAND)."""
+    return any(isinstance(node, Call) and FUNCTIONS[node.function].is_volatile for node in walk(expression))
+
+
+def is_constant(expression: Expression) -> bool:
+    """Whether the value is known from the text alone: no columns, parameters, subqueries, nothing volatile, and nothing
+    that depends on the statement's time or zone."""
+    for node in walk(expression):
+        if isinstance(node, Call):
+            function = FUNCTIONS[node.function]
+            if function.is_volatile or not function.is_constant:
+                return False
+        elif isinstance(node, Cast):
+            if depends_on_session(node):
+                return False
+        elif not isinstance(node, (Literal, Case, InList)):
+            return False
+    return True
+
+
+def depends_on_session(node: Cast) -> bool:
+    """Whether a cast reads the session's zone or date: any between an instant and something else, and TIME to a date."""
+    kinds = {node.operand.type.kind.name, node.type.kind.name}
+    return ("TIMESTAMP_TZ" in kinds and len(kinds) > 1) or {"TIME", "TIMESTAMP"} == kinds

@@ -1,0 +1,202 @@
+"""Arithmetic on dates, times and intervals.
+
+| operation | result |
+|---|---|
+| DATE ± INTERVAL | TIMESTAMP |
+| TIME ± INTERVAL | TIME, around the clock |
+| TIMESTAMP ± INTERVAL, with or without zone | the same type; months keep the day, or take the month's last |
+| DATE ± integer | DATE, in days |
+| DATE − DATE | INTEGER, in days |
+| TIMESTAMP − TIMESTAMP, TIME − TIME | INTERVAL |
+| INTERVAL ± INTERVAL | INTERVAL, of the same family |
+| INTERVAL * number, number * INTERVAL, INTERVAL / number | INTERVAL |
+
+Years outside 1 to 9999 are an overflow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.errors import DataError
+from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.cast_numbers import any_true
+from runnel.expressions.coercion import convert
+from runnel.expressions.function import Bound, Datum, Kernel, over_arrays
+from runnel.expressions.nodes import Call, Expression
+from runnel.sqltypes import (
+    BIGINT,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    TIMESTAMP,
+    Kind,
+    SqlType,
+    to_arrow,
+)
+
+_INT64 = pa.int64()
+_DAY_US = 86_400_000_000
+FIRST_US = -62_135_596_800_000_000
+LAST_US = 253_402_300_799_999_999
+
+
+def bind(name: str, left: Expression, right: Expression) -> Bound | None:
+    """The operands and the result type; None where the operator doesn't take them."""
+    if name in ("add", "subtract"):
+        return _bind_sum(name, left, right)
+    if name == "multiply" and left.type.is_numeric:
+        left, right = right, left
+    if name in ("multiply", "divide") and left.type.is_interval and right.type.is_numeric:
+        factor = BIGINT if right.type.is_integer and name == "multiply" else DOUBLE
+        return (left, convert(right, factor)), left.type
+    return None
+
+
+def _bind_sum(name: str, left: Expression, right: Expression) -> Bound | None:
+    if left.type.is_interval and right.type == left.type:
+        return (left, right), left.type
+    if name == "add" and (left.type.is_interval or left.type.is_integer):
+        left, right = right, left
+    first, second = left.type, right.type
+    if first.is_temporal and second.is_interval:
+        if first.kind is Kind.DATE:
+            return (convert(left, TIMESTAMP), right), TIMESTAMP
+        return (left, right), first
+    if first.kind is Kind.DATE and second.is_integer:
+        return (left, convert(right, BIGINT)), DATE
+    if name == "subtract" and first.is_temporal and second.is_temporal:
+        return _bind_difference(left, right)
+    return None
+
+
+def _bind_difference(left: Expression, right: Expression) -> Bound | None:
+    if left.type.kind is Kind.DATE and right.type.kind is Kind.DATE:
+        return (left, right), INTEGER
+    if Kind.TIME in (left.type.kind, right.type.kind):
+        return ((left, right), INTERVAL) if left.type == right.type else None
+    wider = left.type if left.type.kind.value > right.type.kind.value else right.type
+    return (convert(left, wider), convert(right, wider)), INTERVAL
+
+
+def compile_call(call: Call) -> Kernel:
+    """The kernel of a call whose arguments `bind` gave."""
+    left, right = (item.type for item in call.arguments)
+    checked = pc.add_checked if call.function == "add" else pc.subtract_checked
+    if call.function in ("multiply", "divide"):
+        return _scaled(call.function, left, right)
+    if left.is_interval:
+        return checked if left.kind is Kind.INTERVAL_MONTH else _through_integers(checked, INTERVAL)
+    if right.is_temporal:
+        return _difference(left)
+    if right.kind is Kind.INTERVAL_MONTH:
+        return _add_months(left, 1 if call.function == "add" else -1)
+    if right.is_integer:
+        return _add_days(checked)
+    return _around_the_clock(checked) if left.kind is Kind.TIME else _in_range(checked)
+
+
+def _through_integers(operation: Kernel, result: SqlType) -> Kernel:
+    arrow = to_arrow(result)
+
+    def run(left: Datum, right: Datum) -> Datum:
+        return pc.cast(operation(pc.cast(left, _INT64), pc.cast(right, _INT64)), arrow)
+
+    return run
+
+
+def _difference(operand: SqlType) -> Kernel:
+    if operand.kind is Kind.DATE:
+        int32 = pa.int32()
+        return lambda left, right: pc.subtract_checked(pc.cast(left, int32), pc.cast(right, int32))
+    return _through_integers(pc.subtract_checked, INTERVAL)
+
+
+def _scaled(name: str, interval: SqlType, factor: SqlType) -> Kernel:
+    arrow = to_arrow(interval)
+    integers = pa.int32() if interval.kind is Kind.INTERVAL_MONTH else _INT64
+    if factor.is_integer:
+        return lambda left, right: pc.cast(pc.cast(pc.multiply_checked(pc.cast(left, _INT64), right), integers), arrow)
+    operation = pc.multiply if name == "multiply" else pc.divide_checked
+    options = pc.CastOptions(target_type=pa.float64(), allow_float_truncate=True)
+
+    def run(left: Datum, right: Datum) -> Datum:
+        product = operation(pc.cast(pc.cast(left, _INT64), options=options), right)
+        whole = pc.round(product, 0, round_mode="half_towards_infinity")
+        return pc.cast(pc.cast(pc.cast(whole, _INT64), integers), arrow)
+
+    return run
+
+
+def _add_days(operation: Kernel) -> Kernel:
+    first, last = (pack_scalar(value // _DAY_US, BIGINT) for value in (FIRST_US, LAST_US))
+
+    def run(left: Datum, right: Datum) -> Datum:
+        days = operation(pc.cast(pc.cast(left, pa.int32()), _INT64), right)
+        _check(days, first, last)
+        return pc.cast(pc.cast(days, pa.int32()), pa.date32())
+
+    return run
+
+
+_FIRST, _LAST = pack_scalar(FIRST_US, BIGINT), pack_scalar(LAST_US, BIGINT)
+
+
+def _in_range(operation: Kernel) -> Kernel:
+    def run(left: Datum, right: Datum) -> Datum:
+        moment = operation(pc.cast(left, _INT64), pc.cast(right, _INT64))
+        _check(moment, _FIRST, _LAST)
+        return pc.cast(moment, left.type)
+
+    return run
+
+
+def _check(values: Datum, first: Datum, last: Datum) -> None:
+    if any_true(pc.or_(pc.less(values, first), pc.greater(values, last))):
+        raise DataError("out of range")
+
+
+def _around_the_clock(operation: Kernel) -> Kernel:
+    day = pack_scalar(_DAY_US, BIGINT)
+
+    def run(left: Datum, right: Datum) -> Datum:
+        # The interval is brought below a day first, so that nothing overflows.
+        moment = operation(pc.cast(left, _INT64), pc.remainder(pc.cast(right, _INT64), day))
+        return pc.cast(pc.modulo(moment, day), pa.time64("us"))
+
+    return run
+
+
+def _add_months(operand: SqlType, sign: int) -> Kernel:
+    """TIME isn't changed by months. The rest goes through numpy's calendar: month arithmetic on whole months, then the
+    day of the month, cut to the month's length."""
+    if operand.kind is Kind.TIME:
+        return lambda left, right: left
+    arrow = to_arrow(operand)
+
+    def run(left: pa.Array, right: pa.Array) -> pa.Array:
+        valid = pc.and_(left.is_valid(), right.is_valid())
+        micros, months = _numbers(left, np.int64), _numbers(right, np.int32).astype(np.int64) * sign
+        mask = np.asarray(_numbers(pc.cast(valid, pa.int8()), np.int8), dtype=bool)
+        stamps = np.where(mask, micros, 0).view("datetime64[us]")
+        days = stamps.astype("datetime64[D]")
+        start = days.astype("datetime64[M]")
+        target = start.astype(np.int64) + np.where(mask, months, 0)
+        if ((target < -23628) | (target >= 96360)).any():
+            raise DataError("out of range")
+        first = target.view("datetime64[M]").astype("datetime64[D]")
+        length = ((target + 1).view("datetime64[M]").astype("datetime64[D]") - first).astype(np.int64)
+        day = np.minimum((days - start.astype("datetime64[D]")).astype(np.int64), length - 1)
+        moment = (first.astype(np.int64) + day) * _DAY_US + (stamps - days.astype("datetime64[us]")).astype(np.int64)
+        validity = None if mask.all() else valid.buffers()[1]
+        return pa.Array.from_buffers(arrow, len(left), [validity, pa.py_buffer(moment)])
+
+    return over_arrays(run)
+
+
+def _numbers(array: pa.Array, dtype: type) -> np.ndarray:
+    """The values buffer as numpy, without a copy; what stands at a NULL is undefined."""
+    return np.frombuffer(array.buffers()[1], dtype=dtype)[array.offset : array.offset + len(array)]

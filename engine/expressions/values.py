@@ -1,0 +1,244 @@
+"""The door between Python and Arrow: arguments and rows in, fetched values out.
+
+`canonical` and `python_values` live in modules of their own and are part of this one's interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from runnel.errors import DataError, ProgrammingError
+from runnel.expressions.buffers import null_scalar, pack
+from runnel.expressions.canonical import canonical
+from runnel.expressions.casts import cast_datum
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.failure import shown
+from runnel.expressions.python_values import python_values
+from runnel.sqltypes import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER_WIDTHS,
+    INTERVAL,
+    MAX_PRECISION,
+    NULL,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    VARBINARY,
+    VARCHAR,
+    Kind,
+    SqlType,
+    array,
+    can_assign,
+    common_type,
+    decimal,
+    row,
+    to_arrow,
+)
+
+__all__ = ["array_of", "canonical", "parameter_type", "python_values", "scalar_of"]
+
+_BULK = 256
+_CONTEXT = EvaluationContext()
+
+
+def scalar_of(value: Any, sql_type: SqlType) -> pa.Scalar:
+    """A Python value as a scalar of the canonical type; DataError naming the value where it doesn't fit."""
+    return null_scalar(sql_type) if value is None else array_of((value,), sql_type)[0]
+
+
+def array_of(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
+    """Python values as an array of the canonical type. A value of another type is converted as an assignment would
+    convert it; DataError naming the first value that doesn't fit."""
+    if len(values) >= _BULK and not sql_type.is_nested:
+        found = _bulk(values, sql_type)
+        if found is not None:
+            return found
+    own = [None if value is None else plain_value(value) for value in values]
+    natural = NULL
+    for value in own:
+        if value is not None:
+            found = common_type(natural, _type_of(value))
+            if found is None:
+                return _one_by_one(own, sql_type)
+            natural = found
+    if natural == sql_type or natural.kind is Kind.NULL or _fits_as_it_is(natural, sql_type, own):
+        return pack(own, sql_type)
+    if not (can_assign(natural, sql_type) or natural.kind is Kind.VARCHAR):
+        raise DataError(
+            f"value {shown(next(value for value in own if value is not None))} of type {natural} doesn't fit {sql_type}"
+        )
+    return cast_datum(pack(_alike(own, natural), natural), natural, sql_type, _CONTEXT)
+
+
+def _one_by_one(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
+    """Values that have no common type: each is converted for itself."""
+    return pa.concat_arrays([array_of((value,), sql_type) for value in values])
+
+
+def _bulk(values: Sequence[Any], sql_type: SqlType) -> pa.Array | None:
+    """By Arrow's own conversion, which is quicker for many values; None where it may do otherwise than we do."""
+    wanted = _CLASSES.get(sql_type.kind)
+    if wanted is None or not {type(value) for value in values} <= wanted:
+        return None
+    try:
+        return pa.array(values, type=to_arrow(sql_type))
+    except (pa.ArrowException, OverflowError, ValueError, TypeError):
+        return None
+
+
+_NONE = type(None)
+_CLASSES: dict[Kind, set[type]] = {
+    Kind.BOOLEAN: {bool, _NONE},
+    Kind.TINYINT: {int, _NONE},
+    Kind.SMALLINT: {int, _NONE},
+    Kind.INTEGER: {int, _NONE},
+    Kind.BIGINT: {int, _NONE},
+    Kind.DOUBLE: {float, _NONE},
+    Kind.DECIMAL: {Decimal, _NONE},
+    Kind.VARCHAR: {str, _NONE},
+    Kind.JSON: {str, _NONE},
+    Kind.VARBINARY: {bytes, _NONE},
+    Kind.DATE: {date, _NONE},
+    Kind.TIME: {time, _NONE},
+    Kind.INTERVAL: {timedelta, _NONE},
+}
+
+
+def _fits_as_it_is(natural: SqlType, sql_type: SqlType, values: Sequence[Any]) -> bool:
+    """Whether values of type `natural` can be packed as `sql_type` without a conversion."""
+    if natural.is_integer and sql_type.is_integer:
+        limit = 1 << (INTEGER_WIDTHS[sql_type.kind] - 1)
+        return all(value is None or -limit <= value < limit for value in values)
+    if natural.kind is Kind.DECIMAL and sql_type.kind is Kind.DECIMAL:
+        whole = natural.precision - natural.scale <= sql_type.precision - sql_type.scale
+        return whole and natural.scale <= sql_type.scale
+    if natural.is_integer and sql_type.kind is Kind.INTERVAL_MONTH:
+        return all(value is None or -(2**31) <= value < 2**31 for value in values)
+    return natural.kind is Kind.VARCHAR and sql_type.kind is Kind.JSON
+
+
+def _alike(values: Sequence[Any], natural: SqlType) -> list[Any]:
+    """Values of several classes as what `natural` is packed from."""
+    if natural.kind is Kind.DOUBLE:
+        return [None if value is None else float(value) for value in values]
+    if natural.kind is Kind.DECIMAL:
+        return [None if value is None else Decimal(value) for value in values]
+    if natural.kind is Kind.TIMESTAMP:
+        return [_midnight(value) for value in values]
+    if natural.kind is Kind.TIMESTAMP_TZ:
+        return [_aware(_midnight(value)) for value in values]
+    return list(values)
+
+
+def _midnight(value: Any) -> Any:
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return datetime.combine(value, time())
+    return value
+
+
+def _aware(value: Any) -> Any:
+    return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+def plain_value(value: Any) -> Any:
+    """A Python value without numpy's and pandas' classes around it; a UUID becomes its text."""
+    if type(value) in _TYPES:
+        return value
+    if isinstance(value, UUID):
+        return str(value)
+    if type(value).__name__ in ("NaTType", "NAType"):
+        return None
+    to_python = getattr(value, "to_pydatetime", None) or getattr(value, "to_pytimedelta", None)
+    if to_python is not None:
+        return to_python()
+    if type(value).__module__ == "numpy":
+        return value.tolist() if not hasattr(value, "astype") or value.dtype.kind not in "mM" else _from_numpy_time(value)
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, (list, tuple)):
+        return [None if item is None else plain_value(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): None if item is None else plain_value(item) for key, item in value.items()}
+    return value
+
+
+def _from_numpy_time(value: Any) -> Any:
+    unit = "timedelta64[us]" if value.dtype.kind == "m" else "datetime64[us]"
+    return value.astype(unit).tolist()
+
+
+_TYPES: dict[type, SqlType] = {
+    bool: BOOLEAN,
+    float: DOUBLE,
+    str: VARCHAR,
+    bytes: VARBINARY,
+    date: DATE,
+    time: TIME,
+    timedelta: INTERVAL,
+}
+
+
+def parameter_type(value: Any) -> SqlType:
+    """The SQL type of an argument; ProgrammingError for a class that has none."""
+    found = _TYPES.get(type(value))
+    if found is not None:
+        return found
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return BIGINT
+    return NULL if value is None else _type_of(plain_value(value))
+
+
+def _type_of(value: Any) -> SqlType:
+    if value is None:
+        return NULL
+    for kind, sql_type in _TYPES.items():
+        if type(value) is kind:
+            return sql_type
+    if isinstance(value, datetime):
+        return TIMESTAMP if value.tzinfo is None else TIMESTAMP_TZ
+    if isinstance(value, int) and not isinstance(value, bool):
+        return BIGINT if -(2**63) <= value < 2**63 else _decimal_type(Decimal(value))
+    if isinstance(value, Decimal):
+        return _decimal_type(value)
+    if isinstance(value, dict):
+        return row(*((str(key), _type_of(item)) for key, item in value.items()))
+    if isinstance(value, list):
+        return _list_type(value)
+    for kind, sql_type in _TYPES.items():
+        if isinstance(value, kind):
+            return sql_type
+    raise ProgrammingError(
+        f"cannot use a value of class {type(value).__name__} as an argument",
+        hint="pass a number, str, bytes, date, time, datetime, timedelta, UUID, list or dict",
+    )
+
+
+def _decimal_type(value: Decimal) -> SqlType:
+    if not value.is_finite():
+        raise DataError(f"DECIMAL can't hold {value}")
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(-exponent, 0)
+    precision = max(len(digits) + max(exponent, 0), scale, 1)
+    if precision > MAX_PRECISION:
+        raise DataError(f"value {value} has more than {MAX_PRECISION} digits")
+    return decimal(precision, scale)
+
+
+def _list_type(values: list[Any]) -> SqlType:
+    element = NULL
+    for item in values:
+        found = common_type(element, _type_of(item))
+        if found is None:
+            raise ProgrammingError(f"a list argument mixes {element} and {_type_of(item)}")
+        element = found
+    return array(element)
