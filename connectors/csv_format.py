@@ -1,0 +1,120 @@
+"""CSV files: read as text by Arrow's streaming reader, then brought to the columns' types batch by batch.
+
+Reading text first costs a third more than typed reading would, and buys that a value that doesn't fit can be named, with
+its line, and that conversions mean what CAST means. An unquoted empty field (or the `nullValue`) is NULL; a quoted one is
+the empty text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connectors.csv_faults import line_of_row
+from runnel.connectors.csv_reader import CsvHead, read_head, text_batches
+from runnel.connectors.file_conversion import Place, convert_or_fail, converter, unfit
+from runnel.connectors.file_format import (
+    SMALL_BYTES,
+    Batches,
+    FileColumn,
+    FileFormat,
+    FileShare,
+    Reading,
+    batch_of,
+    external_name,
+    match_names,
+    sample_of,
+)
+from runnel.connectors.file_inference import TextColumns
+from runnel.connectors.file_input import reading
+from runnel.connectors.file_paths import DataFile
+from runnel.errors import DataError, ProgrammingError, suggest
+from runnel.sqltypes import VARCHAR, to_arrow
+
+
+class CsvFormat(FileFormat):
+    """Text with delimiters; the first row may name the columns."""
+
+    name = "csv"
+
+    def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
+        sample = sample_of(files)
+        is_whole = len(sample) == len(files) and sum(item.size for item in files) <= SMALL_BYTES
+        share = SMALL_BYTES // len(sample)
+        found = TextColumns()
+        for file in sample:
+            with reading(file.path):
+                head = read_head(file, self.options)
+                found.add_names(head.names)
+                seen = 0
+                for texts in text_batches(file, head, range(len(head.names)), self.options):
+                    found.add(head.names, texts.columns)
+                    seen += texts.nbytes
+                    if not is_whole and seen >= share:
+                        break
+        return found.columns()
+
+    def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
+        for column in columns:
+            if column.type.is_nested:
+                raise ProgrammingError(
+                    f'column "{column.name}" is of type {column.type}, which format csv can\'t hold',
+                    hint="declare it as VARCHAR or JSON",
+                )
+        if len(files) == 1 and self.options.dialect.header:
+            self._check_names(columns, files[0])
+
+    def _check_names(self, columns: Sequence[TableColumn], file: DataFile) -> None:
+        with reading(file.path):
+            names = read_head(file, self.options).names
+        wanted = [external_name(column) for column in columns]
+        for name, place in zip(wanted, match_names(wanted, names), strict=True):
+            if place is None and names:
+                raise ProgrammingError(
+                    f'column "{name}" is not in file "{file.path}"',
+                    hint=suggest(name, names, "its columns are " + ", ".join(names)),
+                )
+
+    def read(self, share: FileShare, asked: Reading) -> Batches:
+        for file in share.files:
+            with reading(file.path):
+                yield from self._read_file(file, asked)
+
+    def _read_file(self, file: DataFile, asked: Reading) -> Batches:
+        head = read_head(file, self.options)
+        places = self._places(asked, head)
+        used = sorted({place for place in places if place is not None})
+        rows_before = 1 if self.options.dialect.header else 0
+        for texts in text_batches(file, head, used, self.options):
+            arrays = []
+            for column, place in zip(asked.wanted, places, strict=True):
+                if place is None:
+                    arrays.append(pa.nulls(texts.num_rows, to_arrow(column.type)))
+                else:
+                    text = texts.column(used.index(place))
+                    arrays.append(self._typed(text, column, (file, rows_before), asked.is_inferred))
+            yield batch_of(arrays, asked.names, texts.num_rows)
+            rows_before += texts.num_rows
+
+    def _places(self, asked: Reading, head: CsvHead) -> list[int | None]:
+        """Where the wanted columns are in a file: by name, or without a header by position."""
+        if self.options.dialect.header:
+            return match_names([external_name(column) for column in asked.wanted], head.names)
+        return [i if i < len(head.names) else None for i in asked.columns]
+
+    def _typed(self, text: pa.Array, column: TableColumn, origin: tuple[DataFile, int], is_inferred: bool) -> pa.Array:
+        """A text column in the type of the table's column; `origin` is the file and the number of rows before."""
+        convert = converter(VARCHAR, column.type)
+        if convert is None:
+            return text
+
+        def fault(index: int) -> DataError:
+            file, rows_before = origin
+            line = line_of_row(file.path, self.options, rows_before + index)
+            where = f"line {line}" if line is not None else f"row {rows_before + index + 1}"
+            value = text[index].as_py()
+            return unfit(value, column.name, column.type, Place(file.path, where), is_inferred=is_inferred)
+
+        return convert_or_fail(text, convert, fault)

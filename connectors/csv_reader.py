@@ -1,0 +1,161 @@
+"""Reading one CSV file as text: its header, and its rows as batches of VARCHAR columns."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from runnel.connectors.csv_faults import ends_in_quotes, python_dialect, ragged_row
+from runnel.connectors.file_format import Batches, batch_of
+from runnel.connectors.file_input import BLOCK_BYTES, open_input, open_text, undecodable
+from runnel.connectors.file_options import CsvDialect, FileOptions
+from runnel.connectors.file_paths import DataFile
+from runnel.errors import Error, OperationalError
+
+LONGEST_ROW = 1 << 28
+"""The longest row that is read, in bytes."""
+
+ROW_LONGER_THAN_BLOCK = "straddl"
+"""What Arrow says of it; also of a file with a quote that is never closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvHead:
+    """What the start of a file tells: the names of its columns, the rows before the data, and whether there are data."""
+
+    names: tuple[str, ...]
+    skipped_rows: int
+    has_rows: bool
+
+
+def read_head(file: DataFile, options: FileOptions) -> CsvHead:
+    """The head of a file. Without a header the columns are called column0, column1, …; so are columns without a name; a
+    name that comes again gets a number."""
+    dialect = options.dialect
+    with open_text(file.path, options.compression, replace_invalid=options.replace_invalid) as stream:
+        rows = csv.reader(stream, **python_dialect(dialect))
+        blank = 0
+        first: list[str] = []
+        try:
+            for first in rows:
+                if first:
+                    break
+                blank += 1
+            has_rows = bool(first) and (not dialect.header or any(rows))
+        except csv.Error as error:
+            raise OperationalError(f'file "{file.path}" can\'t be read as CSV', detail=str(error)) from error
+        except UnicodeDecodeError as error:
+            raise undecodable(file.path, options.compression) from error
+    if dialect.header:
+        return CsvHead(distinct_names(first), blank + 1, has_rows)
+    return CsvHead(tuple(f"column{i}" for i in range(len(first))), 0, has_rows)
+
+
+def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The names made different from each other without regard to case."""
+    taken: set[str] = set()
+    distinct = []
+    for i, name in enumerate(names):
+        base = name.strip() or f"column{i}"
+        candidate, number = base, 0
+        while candidate.lower() in taken:
+            number += 1
+            candidate = f"{base}_{number}"
+        taken.add(candidate.lower())
+        distinct.append(candidate)
+    return tuple(distinct)
+
+
+def text_batches(file: DataFile, head: CsvHead, used: Sequence[int], options: FileOptions) -> Batches:
+    """The rows as batches of the columns at `used`, as text. Where a row is longer than a block, reading starts again with
+    longer blocks after the rows already given."""
+    if not head.has_rows:
+        return
+    given = 0
+    block = BLOCK_BYTES
+    while True:
+        try:
+            for batch in _batches_after(given, file, head, used, (options, block)):
+                yield batch
+                given += batch.num_rows
+            return
+        except pa.ArrowInvalid as error:
+            if ROW_LONGER_THAN_BLOCK not in str(error) or block >= LONGEST_ROW:
+                raise _broken(file, head, options, error) from error
+            block *= 16
+
+
+def _batches_after(rows: int, file: DataFile, head: CsvHead, used: Sequence[int], how: tuple[FileOptions, int]) -> Batches:
+    options, block = how
+    quotes = QuoteCounter(options.dialect.quote)
+    with (
+        open_input(file.path, options.compression, replace_invalid=options.replace_invalid, watch=quotes.add) as stream,
+        arrow_csv.open_csv(stream, **_arrow_options(head, used, options.dialect, block)) as reader,
+    ):
+        for batch in reader:
+            skipped = min(rows, batch.num_rows)
+            rows -= skipped
+            if skipped < batch.num_rows:
+                rest = batch.slice(skipped)
+                yield rest if used else batch_of([], [], rest.num_rows)
+    if quotes.is_odd and ends_in_quotes(file.path, options):
+        raise OperationalError(
+            f'file "{file.path}" ends inside a quoted field', hint="the file was cut off, or a quote is never closed"
+        )
+
+
+class QuoteCounter:
+    """Counts quotes as bytes go by. Arrow takes the end of the file for the end of a quoted field: an odd number tells that
+    it is worth to look closer."""
+
+    def __init__(self, quote: str) -> None:
+        self._quote = quote.encode()
+        self._count = 0
+
+    def add(self, piece: bytes) -> None:
+        if self._quote:
+            self._count += piece.count(self._quote)
+
+    @property
+    def is_odd(self) -> bool:
+        return self._count % 2 == 1
+
+
+def _arrow_options(head: CsvHead, used: Sequence[int], dialect: CsvDialect, block: int) -> dict[str, Any]:
+    # The names are numbers, since those of the file may be in the way of each other.
+    names = [str(i) for i in range(len(head.names))]
+    included = [names[i] for i in used] if used else names[:1]
+    return {
+        "read_options": arrow_csv.ReadOptions(
+            column_names=names, skip_rows_after_names=head.skipped_rows, block_size=block, use_threads=False
+        ),
+        "parse_options": arrow_csv.ParseOptions(
+            delimiter=dialect.delimiter,
+            quote_char=dialect.quote or False,
+            double_quote=bool(dialect.quote),
+            escape_char=dialect.escape or False,
+            newlines_in_values=bool(dialect.quote),
+        ),
+        "convert_options": arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(included, pa.string()),
+            include_columns=included,
+            null_values=[dialect.null],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    }
+
+
+def _broken(file: DataFile, head: CsvHead, options: FileOptions, error: pa.ArrowInvalid) -> Error:
+    """The error for a file that Arrow refuses, with the line where that can be told."""
+    found = ragged_row(file.path, options, len(head.names))
+    if found is not None:
+        return found
+    if "UTF8" in str(error):
+        return undecodable(file.path, options.compression)
+    return OperationalError(f'file "{file.path}" can\'t be read as CSV', detail=str(error))

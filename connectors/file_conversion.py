@@ -1,0 +1,146 @@
+"""Bringing what files hold to the columns' types, and finding the value that doesn't fit.
+
+A conversion means what CAST means. Where Arrow's own cast gives the same it is tried first, since it is several times
+faster; when it refuses a batch, the whole batch goes through CAST, and if that refuses too, the first value to blame is
+found by halving. Blank text in a column that isn't text is NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.errors import DataError
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.nodes import Cast, Column
+from runnel.expressions.values import canonical
+from runnel.sqltypes import VARCHAR, Kind, SqlType, from_arrow, to_arrow
+
+Converter = Callable[[pa.Array], pa.Array]
+"""Converts one array, or fails with an Arrow exception or a DataError."""
+
+_CONTEXT = EvaluationContext()
+_BY_ARROW = frozenset(
+    {
+        Kind.BOOLEAN,
+        Kind.TINYINT,
+        Kind.SMALLINT,
+        Kind.INTEGER,
+        Kind.BIGINT,
+        Kind.REAL,
+        Kind.DOUBLE,
+        Kind.DECIMAL,
+        Kind.DATE,
+        Kind.TIME,
+        Kind.TIMESTAMP,
+        Kind.TIMESTAMP_TZ,
+    }
+)
+"""Types for which text that Arrow's cast takes means the same to CAST."""
+
+SHOWN_CHARACTERS = 80
+"""How much of a value an error shows."""
+
+
+@lru_cache(maxsize=1024)
+def converter(source: SqlType, target: SqlType) -> Converter | None:
+    """From the canonical array of one type to that of another; None where nothing is to be done."""
+    if source == target:
+        return None
+    if source.kind is Kind.NULL:
+        arrow_type = to_arrow(target)
+        return lambda array: pa.nulls(len(array), arrow_type)
+    if source == VARCHAR:
+        return _text_converter(target)
+    return _cast(source, target)
+
+
+def convert_arrow(array: pa.Array, target: SqlType) -> pa.Array:
+    """An array of any Arrow type to the canonical array of `target`."""
+    source = from_arrow(array.type)
+    if source.kind is not Kind.NULL:
+        array = canonical(array, source)
+    convert = converter(source, target)
+    return array if convert is None else convert(array)
+
+
+def convert_or_fail(array: pa.Array, convert: Converter, fault: Callable[[int], Exception]) -> pa.Array:
+    """The converted array; where a value doesn't fit, raises what `fault` gives for the index of the first one."""
+    try:
+        return convert(array)
+    except (pa.ArrowException, DataError):
+        raise fault(_first_unfit(array, convert)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands in a file: `where` is "line 17", "row 3" or "element 5"."""
+
+    path: str
+    where: str
+
+
+def unfit(value: object, column: str, target: SqlType, place: Place, *, is_inferred: bool) -> DataError:
+    """The error for a value that doesn't fit its column's type."""
+    text = str(value)
+    shown = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
+    hint = "correct the file, or declare the column as VARCHAR"
+    if is_inferred:
+        hint = f"{target} was found out from a sample of the data; declare the column as VARCHAR in CREATE MAPPING"
+    return DataError(
+        f"value '{shown}' doesn't fit column \"{column}\" of type {target}",
+        detail=f'file "{place.path}", {place.where}',
+        hint=hint,
+    )
+
+
+def _text_converter(target: SqlType) -> Converter:
+    arrow_type = to_arrow(target)
+
+    def convert(array: pa.Array) -> pa.Array:
+        try:
+            return array.cast(arrow_type)
+        except pa.ArrowInvalid:
+            return _cast(VARCHAR, target)(_blank_to_null(array))
+
+    if target.kind in _BY_ARROW:
+        return convert
+    by_cast = _cast(VARCHAR, target)
+    if target.kind is Kind.JSON:
+        return by_cast
+    return lambda array: by_cast(_blank_to_null(array))
+
+
+def _blank_to_null(array: pa.Array) -> pa.Array:
+    trimmed = pc.utf8_trim_whitespace(array)
+    has_text = pc.cast(pc.binary_length(trimmed), pa.bool_())
+    return pc.if_else(has_text, trimmed, pa.nulls(len(array), pa.string()))
+
+
+@lru_cache(maxsize=1024)
+def _cast(source: SqlType, target: SqlType) -> Converter:
+    evaluator = compile_expression(Cast(type=target, operand=Column(type=source, index=0, name="value"), implicit=True))
+
+    def convert(array: pa.Array) -> pa.Array:
+        return evaluate(evaluator, Frame([array], len(array), _CONTEXT))
+
+    return convert
+
+
+def _first_unfit(array: pa.Array, convert: Converter) -> int:
+    """The index of the first value that `convert` refuses, given that it refuses the array."""
+    low, high = 0, len(array)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            convert(array.slice(low, middle - low))
+        except (pa.ArrowException, DataError):
+            high = middle
+        else:
+            low = middle
+    return low

@@ -1,0 +1,170 @@
+"""Finding out column types from what is in files: of text, and of columns that several files have.
+
+Text is a number, a date or a truth value only if all of the sample is, in a spelling that loses nothing: digits with a
+leading zero or a plus sign stay text, since they are codes and not quantities.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.connectors.file_format import FileColumn
+from runnel.sqltypes import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    JSON,
+    MAX_PRECISION,
+    NULL,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    VARCHAR,
+    Kind,
+    SqlType,
+    array,
+    common_type,
+    decimal,
+    row,
+    to_arrow,
+)
+
+_INTEGER = r"-?(0|[1-9][0-9]*)"
+_NUMBER = r"-?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_NUMBER_OR_NAN = rf"({_NUMBER}|(?i:nan|-?inf(inity)?))"
+_BOOLEAN = r"(?i:true|false)"
+_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+_ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+_CANDIDATES: tuple[tuple[str, SqlType], ...] = (
+    (_BOOLEAN, BOOLEAN),
+    (_INTEGER, BIGINT),
+    (_NUMBER_OR_NAN, DOUBLE),
+    (_DAY, DATE),
+    (rf"{_DAY}([ T]{_CLOCK})?", TIMESTAMP),
+    (rf"{_DAY}[ T]{_CLOCK}{_ZONE}", TIMESTAMP_TZ),
+    (_CLOCK, TIME),
+)
+_WHOLE_DECIMAL = decimal(MAX_PRECISION, 0)
+_BY_KIND_ONLY = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_TZ})
+
+
+class TextColumns:
+    """Types of columns of text, found out batch by batch."""
+
+    def __init__(self) -> None:
+        self._types: dict[str, SqlType] = {}
+
+    def add_names(self, names: Sequence[str]) -> None:
+        """Columns that are there even if no row follows."""
+        for name in names:
+            self._types.setdefault(name, NULL)
+
+    def add(self, names: Sequence[str], texts: Sequence[pa.Array]) -> None:
+        """Takes a batch into account."""
+        for name, text in zip(names, texts, strict=True):
+            known = self._types[name]
+            if known != VARCHAR:
+                self._types[name] = united_type(known, type_of_text(text))
+
+    def columns(self) -> tuple[FileColumn, ...]:
+        """The columns so far; one without any value is VARCHAR."""
+        return tuple(FileColumn(name, settled(item)) for name, item in self._types.items())
+
+
+def type_of_text(text: pa.Array) -> SqlType:
+    """The narrowest type that all values of a text column can be read as; NULL where there is none. Blank text in a
+    column of another type is NULL."""
+    trimmed = pc.utf8_trim_whitespace(text)
+    values = trimmed.filter(pc.cast(pc.binary_length(trimmed), pa.bool_()))
+    if len(values) == 0:
+        return VARCHAR if text.null_count < len(text) else NULL
+    first = values[0].as_py()
+    for pattern, candidate in _CANDIDATES:
+        if re.fullmatch(pattern, first) is None or not _all_match(values, pattern):
+            continue
+        found = _checked(values, candidate)
+        if found is not None:
+            return found
+    return VARCHAR
+
+
+def _checked(values: pa.Array, candidate: SqlType) -> SqlType | None:
+    """The candidate if every value, which looks right, is right (no 30th of February); a wider type if that is."""
+    if candidate == DOUBLE:
+        # A column of "nan" alone is more likely a way to say that there is nothing.
+        return DOUBLE if pc.any(pc.match_substring_regex(values, f"^{_NUMBER}$")).as_py() else None
+    if candidate == TIMESTAMP_TZ:
+        # CAST takes offsets that Arrow's own cast doesn't, such as +02.
+        return candidate
+    try:
+        values.cast(to_arrow(candidate))
+    except pa.ArrowInvalid:
+        if candidate == BIGINT and pc.max(pc.utf8_length(pc.utf8_ltrim(values, "-"))).as_py() <= MAX_PRECISION:
+            return _WHOLE_DECIMAL
+        return None
+    return candidate
+
+
+def _all_match(values: pa.Array, pattern: str) -> bool:
+    matches: bool = pc.all(pc.match_substring_regex(values, f"^(?:{pattern})$")).as_py()
+    return matches
+
+
+def united_type(first: SqlType, second: SqlType) -> SqlType:
+    """The type that holds the values of both as they are: numbers meet in the wider, a date and a timestamp in the
+    timestamp, rows field by field by name, text and anything else in VARCHAR, nested and not nested in JSON."""
+    if first == second or second.kind is Kind.NULL:
+        return first
+    if first.kind is Kind.NULL:
+        return second
+    if first.kind is Kind.ROW and second.kind is Kind.ROW:
+        return _united_rows(first, second)
+    if first.kind is Kind.ARRAY and second.kind is Kind.ARRAY:
+        assert first.element is not None and second.element is not None
+        return array(united_type(first.element, second.element))
+    if first.is_nested or second.is_nested or Kind.JSON in (first.kind, second.kind):
+        return JSON
+    if first.is_temporal and second.is_temporal and {first.kind, second.kind} != {Kind.DATE, Kind.TIMESTAMP}:
+        return VARCHAR
+    found = common_type(first, second)
+    return VARCHAR if found is None else found
+
+
+def _united_rows(first: SqlType, second: SqlType) -> SqlType:
+    fields = dict(first.fields)
+    for name, item in second.fields:
+        fields[name] = united_type(fields.get(name, NULL), item)
+    return row(*fields.items())
+
+
+def settled(found: SqlType) -> SqlType:
+    """A type for a column of which no value was seen: VARCHAR, inside nested types too."""
+    if found.kind is Kind.NULL:
+        return VARCHAR
+    if found.kind is Kind.ARRAY and found.element is not None:
+        return array(settled(found.element))
+    if found.kind is Kind.ROW:
+        return row(*((name, settled(item)) for name, item in found.fields))
+    return found
+
+
+def united_columns(tables: Sequence[Sequence[FileColumn]]) -> tuple[FileColumn, ...]:
+    """The columns of several files, united by name (exactly, else without regard to case) in the order they are met."""
+    types: dict[str, SqlType] = {}
+    spelling: dict[str, str] = {}
+    for columns in tables:
+        own = {column.name for column in columns}
+        for column in columns:
+            name = column.name
+            if name not in types:
+                other = spelling.get(name.lower())
+                name = name if other is None or other in own else other
+            types[name] = united_type(types.get(name, NULL), column.type)
+            spelling.setdefault(name.lower(), name)
+    return tuple(FileColumn(name, item) for name, item in types.items())

@@ -1,0 +1,147 @@
+"""The options of a file mapping, read and checked once.
+
+Which format a path has is told by the `format` option or, without it, by the file names' extensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runnel.connectors.options import Option, Options, OptionSet, boolean, choice, free_text, text
+from runnel.errors import ProgrammingError
+
+FORMATS = ("csv", "json", "json-flat", "parquet", "lines")
+COMPRESSIONS = ("auto", "none", "gz", "bz2", "zst", "lz4")
+
+PATH = text("path", required=True)
+FORMAT = choice("format", FORMATS)
+GLOB = text("glob")
+COMPRESSION = choice("compression", COMPRESSIONS, "auto")
+IGNORE_FILE_NOT_FOUND = boolean("ignoreFileNotFound", False)
+ENCODING_ERRORS = choice("encodingErrors", ("error", "replace"), "error")
+HEADER = boolean("header", True)
+DELIMITER = text("delimiter", ",")
+QUOTE = free_text("quote", '"')
+ESCAPE = free_text("escape", "")
+NULL_VALUE = free_text("nullValue", "")
+
+OPTIONS = OptionSet(
+    "File",
+    PATH,
+    FORMAT,
+    GLOB,
+    COMPRESSION,
+    IGNORE_FILE_NOT_FOUND,
+    ENCODING_ERRORS,
+    HEADER,
+    DELIMITER,
+    QUOTE,
+    ESCAPE,
+    NULL_VALUE,
+)
+
+_CSV_ONLY: tuple[Option[object], ...] = (HEADER, DELIMITER, QUOTE, ESCAPE, NULL_VALUE)  # type: ignore[assignment]
+_EXTENSIONS = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".txt": "lines",
+    ".log": "lines",
+}
+_COMPRESSED = {".gz": "gz", ".bz2": "bz2", ".zst": "zst", ".lz4": "lz4"}
+CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
+"""What Arrow calls the compressions."""
+SUFFIXES = {"csv": ".csv", "json": ".json", "parquet": ".parquet", "lines": ".txt"}
+"""The extension of a new file, by format."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvDialect:
+    """How a CSV file is written: `quote` and `escape` are one character or "" for none; `null` is the text, outside of
+    quotes, that stands for NULL."""
+
+    header: bool = True
+    delimiter: str = ","
+    quote: str = '"'
+    escape: str = ""
+    null: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileOptions:
+    """The options of a file mapping. `format` is None where it is to be told from the files found; "json-flat" is read as
+    "json", since a JSON column can be named like any other."""
+
+    path: str
+    format: str | None
+    glob: str | None
+    compression: str
+    ignore_file_not_found: bool
+    replace_invalid: bool
+    dialect: CsvDialect
+
+
+def read_options(given: Mapping[str, str]) -> FileOptions:
+    """Checks the OPTIONS of a CREATE MAPPING; ProgrammingError names the one that is wrong."""
+    options = OPTIONS.read(given)
+    format_name = options.get(FORMAT)
+    if format_name is not None and format_name != "csv":
+        for option in _CSV_ONLY:
+            if options.is_given(option):
+                raise ProgrammingError(f'option "{option.name}" is for format csv, not {format_name}')
+    return FileOptions(
+        options.require(PATH),
+        "json" if format_name == "json-flat" else format_name,
+        options.get(GLOB),
+        options.require(COMPRESSION),
+        options.require(IGNORE_FILE_NOT_FOUND),
+        options.require(ENCODING_ERRORS) == "replace",
+        _dialect(options),
+    )
+
+
+def _dialect(options: Options) -> CsvDialect:
+    delimiter = options.require(DELIMITER)
+    if delimiter.lower() in ("\\t", "tab"):
+        delimiter = "\t"
+    dialect = CsvDialect(
+        options.require(HEADER),
+        delimiter,
+        options.require(QUOTE),
+        options.require(ESCAPE),
+        options.require(NULL_VALUE),
+    )
+    _check_character(DELIMITER, dialect.delimiter)
+    for option, value in ((QUOTE, dialect.quote), (ESCAPE, dialect.escape)):
+        if value:
+            _check_character(option, value)
+    if dialect.delimiter in (dialect.quote, dialect.escape):
+        raise ProgrammingError('option "delimiter" of connector File is the same character as "quote" or "escape"')
+    return dialect
+
+
+def _check_character(option: Option[str], value: str) -> None:
+    if len(value) != 1 or not value.isascii() or value in "\r\n\0":
+        raise ProgrammingError(
+            f"wrong value '{value}' for option \"{option.name}\" of connector File",
+            hint="it takes one ASCII character that doesn't end a line",
+        )
+
+
+def format_of(name: str) -> str | None:
+    """The format that a file name's extension tells (before that of a compression), or None."""
+    stem, dot, last = name.rpartition(".")
+    if dot and "." + last.lower() in _COMPRESSED:
+        stem, dot, last = stem.rpartition(".")
+    return _EXTENSIONS.get("." + last.lower()) if dot else None
+
+
+def compression_of(name: str, option: str) -> str | None:
+    """The compression of a file ("gz", …) by the option, or for "auto" by its extension; None for none."""
+    if option != "auto":
+        return None if option == "none" else option
+    dot = name.rfind(".")
+    return _COMPRESSED.get(name[dot:].lower()) if dot >= 0 else None

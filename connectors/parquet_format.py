@@ -1,0 +1,162 @@
+"""Parquet files: only the columns wanted, only the row groups that may have rows for the predicate.
+
+A file without its footer was cut off, or is still being written by someone who doesn't rename at the end; it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from runnel.catalog import TableColumn
+from runnel.connector import BATCH_ROWS
+from runnel.connectors.file_conversion import Place, convert_arrow, convert_or_fail, unfit
+from runnel.connectors.file_format import (
+    Batches,
+    FileColumn,
+    FileFormat,
+    FileShare,
+    Reading,
+    batch_of,
+    external_name,
+    match_names,
+    sample_of,
+)
+from runnel.connectors.file_inference import united_columns
+from runnel.connectors.file_input import reading
+from runnel.connectors.file_paths import DataFile, FilePath
+from runnel.connectors.parquet_pruning import groups_to_read
+from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError, suggest
+from runnel.sqltypes import can_cast, from_arrow, to_arrow
+
+COUNTED_FILES = 16
+"""Up to so many files are opened to count their rows for the planner."""
+
+
+@contextmanager
+def reading_parquet(path: str) -> Iterator[None]:
+    """As `reading`, for files that aren't Parquet or are damaged too."""
+    with reading(path):
+        try:
+            yield
+        except pa.ArrowException as error:
+            raise OperationalError(
+                f'file "{path}" can\'t be read as Parquet',
+                detail=str(error),
+                hint="the file is damaged, cut off or not yet finished",
+            ) from error
+
+
+class ParquetFormat(FileFormat):
+    """Columnar files with types of their own."""
+
+    name = "parquet"
+
+    def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
+        return united_columns([self._columns_of(file) for file in sample_of(files)])
+
+    def _columns_of(self, file: DataFile) -> list[FileColumn]:
+        with reading_parquet(file.path):
+            schema = pq.read_schema(file.path)
+        columns = []
+        for field in schema:
+            try:
+                columns.append(FileColumn(field.name, from_arrow(field.type)))
+            except NotSupportedError as error:
+                raise NotSupportedError(f'column "{field.name}" of file "{file.path}": {error.message}') from None
+        return columns
+
+    def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
+        if len(files) != 1:
+            return
+        found = self._columns_of(files[0])
+        names = [item.name for item in found]
+        wanted = [external_name(column) for column in columns]
+        for column, place in zip(columns, match_names(wanted, names), strict=True):
+            if place is None:
+                raise ProgrammingError(
+                    f'column "{external_name(column)}" is not in file "{files[0].path}"',
+                    hint=suggest(external_name(column), names, "its columns are " + ", ".join(names)),
+                )
+            if not can_cast(found[place].type, column.type):
+                raise ProgrammingError(
+                    f'column "{column.name}" is declared as {column.type}, but is {found[place].type} in file "{files[0].path}"'
+                )
+
+    def divide(self, file: DataFile, pieces: int) -> list[FileShare]:
+        with reading_parquet(file.path), pq.ParquetFile(file.path) as opened:
+            groups = opened.num_row_groups
+        if groups < 2 or pieces < 2:
+            return [FileShare((file,))]
+        size = -(-groups // pieces)
+        return [FileShare((file,), tuple(range(i, min(i + size, groups)))) for i in range(0, groups, size)]
+
+    def row_count(self, path: FilePath) -> int | None:
+        try:
+            files = path.files()
+            if len(files) > COUNTED_FILES:
+                return None
+            rows = 0
+            for file in files:
+                with reading_parquet(file.path):
+                    rows += pq.read_metadata(file.path).num_rows
+        except OperationalError:
+            # Asked for only to plan well; reading will report it.
+            return None
+        return rows
+
+    def read(self, share: FileShare, asked: Reading) -> Batches:
+        for file in share.files:
+            with reading_parquet(file.path), pq.ParquetFile(file.path) as opened:
+                yield from self._read_file(opened, (file, share.parts), asked)
+
+    def _read_file(self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading) -> Batches:
+        file, parts = what
+        schema = opened.schema_arrow
+        places = match_names([external_name(column) for column in asked.wanted], schema.names)
+        groups = groups_to_read(opened.metadata, schema, asked, parts)
+        names = [schema.names[place] for place in places if place is not None]
+        if not names:
+            for group in groups:
+                yield self._converted(None, [], opened.metadata.row_group(group).num_rows, (file, 0, asked))
+            return
+        # A struct's own name also selects a column called "struct.field": the result is looked up by name again.
+        row = 0
+        for batch in opened.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, columns=names):
+            found = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
+            arrays = [None if place is None else found[schema.names[place]] for place in places]
+            yield self._converted(batch, arrays, batch.num_rows, (file, row, asked))
+            row += batch.num_rows
+
+    def _converted(
+        self, batch: pa.RecordBatch | None, arrays: list[pa.Array | None], rows: int, origin: tuple[DataFile, int, Reading]
+    ) -> pa.RecordBatch:
+        file, row, asked = origin
+        result = []
+        for column, array in zip(asked.wanted, arrays or [None] * len(asked.columns), strict=True):
+            if array is None:
+                result.append(pa.nulls(rows, to_arrow(column.type)))
+            else:
+                result.append(_typed(array, column, (file, row), is_inferred=asked.is_inferred))
+        return batch_of(result, asked.names, rows)
+
+
+def _typed(array: pa.Array, column: TableColumn, origin: tuple[DataFile, int], *, is_inferred: bool) -> pa.Array:
+    """A column of a file in the type of the table's column."""
+    file, row = origin
+    if array.type == to_arrow(column.type):
+        return array
+    if not can_cast(from_arrow(array.type), column.type):
+        raise DataError(
+            f'column "{column.name}" is {column.type}, but {from_arrow(array.type)} in file "{file.path}"',
+            hint="declare the column with a type that the values of all files can be cast to",
+        )
+
+    def fault(index: int) -> DataError:
+        place = Place(file.path, f"row {row + index + 1}")
+        return unfit(array[index].as_py(), column.name, column.type, place, is_inferred=is_inferred)
+
+    return convert_or_fail(array, lambda part: convert_arrow(part, column.type), fault)
