@@ -34,6 +34,7 @@ from runnel.processors.union import union
 from runnel.processors.unnest import unnest
 from runnel.processors.values import values
 from runnel.processors.write import write
+from runnel.relation import JoinKind
 
 BUILD_PRIORITY = 0
 PROBE_PRIORITY = 1
@@ -169,7 +170,7 @@ def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
     supplier = join(node.kind, node.probe_keys, node.build_keys, node.condition, node.probe.fields, node.build.fields, names)
     build_keys, probe_keys = _key_names(node.build_keys, build.names), _key_names(node.probe_keys, probe.names)
     can_divide = node.is_partitioned and bool(build_keys) and bool(probe_keys)
-    whole_build = node.kind not in (physical.JoinKind.RIGHT, physical.JoinKind.FULL)
+    whole_build = node.kind not in (JoinKind.RIGHT, JoinKind.FULL)
     is_parallel = to.parallelism > 1 and (
         (can_divide and (probe.is_parallel or build.is_parallel)) or (whole_build and probe.is_parallel)
     )

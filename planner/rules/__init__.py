@@ -45,8 +45,8 @@ RULES: tuple[Rule, ...] = (
     Rule("empty relations", prune_empty),
     Rule("join keys", find_join_keys),
     Rule("build side", choose_build_side, is_necessary=True),
-    Rule("column pruning", prune_columns),
     Rule("filter into scan", filter_into_scan),
+    Rule("column pruning", prune_columns),
     Rule("merging", merge_adjacent),
     Rule("limit push-down", push_limits),
 )

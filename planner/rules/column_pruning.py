@@ -123,7 +123,7 @@ def _sort(node: Sort, needed: set[int]) -> _Pruned:
 def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
     count = len(node.keys)
     kept = [i for i in range(len(node.aggregates)) if count + i in needed]
-    if not kept and not count:
+    if not kept and not count and node.aggregates:
         kept = [0]
     calls = [node.aggregates[i] for i in kept]
     read = _read([*node.keys, *(item for call in calls for item in (*call.arguments, call.predicate))])

@@ -12,25 +12,9 @@ from dataclasses import replace
 from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, conjuncts
 from runnel.relation import Filter, Join, JoinKind, Relation, transform
 
-_STRICT = frozenset(
-    {
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "add",
-        "subtract",
-        "multiply",
-        "divide",
-        "remainder",
-        "negate",
-        "concat",
-        "like",
-        "not",
-    }
-)
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "like")
+_OPERATORS = ("add", "subtract", "multiply", "divide", "remainder", "negate", "concat", "not")
+_STRICT = frozenset((*_COMPARISONS, *_OPERATORS))
 """Functions that give NULL as soon as one argument is NULL."""
 
 _REJECTING = frozenset({"is_not_null", "is_true", "is_false"})

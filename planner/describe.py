@@ -1,0 +1,246 @@
+"""What a node of a plan says of itself in EXPLAIN: one title, and its properties by name.
+
+One function per node. A property is a short name and a text; the order is that of reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from runnel import relation as logical
+from runnel.catalog import Table
+from runnel.connector import IndexLookup
+from runnel.expressions.nodes import Column, Expression
+from runnel.planner import physical
+from runnel.planner.physical import Physical
+from runnel.relation import Field, JoinKind, Relation, SortKey
+
+Properties = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a plan as people read it. `rows` is the estimate, None where it isn't known or not asked for."""
+
+    title: str
+    properties: Properties
+    rows: int | None
+    inputs: tuple[Node, ...]
+
+
+def describe(plan: Relation | Physical) -> Node:
+    """The tree of a logical or physical plan."""
+    rule = _RULES.get(type(plan))
+    title, properties = (type(plan).__name__, {}) if rule is None else rule(plan)
+    known = {name: text for name, text in properties.items() if text}
+    rows = plan.rows if isinstance(plan, Physical) else None
+    return Node(title, known, rows, tuple(describe(item) for item in plan.inputs))
+
+
+_Description = tuple[str, Properties]
+
+
+def listed(items: Iterable[object]) -> str:
+    return ", ".join(plain(item) for item in items)
+
+
+def plain(item: object) -> str:
+    """The text of an expression without the brackets around the whole."""
+    text = str(item)
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for place, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and place < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+def _optional(item: Expression | None) -> str:
+    return "" if item is None else plain(item)
+
+
+def named(expressions: Sequence[Expression], names: Sequence[str]) -> str:
+    """Expressions with the names they are given, where these differ from their own."""
+    texts = []
+    for expression, name in zip(expressions, names, strict=True):
+        keeps = isinstance(expression, Column) and expression.name == name
+        texts.append(name if keeps else f"{plain(expression)} AS {name}")
+    return ", ".join(texts)
+
+
+def _field_names(fields: Iterable[Field]) -> tuple[str, ...]:
+    return tuple(item.name for item in fields)
+
+
+def _pairs(left: Sequence[Expression], right: Sequence[Expression]) -> str:
+    return ", ".join(f"{a} = {b}" for a, b in zip(left, right, strict=True))
+
+
+def _sort_keys(keys: Sequence[SortKey]) -> str:
+    return listed(keys)
+
+
+def _join_title(kind: JoinKind, has_keys: bool, how: bool) -> str:
+    text = f"{kind.value.capitalize()} join"
+    if not how or kind is JoinKind.CROSS:
+        return text
+    return text + (" by hash" if has_keys else " by nested loop")
+
+
+def _scan(node: logical.Scan) -> _Description:
+    return f"Scan {node.table.name}", {
+        "columns": ", ".join(_field_names(node.fields)) or "none",
+        "where": _optional(node.predicate),
+        "limit": "" if node.limit is None else str(node.limit),
+    }
+
+
+def _rows_text(count: int) -> str:
+    return f"{count} row" if count == 1 else f"{count} rows"
+
+
+def _values(node: logical.Values) -> _Description:
+    return f"Values, {_rows_text(len(node.rows))}", {"columns": ", ".join(_field_names(node.fields))}
+
+
+def _generate(node: logical.Generate | physical.Generate) -> _Description:
+    return node.function.capitalize(), {"arguments": listed(node.arguments)}
+
+
+def _filter(node: logical.Filter) -> _Description:
+    return "Filter", {"where": plain(node.condition)}
+
+
+def _project(node: logical.Project) -> _Description:
+    return "Project", {"columns": named(node.expressions, node.names)}
+
+
+def _aggregate(node: logical.Aggregate | physical.HashAggregate) -> _Description:
+    title = "Aggregate" if node.aggregates else "Distinct"
+    properties = {"by": listed(node.keys), "compute": listed(node.aggregates)}
+    if isinstance(node, physical.HashAggregate) and node.aggregates and not node.two_stage:
+        properties["stages"] = "one"
+    return title, properties
+
+
+def _join(node: logical.Join) -> _Description:
+    return _join_title(node.kind, bool(node.left_keys), how=False), {
+        "on": _pairs(node.left_keys, node.right_keys),
+        "where": _optional(node.condition),
+    }
+
+
+def _hash_join(node: physical.HashJoin) -> _Description:
+    return _join_title(node.kind, bool(node.probe_keys), how=True), {
+        "on": _pairs(node.probe_keys, node.build_keys),
+        "where": _optional(node.condition),
+        "build": "second input" + (", divided by key" if node.is_partitioned else ""),
+    }
+
+
+def _sort(node: logical.Sort | physical.Sort) -> _Description:
+    return "Sort", {"by": _sort_keys(node.keys)}
+
+
+def _limit(node: logical.Limit | physical.Limit) -> _Description:
+    return "Limit", {"count": _optional(node.count), "offset": _optional(node.offset)}
+
+
+def _union(node: logical.Union | physical.Union) -> _Description:
+    return "Union all", {}
+
+
+def _set_operation(node: logical.SetOperation | physical.SetOperation) -> _Description:
+    return node.operation.capitalize() + (" all" if node.all else ""), {}
+
+
+def _unnest(node: logical.Unnest | physical.Unnest) -> _Description:
+    return "Unnest", {"array": plain(node.array), "outer": "yes" if node.outer else ""}
+
+
+def _source_scan(node: physical.SourceScan) -> _Description:
+    columns = node.table.columns
+    read = tuple(columns[i].name for i in node.request.columns)
+    fields = _field_names(node.fields)
+    output = "" if node.projections is None else named(node.projections, fields)
+    return f"Scan {node.table.name}", {
+        "read": ", ".join(read) or "none",
+        "where": _optional(node.condition),
+        "columns": "" if node.projections is None else output or "none",
+        "limit": "" if node.request.limit is None else str(node.request.limit),
+    }
+
+
+def _index_scan(node: physical.IndexScan) -> _Description:
+    title, properties = _source_scan(node)
+    return title, {"index": _lookup(node.table, node.lookup)} | properties
+
+
+def _lookup(table: Table, lookup: IndexLookup) -> str:
+    column = lookup.index.columns[0]
+    conditions = []
+    if lookup.points is not None:
+        one = len(lookup.points) == 1
+        conditions.append(f"{column} = {lookup.points[0]}" if one else f"{column} IN ({listed(lookup.points)})")
+    if lookup.lower is not None:
+        conditions.append(f"{column} {'>=' if lookup.lower_inclusive else '>'} {lookup.lower}")
+    if lookup.upper is not None:
+        conditions.append(f"{column} {'<=' if lookup.upper_inclusive else '<'} {lookup.upper}")
+    text = f"{lookup.index.name} ({lookup.index.kind})"
+    if conditions:
+        text += " where " + " AND ".join(conditions)
+    if lookup.ordered:
+        text += ", in order" + (" from the last" if lookup.descending else "")
+    return text
+
+
+def _physical_values(node: physical.Values) -> _Description:
+    return "Values", {"columns": ", ".join(_field_names(node.fields))}
+
+
+def _calc(node: physical.Calc) -> _Description:
+    columns = "" if node.projections is None else named(node.projections, _field_names(node.fields)) or "none"
+    return "Calc", {"where": _optional(node.condition), "columns": columns}
+
+
+def _top(node: physical.TopN) -> _Description:
+    return "Top", {"count": plain(node.count), "offset": _optional(node.offset), "by": _sort_keys(node.keys)}
+
+
+def _write(node: physical.Write) -> _Description:
+    columns = ", ".join(node.table.columns[i].name for i in node.request.columns)
+    return f"Write {node.table.name}", {"mode": node.request.mode.value, "columns": columns}
+
+
+_RULES: dict[type[Any], Callable[[Any], _Description]] = {
+    logical.Scan: _scan,
+    logical.Values: _values,
+    logical.Generate: _generate,
+    logical.Filter: _filter,
+    logical.Project: _project,
+    logical.Aggregate: _aggregate,
+    logical.Join: _join,
+    logical.Sort: _sort,
+    logical.Limit: _limit,
+    logical.Union: _union,
+    logical.SetOperation: _set_operation,
+    logical.Unnest: _unnest,
+    physical.SourceScan: _source_scan,
+    physical.IndexScan: _index_scan,
+    physical.Values: _physical_values,
+    physical.Generate: _generate,
+    physical.Calc: _calc,
+    physical.HashAggregate: _aggregate,
+    physical.HashJoin: _hash_join,
+    physical.Sort: _sort,
+    physical.TopN: _top,
+    physical.Limit: _limit,
+    physical.Union: _union,
+    physical.SetOperation: _set_operation,
+    physical.Unnest: _unnest,
+    physical.Write: _write,
+}
