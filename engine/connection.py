@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runnel import errors
+import runnel.errors as errors
 from runnel.catalog import Mapping, Registration, Table, View
-from runnel.cursor import Cursor, presentable
-from runnel.database import Database
+from runnel.cursor import Cursor, fail
 from runnel.dag import DAG
+from runnel.database import Database
 from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
 from runnel.expressions.context import EvaluationContext
 from runnel.jobs import Job
@@ -28,7 +28,7 @@ def connect(path: str | Path | None = None, **settings: Any) -> Connection:
     try:
         return Connection(Database(path, settings))
     except BaseException as error:
-        raise presentable(error, None)
+        fail(error, None)
 
 
 class Connection:
@@ -74,7 +74,7 @@ class Connection:
         try:
             self._register(name, registered_table(name, data))
         except BaseException as error:
-            raise presentable(error, None)
+            fail(error, None)
 
     def unregister(self, name: str) -> None:
         """Takes a registration back. Queries that run go on with the data."""
@@ -96,7 +96,7 @@ class Connection:
         try:
             return database.jobs.start(dag, evaluation=EvaluationContext(zone=database.settings.time_zone), query=name)
         except BaseException as error:
-            raise presentable(error, None)
+            fail(error, None)
 
     def jobs(self) -> list[Job]:
         """The jobs that run now."""
@@ -121,9 +121,7 @@ class Connection:
         self._database.check_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
     def __repr__(self) -> str:

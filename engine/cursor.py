@@ -200,9 +200,7 @@ class Cursor:
         self._check_open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -255,7 +253,12 @@ class Cursor:
         """Raises the error as the user is to see it. Whatever it is, what the query runs is ended."""
         if self._result is not None:
             self._result.cancel()
-        raise presentable(error, self._sql)
+        fail(error, self._sql)
+
+
+def fail(error: BaseException, sql: str | None) -> NoReturn:
+    """Raises the error as the user is to see it."""
+    raise presentable(error, sql)
 
 
 def presentable(error: BaseException, sql: str | None) -> BaseException:

@@ -148,9 +148,7 @@ class Database:
             for connector_name, definition in mappings:
                 table = open_or_explain(self.connectors, connector_name, definition)
                 self.catalog.put(
-                    TableMapping(
-                        definition.name, connector_name, table, definition.options, definition.external_name
-                    )
+                    TableMapping(definition.name, connector_name, table, definition.options, definition.external_name)
                 )
             for view in views:
                 self.catalog.put(view)

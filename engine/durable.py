@@ -64,9 +64,7 @@ class Directory:
                 raise ValueError(f"its format is {content['format']}, not {FORMAT}")
             mappings = [(item["connector"], _definition(item)) for item in content["mappings"]]
             views = [View(item["name"], item["sql"], tuple(item["columns"])) for item in content["views"]]
-            indexes = [
-                Index(item["name"], item["table"], tuple(item["columns"]), item["kind"]) for item in content["indexes"]
-            ]
+            indexes = [Index(item["name"], item["table"], tuple(item["columns"]), item["kind"]) for item in content["indexes"]]
         except (ValueError, KeyError, TypeError) as error:
             raise OperationalError(
                 f'the catalog of directory "{self.path}" can\'t be read',
@@ -137,9 +135,7 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
 
 
 def _definition(record: dict[str, Any]) -> MappingDefinition:
-    columns = tuple(
-        ColumnDefinition(item["name"], _type_of(item["type"]), item["external_name"]) for item in record["columns"]
-    )
+    columns = tuple(ColumnDefinition(item["name"], _type_of(item["type"]), item["external_name"]) for item in record["columns"])
     return MappingDefinition(record["name"], columns, record["options"], record["external_name"])
 
 

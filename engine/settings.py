@@ -33,9 +33,7 @@ class Setting:
 
 def _integer(least: int) -> Callable[[Value], int]:
     def read(value: Value) -> int:
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            raise ValueError(value)
-        number = int(value)
+        number = int(str(value))
         if number < least:
             raise ValueError(value)
         return number
@@ -44,10 +42,8 @@ def _integer(least: int) -> Callable[[Value], int]:
 
 
 def _time_zone(value: Value) -> str:
-    if not isinstance(value, str) or not value:
-        raise ValueError(value)
     try:
-        return ZoneInfo(value).key
+        return ZoneInfo(str(value)).key
     except (OSError, LookupError) as error:
         raise ValueError(value) from error
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date, time
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 from runnel.errors import DataError, InterfaceError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import evaluate_constant
 from runnel.expressions.nodes import Cast, Literal
-from runnel.expressions.values import parameter_type
+from runnel.expressions.values import parameter_type, plain_value
 from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, NULL, TIME, VARBINARY, VARCHAR, SqlType, common_type
 
 Rows = list[tuple[Any, ...]]
 
 _ONE_TYPE = {bool: BOOLEAN, float: DOUBLE, str: VARCHAR, bytes: VARBINARY, date: DATE, time: TIME}
 """Python types of whose values each has the same SQL type."""
+
+_PLAIN = frozenset((bool, int, float, str, bytes, Decimal, date, datetime, time, timedelta, type(None)))
+"""Python types whose values the engine takes as they are."""
 
 
 def checked(args: Any, number: int | None = None) -> tuple[Any, ...]:
@@ -79,10 +83,10 @@ def column_type(values: Sequence[Any], number: int) -> SqlType:
     return result
 
 
-def converted(
-    args: tuple[Any, ...], given: tuple[SqlType, ...], wanted: tuple[SqlType, ...], zone: str
-) -> tuple[Any, ...]:
+def converted(args: tuple[Any, ...], given: tuple[SqlType, ...], wanted: tuple[SqlType, ...], zone: str) -> tuple[Any, ...]:
     """Arguments of the types `given` as values of the types `wanted`; DataError naming the argument that doesn't fit."""
+    if not _PLAIN.issuperset(map(type, args)):
+        args = tuple(None if value is None else plain_value(value) for value in args)
     if given == wanted:
         return args
     return tuple(

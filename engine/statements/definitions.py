@@ -26,9 +26,7 @@ def create_mapping(database: Database, plan: CreateMappingPlan, call: Call) -> i
         if not _is_free(database, plan.name, "mapping", plan.or_replace, plan.if_not_exists):
             return NO_COUNT
         connector = database.connectors.get(plan.connector)
-        table = connector.open(
-            MappingDefinition(plan.name, plan.columns, plan.options, plan.external_name, plan.object_type)
-        )
+        table = connector.open(MappingDefinition(plan.name, plan.columns, plan.options, plan.external_name, plan.object_type))
         mapping = Mapping(plan.name, connector.name, table, plan.options, plan.external_name)
         database.change(put=mapping, drop_indexes=_unfit_indexes(database, mapping))
     return NO_COUNT
@@ -74,7 +72,7 @@ def create_index(database: Database, plan: CreateIndexPlan, call: Call) -> int:
         found = snapshot.get(plan.table_name)
         if not isinstance(found, Mapping) or not isinstance(found.table, IndexedTable):
             raise ProgrammingError(
-                f"{_kind(found)} \"{found.name}\" can't have an index",
+                f'{_kind(found)} "{found.name}" can\'t have an index',
                 code=ErrorCode.INDEX_INVALID,
                 hint="indexes are for mappings of TYPE IMap",
             )
@@ -97,9 +95,7 @@ def drop(database: Database, plan: DropPlan, call: Call) -> int:
             return NO_COUNT
         found = snapshot.find(plan.name)
         if found is not None and _kind(found) != plan.kind:
-            raise ProgrammingError(
-                f'"{found.name}" is a {_kind(found)}, not a {plan.kind}', hint=_how_to_drop(found)
-            )
+            raise ProgrammingError(f'"{found.name}" is a {_kind(found)}, not a {plan.kind}', hint=_how_to_drop(found))
         if found is not None:
             database.change(drop=found)
         elif not plan.if_exists:

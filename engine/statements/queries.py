@@ -41,9 +41,7 @@ def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
         except BaseException:
             job.cancel()
             raise
-    return Result.of_job(
-        plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end, deadline=call.deadline
-    )
+    return Result.of_job(plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end, deadline=call.deadline)
 
 
 def run_key_get(database: Database, plan: KeyGetPlan, call: Call) -> Result:
@@ -93,13 +91,9 @@ def constants(database: Database, plan: Plan, expressions: tuple[Expression, ...
     return tuple(values)
 
 
-def evaluate_over_row(
-    table: Table, row: Row, expressions: tuple[Expression, ...], context: EvaluationContext
-) -> Row:
+def evaluate_over_row(table: Table, row: Row, expressions: tuple[Expression, ...], context: EvaluationContext) -> Row:
     """The values of expressions over all columns of a table, for one row of it."""
     fields = tuple(Field(column.name, column.type) for column in table.columns)
     frame = Frame(rows_as_batch([row], fields).columns, 1, context)
     arrays = [evaluate(compile_expression(item), frame) for item in expressions]
-    return tuple(
-        python_values(array, item.type)[0] for array, item in zip(arrays, expressions, strict=True)
-    )
+    return tuple(python_values(array, item.type)[0] for array, item in zip(arrays, expressions, strict=True))

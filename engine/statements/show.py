@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from runnel.catalog import Mapping, View
@@ -11,7 +10,7 @@ from runnel.planner.plans import SetPlan, ShowPlan
 from runnel.relation import Field
 from runnel.rows import Result, Row
 from runnel.settings import SETTINGS, find
-from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, TIMESTAMP_TZ, VARCHAR
+from runnel.sqltypes import VARCHAR
 from runnel.statements.call import Call
 
 if TYPE_CHECKING:
@@ -57,7 +56,6 @@ def _indexes(database: Database) -> Result:
 
 def _settings(database: Database) -> Result:
     rows: list[Row] = [
-        (setting.name, str(database.settings.get(setting.name)), str(setting.default), setting.meaning)
-        for setting in SETTINGS
+        (setting.name, str(database.settings.get(setting.name)), str(setting.default), setting.meaning) for setting in SETTINGS
     ]
     return Result(_texts("name", "value", "default", "meaning"), rows)

@@ -13,6 +13,7 @@ from math import isclose, isnan
 from typing import Any
 
 import duckdb
+
 from runnel.catalog import Table
 from runnel.sqltypes import Kind, SqlType
 

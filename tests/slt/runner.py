@@ -1,8 +1,8 @@
 """Runs `.slt` files (see `records.py` for what is in them).
 
-    python -m tests.slt.runner tests/slt/joins.slt              all records of a file
-    python -m tests.slt.runner tests/slt/joins.slt:120          what leads up to the record at line 120, and that one
-    python -m tests.slt.runner tests/slt/joins.slt --complete   writes what came out as what is expected
+python -m tests.slt.runner tests/slt/joins.slt              all records of a file
+python -m tests.slt.runner tests/slt/joins.slt:120          what leads up to the record at line 120, and that one
+python -m tests.slt.runner tests/slt/joins.slt --complete   writes what came out as what is expected
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+
 import runnel
 from runnel.catalog import View
 from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType
-
 from tests.slt.oracle import Oracle, same
 from tests.slt.records import Record, read, rewrite
 

@@ -1,0 +1,200 @@
+"""The architecture, tested: what may import what, which packages are shipped, one public home per name."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import runnel
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runnel.connectors"}
+
+LEVELS = {
+    0: ("errors", "sqltypes"),
+    1: ("relation", "expressions", "catalog", "dag", "processor", "key_hash", "batches"),
+    2: ("connector", "processors", "results"),
+    3: ("runtime", "jobs", "testing"),
+    4: ("planner", "connectors"),
+    5: (
+        *("database", "statements", "settings", "durable", "unavailable"),
+        *("connection", "cursor", "rows", "dbapi20", "__init__"),
+    ),
+}
+LEVEL_OF = {name: level for level, names in LEVELS.items() for name in names}
+SEEN_BY_PLUGINS = 2
+"""The planner and the connectors see levels up to this one, and themselves."""
+
+SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    """The import name of a source file."""
+    folder, *rest = path.relative_to(ROOT).with_suffix("").parts
+    parts = [FOLDERS[folder], *rest]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def part_of(module: str) -> str:
+    """The part of the package that a module belongs to: the second name, `__init__` for the package itself."""
+    names = module.split(".")
+    return names[1] if len(names) > 1 else "__init__"
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """The modules of ours that a file imports when it runs (not those for type checkers only), with the line."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for_checkers = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in for_checkers:
+            continue
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: relative import"
+            module = node.module or ""
+            yield node.lineno, module
+            if module in ("runnel", *FOLDERS.values()):
+                yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+
+
+def test_every_part_has_a_level() -> None:
+    parts = {part_of(module_name(path)) for path in SOURCES}
+    assert parts == set(LEVEL_OF)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_to_lower_levels(path: Path) -> None:
+    own = part_of(module_name(path))
+    wrong = []
+    for line, module in imports(path):
+        if module.split(".")[0] in FOLDERS:
+            wrong.append(f"{line}: {module}: the import name is {FOLDERS[module.split('.')[0]]}")
+        if module.split(".")[0] != "runnel" or (module == "runnel" and own == "__init__"):
+            continue
+        other = part_of(module)
+        if other == "__init__":
+            if own != "testing":
+                wrong.append(f"{line}: imports the root; take the name from its module")
+            continue
+        allowed = LEVEL_OF[own]
+        if allowed == 4:
+            allowed = 4 if own == other else SEEN_BY_PLUGINS
+        if other in LEVEL_OF and LEVEL_OF[other] > allowed:
+            wrong.append(f"{line}: {module} is of level {LEVEL_OF[other]}, {own} of level {LEVEL_OF[own]}")
+    assert not wrong
+
+
+def test_package_list_is_complete() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    listed = set(config["options"]["packages"].split())
+    there = {module_name(path) for path in SOURCES if path.name == "__init__.py"}
+    assert listed == there
+    folders = {module_name(path.parent / "__init__.py") for path in SOURCES}
+    assert folders == there, "a folder without __init__.py"
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_folders_refuse_to_be_imported_by_their_own_names(folder: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {folder}"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert f'ImportError: this package is imported as "{FOLDERS[folder]}"' in done.stderr
+
+
+def test_public_names_have_one_home() -> None:
+    homes = {name: home for home, names in runnel._HOMES.items() for name in names}
+    assert sum(len(names) for names in runnel._HOMES.values()) == len(homes)
+    for name in runnel.__all__:
+        value = getattr(runnel, name)
+        if name in homes:
+            module = importlib.import_module(f"runnel.{homes[name]}")
+            assert getattr(module, name) is value
+    assert set(homes) <= set(runnel.__all__)
+
+
+def test_checkers_see_what_is_loaded_on_first_use() -> None:
+    tree = ast.parse((ROOT / "engine" / "__init__.py").read_text("utf-8"))
+    seen = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            for item in node.body:
+                assert isinstance(item, ast.ImportFrom) and item.module is not None
+                seen[item.module.removeprefix("runnel.")] = {alias.name for alias in item.names}
+    assert seen == {home: set(names) for home, names in runnel._HOMES.items()}
+
+
+def test_public_classes_say_so() -> None:
+    classes = [value for name in runnel.__all__ if isinstance(value := getattr(runnel, name), type)]
+    ours = [item for item in classes if item.__module__.split(".")[0] == "runnel"]
+    assert {item.__module__ for item in ours} == {"runnel"}
+
+
+def test_dir_shows_what_is_loaded_on_first_use() -> None:
+    assert set(runnel.__all__) <= set(dir(runnel))
+
+
+def test_version_is_that_of_the_package() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    assert runnel.__version__ == config["metadata"]["version"]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_and_functions_are_of_a_readable_size(path: Path) -> None:
+    source = path.read_text("utf-8")
+    assert source.count("\n") <= 500, "more than 500 lines"
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            length = node.end_lineno - node.lineno + 1
+            assert length <= 60, f"{node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_modules_have_a_docstring_and_a_telling_name(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), "no module docstring"
+    assert not {"utils", "util", "helpers", "helper", "manager", "misc", "common"} & set(path.stem.split("_"))
+
+
+def test_no_unfinished_work() -> None:
+    # Put together here so that this file doesn't find itself.
+    words = ["TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"]
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in SOURCES
+        for number, line in enumerate(path.read_text("utf-8").split("\n"), 1)
+        if any(word in line.replace("(", " ").replace(":", " ").split() for word in words)
+    ]
+    assert not found
+
+
+START = """
+import sys, time
+start = time.perf_counter()
+import runnel
+connection = runnel.connect()
+assert connection.cursor().execute("SELECT 1").fetchall() == [(1,)]
+connection.close()
+print(time.perf_counter() - start, *sorted({"duckdb", "pandas", "polars", "pyspark"} & set(sys.modules)))
+"""
+
+
+def test_a_first_query_loads_nothing_large() -> None:
+    done = subprocess.run([sys.executable, "-c", START], capture_output=True, text=True, timeout=60, check=True)
+    _, *loaded = done.stdout.split()
+    assert loaded == []
