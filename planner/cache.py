@@ -1,0 +1,147 @@
+"""The plan cache: plans by text, search path and parameter types, the least recently used ones given up first.
+
+A plan is valid while every catalog object it names has the version it had. Snapshots are numbered, so a plan that was found
+valid for a snapshot needs no second look until the catalog changes.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+from typing import NamedTuple
+
+from runnel.catalog import Snapshot, dependency_version
+from runnel.errors import InterfaceError
+from runnel.planner.plans import Plan
+from runnel.sqltypes import SqlType
+
+
+class PlanKey(NamedTuple):
+    """What a plan depends on beside the catalog. `types` are those of the arguments as given."""
+
+    sql: str
+    search_path: tuple[str, ...]
+    types: tuple[SqlType, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CachedPlan:
+    """A row of SHOW PLANS. `uses` is how often the plan was found, not counting the statement that made it."""
+
+    key: PlanKey
+    plan: Plan
+    uses: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """Counts since the cache was made. A look-up is a hit or a miss; a miss for a plan that was no longer valid is an
+    invalidation too. Plans that a smaller size or `clear` put out count as evictions."""
+
+    size: int
+    capacity: int
+    hits: int
+    misses: int
+    evictions: int
+    invalidations: int
+
+
+class _Entry:
+    __slots__ = ("plan", "uses", "version")
+
+    def __init__(self, plan: Plan, version: int) -> None:
+        self.plan = plan
+        self.version = version
+        self.uses = 0
+
+
+class PlanCache:
+    """At most `capacity` plans; 0 keeps none. Safe for threads."""
+
+    def __init__(self, capacity: int) -> None:
+        self._lock = Lock()
+        self._entries: OrderedDict[PlanKey, _Entry] = OrderedDict()
+        self._capacity = _checked(capacity)
+        self._hits = self._misses = self._evictions = self._invalidations = 0
+
+    def get(self, key: PlanKey, snapshot: Snapshot) -> Plan | None:
+        """The plan for `key`, if there is one and it is valid for this snapshot of the catalog."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None and (entry.version == snapshot.version or self._is_valid(entry, key, snapshot)):
+                self._entries.move_to_end(key)
+                entry.uses += 1
+                self._hits += 1
+                return entry.plan
+            self._misses += 1
+            return None
+
+    def _is_valid(self, entry: _Entry, key: PlanKey, snapshot: Snapshot) -> bool:
+        """Compares versions object by object. An invalid plan is dropped, but not for the sake of a snapshot that is older
+        than the one it was made for."""
+        is_newer = snapshot.version > entry.version
+        for item in entry.plan.dependencies:
+            if dependency_version(snapshot, item.kind, item.name) != item.version:
+                if is_newer:
+                    del self._entries[key]
+                    self._invalidations += 1
+                return False
+        if is_newer:
+            entry.version = snapshot.version
+        return True
+
+    def put(self, key: PlanKey, plan: Plan, snapshot: Snapshot) -> None:
+        """Keeps a plan that was made for `snapshot`; does nothing with one that isn't cacheable, or where there is a plan
+        for a later snapshot already."""
+        if not plan.is_cacheable:
+            return
+        with self._lock:
+            known = self._entries.get(key)
+            if self._capacity == 0 or (known is not None and known.version > snapshot.version):
+                return
+            self._entries[key] = _Entry(plan, snapshot.version)
+            self._entries.move_to_end(key)
+            self._shrink()
+
+    def resize(self, capacity: int) -> None:
+        """Changes the capacity, giving up the least recently used plans beyond it."""
+        with self._lock:
+            self._capacity = _checked(capacity)
+            self._shrink()
+
+    def _shrink(self) -> None:
+        while len(self._entries) > self._capacity:
+            self._entries.popitem(last=False)
+            self._evictions += 1
+
+    def clear(self) -> None:
+        """Gives all plans up."""
+        with self._lock:
+            self._evictions += len(self._entries)
+            self._entries.clear()
+
+    def entries(self) -> list[CachedPlan]:
+        """The plans there are, the most recently used first."""
+        with self._lock:
+            return [CachedPlan(key, entry.plan, entry.uses) for key, entry in reversed(self._entries.items())]
+
+    def statistics(self) -> CacheStatistics:
+        with self._lock:
+            return CacheStatistics(
+                size=len(self._entries),
+                capacity=self._capacity,
+                hits=self._hits,
+                misses=self._misses,
+                evictions=self._evictions,
+                invalidations=self._invalidations,
+            )
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+def _checked(capacity: int) -> int:
+    if capacity < 0:
+        raise InterfaceError(f"the size of the plan cache can't be {capacity}", hint="0 keeps no plans")
+    return capacity
