@@ -133,6 +133,8 @@ class DAG:
 
     vertices: dict[str, Vertex] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
+    prepared: object = field(default=None, init=False, repr=False, compare=False)
+    """What the runtime worked out about this DAG when it was first submitted, kept for the next time."""
 
     def vertex(self, name: str, supplier: Supplier, parallelism: int | None = None) -> Vertex:
         """Adds a vertex; its name must be new."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
 import pyarrow as pa
 
 Row = tuple[Any, ...]
-Rows = "pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch | Row]"
 _MISSING = object()
 
 

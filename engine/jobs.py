@@ -1,0 +1,371 @@
+"""Light jobs: one start, then join or cancel; nothing is kept when they have ended.
+
+`Jobs` belongs to a connection: it starts jobs, lists those that run, and ends them all. A `Job` is the handle. A bounded query
+begins as the property of the thread that fetches (`run_here`, or any read of its results) and goes to the workers when
+it takes long; what has no end, and hand-built DAGs, go to the workers at once. A job holds no reference to who started it, so a
+cursor that is collected can cancel its job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+from threading import Lock
+from typing import Any
+
+from runnel.dag import DAG
+from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.expressions.context import EvaluationContext
+from runnel.processor import JobContext
+from runnel.results import ResultQueue
+from runnel.runtime.caller import Caller
+from runnel.runtime.clock import Clock, SystemClock
+from runnel.runtime.dedicated import DedicatedThread
+from runnel.runtime.execution import Execution, ExecutionOptions
+from runnel.runtime.failures import timed_out
+from runnel.runtime.metrics import VertexMetrics, vertex_metrics
+from runnel.runtime.template import Template
+from runnel.runtime.workers import Workers
+
+BUDGET = 1_000_000
+"""Nanoseconds that the thread that fetches spends on a job, in all, before the workers take over."""
+
+
+class JobStatus(Enum):
+    """RUNNING until every processor is closed; then COMPLETED, or FAILED: with an error, cancelled, or out of time."""
+
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """How a job is run. `name` is shown; `has_results`: whether it has a result queue. `is_hand_built`: the DAG was made by
+    the user, so its failures are the user's, and it runs on the workers from the start. `timeout`: nanoseconds after which it
+    is cancelled with OperationalError (TIMEOUT). `accumulation_limit`: rows that one processor may hold (0: no limit)."""
+
+    name: str = ""
+    kind: str = "light"
+    has_results: bool = True
+    is_hand_built: bool = False
+    timeout: int | None = None
+    accumulation_limit: int = 0
+
+
+_DEFAULT = JobOptions()
+_BOUNDED = ExecutionOptions()
+
+
+class Jobs:
+    """The jobs of one connection and the threads that run them. Safe for threads."""
+
+    def __init__(self, workers: int | None = None, clock: Clock | None = None) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.workers = workers or _processors()
+        self._pool = Workers(self.workers, self.clock)
+        self._ids = count(1)
+        self._running: dict[int, Job] = {}
+        self._is_closed = False
+        self._options = {hand_built: ExecutionOptions(self.workers, hand_built) for hand_built in (False, True)}
+        self.clock.subscribe(self._time_moved)
+
+    def start(
+        self,
+        dag: DAG,
+        *,
+        evaluation: EvaluationContext,
+        query: str = "",
+        is_unbounded: bool = False,
+        options: JobOptions = _DEFAULT,
+    ) -> Job:
+        """Starts a job. Suppliers are asked for their processors here, so what they raise (a source that can't be split) is
+        raised here, with the vertex named."""
+        if self._is_closed:
+            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
+        job = Job(self, next(self._ids), query, options)
+        context = JobContext(
+            job_id=job.id,
+            evaluation=evaluation,
+            clock=self.clock.monotonic,
+            results=job.results if options.has_results else None,
+            accumulation_limit=options.accumulation_limit,
+            is_unbounded=is_unbounded,
+        )
+        job.begin(Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended))
+        if is_unbounded or options.is_hand_built:
+            job.hand_over()
+        return job
+
+    def running(self) -> list[Job]:
+        """The jobs that have not ended, oldest first."""
+        return [self._running[key] for key in sorted(self._running.copy()) if key in self._running]
+
+    def get(self, job_id: int) -> Job:
+        """The running job of that id; ProgrammingError where there is none."""
+        job = self._running.get(job_id)
+        if job is None:
+            known = ", ".join(str(item.id) for item in self.running())
+            raise ProgrammingError(
+                f"job {job_id} not found",
+                code=ErrorCode.OBJECT_NOT_FOUND,
+                hint=f"the running jobs are {known}" if known else "no job is running; a light job is forgotten when it ends",
+            )
+        return job
+
+    def close(self) -> None:
+        """Cancels all jobs, waits until their processors are closed, and ends all threads. Closing twice is no error."""
+        self._is_closed = True
+        while self._running:
+            jobs = self.running()
+            for job in jobs:
+                job.cancel()
+            for job in jobs:
+                job.wait()
+        self._pool.stop()
+
+    @property
+    def pool(self) -> Workers:
+        return self._pool
+
+    def add(self, job: Job) -> None:
+        self._running[job.id] = job
+
+    def remove(self, job: Job) -> None:
+        self._running.pop(job.id, None)
+
+    def _time_moved(self) -> None:
+        for job in self.running():
+            job.execution.wake_all()
+
+    def __repr__(self) -> str:
+        return f"<jobs: {len(self._running)} running, {self._pool!r}>"
+
+
+class Job:
+    """The handle of a light job. `started` is wall time in µs since the epoch (UTC)."""
+
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_caller",
+        "_deadline",
+        "_ended_at",
+        "_gate",
+        "_jobs",
+        "_lock",
+        "_started_at",
+        "_threads",
+        "error",
+        "execution",
+        "id",
+        "is_done",
+        "options",
+        "query",
+        "results",
+        "started",
+    )
+
+    execution: Execution
+
+    def __init__(self, jobs: Jobs, job_id: int, query: str, options: JobOptions) -> None:
+        self.id = job_id
+        self.query = query
+        self.options = options
+        self.started = jobs.clock.wall()
+        self.results = ResultQueue()
+        self.error: Error | None = None
+        self.is_done = False
+        self._jobs = jobs
+        self._started_at = jobs.clock.monotonic()
+        self._ended_at = 0
+        self._deadline = None if options.timeout is None else self._started_at + options.timeout
+        self._callbacks: list[Callable[[], None]] = []
+        self._lock = Lock()
+        # Held until the job has ended; those who wait pass through it one after the other.
+        self._gate = Lock()
+        self._gate.acquire()
+        self._threads: list[DedicatedThread] = []
+        self._caller: Caller | None = None
+
+    def begin(self, execution: Execution) -> None:
+        """Takes its execution; blocking processors get their threads. Called once, by `Jobs.start`."""
+        self.execution = execution
+        jobs = self._jobs
+        jobs.add(self)
+        results = self.results
+        results.on_room = execution.wake_sinks
+        results.on_end_seen = self._join_threads
+        results.on_interrupt = self._interrupted
+        results.drive = self._drive
+        self._caller = Caller(execution, jobs.pool, jobs.clock, self._caller_gone)
+        for tasklet in execution.tasklets:
+            if not tasklet.is_cooperative:
+                self._threads.append(DedicatedThread(tasklet, tasklet.name, jobs.clock))
+        for thread in self._threads:
+            thread.start()
+        if self._deadline is not None and self._threads:
+            jobs.pool.call_at(self._deadline, self._expire)
+
+    @property
+    def name(self) -> str:
+        return self.options.name or f"job {self.id}"
+
+    @property
+    def kind(self) -> str:
+        return self.options.kind
+
+    @property
+    def status(self) -> JobStatus:
+        if not self.is_done:
+            return JobStatus.RUNNING
+        return JobStatus.COMPLETED if self.error is None else JobStatus.FAILED
+
+    @property
+    def uptime(self) -> float:
+        """Seconds from the start to now, or to the end."""
+        return ((self._ended_at if self.is_done else self._jobs.clock.monotonic()) - self._started_at) / 1e9
+
+    @property
+    def rows_in(self) -> int:
+        """Rows that the sources have given."""
+        return sum(tasklet.outbox.rows for tasklet in self.execution.tasklets if not tasklet.inputs.edges)
+
+    @property
+    def rows_out(self) -> int:
+        """Rows that the sinks have taken."""
+        return sum(
+            edge.rows for tasklet in self.execution.tasklets if not tasklet.outbox.queues for edge in tasklet.inputs.edges
+        )
+
+    @property
+    def rows_per_second(self) -> float:
+        """Rows in, by time since the start."""
+        return self.rows_in / max(self.uptime, 1e-9)
+
+    def metrics(self) -> dict[str, VertexMetrics]:
+        """What each vertex has done so far, by name, sources first."""
+        return vertex_metrics(self.execution.tasklets)
+
+    def run_here(self, budget: int = BUDGET) -> None:
+        """Drives the job on this thread until it has ended, its results wait for a reader, or this thread has spent `budget`
+        nanoseconds on it in all; then the workers take over. Raises the job's error if it failed. On Ctrl-C the job is
+        cancelled and closed, and KeyboardInterrupt goes on."""
+        self._drive(budget)
+        if self.error is not None:
+            self._join_threads()
+            raise self.error
+
+    def hand_over(self) -> None:
+        """Gives the job to the workers."""
+        if self._caller is not None:
+            self._caller.hand_over()
+
+    def cancel(self) -> None:
+        """Ends the job soon, from any thread; doesn't wait. Does nothing to a job that has ended."""
+        self._cancel(None)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until the job has ended, well or not, and its threads are gone; False if it hasn't within `timeout` seconds.
+        A job whose results are full waits for its reader, so this would wait for ever."""
+        if not self.is_done:
+            self._drive(BUDGET)
+        if not self.is_done:
+            self.hand_over()
+            if not self._gate.acquire(timeout=-1 if timeout is None else timeout):
+                return False
+            self._gate.release()
+        self._join_threads()
+        return True
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits as `wait` does, and raises the job's error if it failed; OperationalError (TIMEOUT) if it still runs."""
+        if not self.wait(timeout):
+            raise OperationalError(f"job {self.id} is still running after {timeout:g} s", code=ErrorCode.TIMEOUT)
+        if self.error is not None:
+            raise self.error
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """`callback` is called once when the job has ended (at once if it has), on whatever thread ends it."""
+        with self._lock:
+            if not self.is_done:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """`await job` waits as `join` does, without holding up the event loop."""
+        self.hand_over()
+        loop = asyncio.get_running_loop()
+        ended = loop.create_future()
+        self.on_end(lambda: loop.call_soon_threadsafe(_resolve, ended))
+        yield from ended
+        self.join()
+
+    def execution_ended(self, error: Error | None) -> None:
+        """Every processor is closed. Called once, by the execution."""
+        self.error = error
+        self._ended_at = self._jobs.clock.monotonic()
+        self._jobs.remove(self)
+        if self._deadline is not None:
+            self._jobs.pool.forget((), self._expire)
+        with self._lock:
+            self.is_done = True
+            callbacks, self._callbacks = self._callbacks, []
+        self.results.end(error)
+        self._gate.release()
+        for callback in callbacks:
+            callback()
+
+    def _drive(self, budget: int = BUDGET) -> None:
+        caller = self._caller
+        if caller is not None:
+            if self._deadline is not None and self._jobs.clock.monotonic() >= self._deadline:
+                self._expire()
+            caller.drive(budget)
+
+    def _caller_gone(self) -> None:
+        """The workers take over: reading waits from now on."""
+        self._caller = None
+        self.results.drive = None
+        if self._deadline is not None:
+            self._jobs.pool.call_at(self._deadline, self._expire)
+
+    def _expire(self) -> None:
+        assert self.options.timeout is not None
+        self._cancel(timed_out(self.options.timeout))
+
+    def _cancel(self, error: Error | None) -> None:
+        self.execution.cancel(error)
+        caller = self._caller
+        if caller is not None:
+            caller.sweep()
+
+    def _interrupted(self) -> None:
+        """Ctrl-C in a fetch: everything is closed before the exception goes on."""
+        self.cancel()
+        self.wait()
+
+    def _join_threads(self) -> None:
+        for thread in self._threads:
+            thread.join()
+
+    def __repr__(self) -> str:
+        return f"<job {self.id} {self.status}{' ' + repr(self.query) if self.query else ''}>"
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _processors() -> int:
+    import os
+
+    return os.cpu_count() or 1

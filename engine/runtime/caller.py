@@ -1,0 +1,184 @@
+"""The thread that fetches, as the owner of a young job's tasklets.
+
+Most light jobs are done within a millisecond. To give them to a worker and to wait for it would cost more than that, so the
+thread that wants the rows calls the tasklets itself. A job that takes longer is handed over to the workers, for good.
+
+Any number of threads may call `drive` and `sweep`; the lock `_driving` lets one of them in and sends the others away. The
+hand-over is race-free by the usual order: `_is_gone` is set before the list is emptied, and whoever appends to the list looks at
+`_is_gone` afterwards; a tasklet that both find is popped by one of them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Protocol
+
+from runnel.runtime.clock import Clock
+from runnel.runtime.execution import Execution
+from runnel.runtime.idle import Parker
+from runnel.runtime.progress import MADE_PROGRESS
+from runnel.runtime.tasklet import Tasklet, take_turn
+
+
+class Pool(Protocol):
+    """Where tasklets go when they take too long for the caller."""
+
+    def adopt(self, tasklets: Sequence[Tasklet]) -> None:
+        """Takes tasklets that are ready."""
+
+    def wake_at(self, tasklet: Tasklet, time: int) -> None:
+        """Will wake a tasklet, whoever owns it."""
+
+
+class Caller:
+    """Owns the cooperative tasklets of one execution until it hands them over."""
+
+    __slots__ = (
+        "_clock",
+        "_driving",
+        "_execution",
+        "_is_gone",
+        "_is_waiting",
+        "_list",
+        "_on_gone",
+        "_parker",
+        "_pool",
+        "_spent",
+        "_timers",
+    )
+
+    def __init__(self, execution: Execution, pool: Pool, clock: Clock, on_gone: Callable[[], None]) -> None:
+        self._execution = execution
+        self._pool = pool
+        self._clock = clock
+        self._on_gone = on_gone
+        self._list: deque[Tasklet] = deque()
+        self._timers: list[tuple[Tasklet, int]] = []
+        self._driving = Lock()
+        self._parker: Parker | None = None
+        self._is_waiting = False
+        self._is_gone = False
+        self._spent = 0
+        for tasklet in execution.tasklets:
+            if tasklet.is_cooperative:
+                tasklet.owner = self
+                self._list.append(tasklet)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the tasklets were handed over."""
+        return self._is_gone
+
+    def ready(self, tasklet: Tasklet) -> None:
+        self._list.append(tasklet)
+        if self._is_gone:
+            self._forward()
+        elif self._is_waiting and self._parker is not None:
+            self._parker.unpark()
+
+    def wake_at(self, tasklet: Tasklet, time: int) -> None:
+        if self._is_gone:
+            self._pool.wake_at(tasklet, time)
+        else:
+            self._timers.append((tasklet, time))
+
+    def drive(self, budget: int) -> None:
+        """Calls tasklets until the job is over or waits for its reader; hands over as soon as all drives together took
+        `budget` nanoseconds. On Ctrl-C the job is cancelled and closed, then the exception goes on."""
+        if self._is_gone or not self._driving.acquire(blocking=False):
+            return
+        started = self._clock.monotonic()
+        try:
+            self._drive(started + budget - self._spent)
+        except BaseException:
+            self._execution.cancel()
+            self._recover()
+            raise
+        finally:
+            self._spent += self._clock.monotonic() - started
+            self._driving.release()
+            if self._execution.is_cancelled:
+                self.sweep()
+
+    def _drive(self, until: int) -> None:
+        now = self._clock.monotonic
+        tasklets = self._list
+        while True:
+            if tasklets:
+                tasklet = tasklets.popleft()
+                if take_turn(tasklet) is MADE_PROGRESS:
+                    tasklets.append(tasklet)
+            elif self._is_done_here():
+                return
+            elif self._timers or not self._wait(until):
+                self.hand_over()
+                return
+            if now() > until and tasklets:
+                self.hand_over()
+                return
+
+    def _is_done_here(self) -> bool:
+        """Nothing to call: whether the job is over or it is the reader's turn."""
+        execution = self._execution
+        return execution.is_over or execution.is_cancelled or (execution.results is not None and len(execution.results) > 0)
+
+    def _wait(self, until: int) -> bool:
+        """Waits for a tasklet that runs elsewhere; False when the time is over."""
+        if self._parker is None:
+            self._parker = Parker()
+        self._is_waiting = True
+        try:
+            if self._list:
+                return True
+            timeout = self._clock.timeout(until)
+            return timeout is not None and timeout > 0 and self._parker.park(timeout)
+        finally:
+            self._is_waiting = False
+
+    def hand_over(self) -> None:
+        """Gives the tasklets to the pool, now and whenever one of them is woken. From any thread."""
+        if self._is_gone:
+            return
+        self._is_gone = True
+        self._on_gone()
+        timers, self._timers = self._timers, []
+        for tasklet, time in timers:
+            self._pool.wake_at(tasklet, time)
+        self._forward()
+
+    def _forward(self) -> None:
+        moved = []
+        while self._list:
+            try:
+                moved.append(self._list.popleft())
+            except IndexError:
+                break
+        if moved:
+            self._pool.adopt(moved)
+
+    def sweep(self) -> None:
+        """After a cancellation: calls what is left, so that every processor is closed, unless someone else is at it."""
+        while self._list and not self._is_gone and self._driving.acquire(blocking=False):
+            try:
+                self._close_all()
+            finally:
+                self._driving.release()
+
+    def _close_all(self) -> None:
+        while self._list:
+            tasklet = self._list.popleft()
+            if take_turn(tasklet) is MADE_PROGRESS:
+                self._list.append(tasklet)
+
+    def _recover(self) -> None:
+        """An exception may have struck anywhere, also between taking a tasklet from the list and calling it. Whatever
+        hasn't ended is made ready once more; it is cancelled, so its next call only closes it. `_driving` is held."""
+        if self._is_gone:
+            return
+        for tasklet in self._execution.left:
+            if tasklet.is_cooperative and tasklet not in self._list:
+                tasklet.parking.clear()
+                self._list.append(tasklet)
+        self._close_all()

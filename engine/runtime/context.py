@@ -1,0 +1,49 @@
+"""What a processor is told about its place, by the tasklet that calls it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from runnel.processor import JobContext, ProcessorContext
+
+if TYPE_CHECKING:
+    from runnel.runtime.processor_tasklet import ProcessorTasklet
+
+_logger = logging.getLogger("runnel.job")
+_set = object.__setattr__
+
+
+class TaskletContext(ProcessorContext):
+    """A ProcessorContext that notes whether its processor asked for `wake` or `wake_at`.
+
+    One that did is trusted to wake itself; one that didn't is polled. Both are made on demand: most processors need neither.
+    """
+
+    __slots__ = ("tasklet", "wakes_itself")
+
+    tasklet: ProcessorTasklet
+    wakes_itself: bool
+
+    def __init__(self, tasklet: ProcessorTasklet, job: JobContext, parallelism: int) -> None:
+        _set(self, "tasklet", tasklet)
+        _set(self, "wakes_itself", False)
+        _set(self, "job", job)
+        _set(self, "vertex", tasklet.vertex)
+        _set(self, "index", tasklet.index)
+        _set(self, "parallelism", parallelism)
+        _set(self, "logger", _logger)
+
+    @property
+    def wake(self) -> Callable[[], None]:  # type: ignore[override]
+        _set(self, "wakes_itself", True)
+        return self.tasklet.wake
+
+    @property
+    def wake_at(self) -> Callable[[int], None]:  # type: ignore[override]
+        _set(self, "wakes_itself", True)
+        return self._wake_at
+
+    def _wake_at(self, time: int) -> None:
+        self.tasklet.owner.wake_at(self.tasklet, time)

@@ -1,0 +1,55 @@
+"""A thread of its own for a tasklet whose processor blocks."""
+
+from __future__ import annotations
+
+from threading import Thread, current_thread
+
+from runnel.runtime.clock import Clock
+from runnel.runtime.idle import Parker
+from runnel.runtime.progress import DONE, NO_PROGRESS
+from runnel.runtime.tasklet import Tasklet, take_turn
+from runnel.runtime.timers import NEVER
+
+
+class DedicatedThread:
+    """Owns one tasklet and calls it until it ends. The thread bears the tasklet's name."""
+
+    __slots__ = ("_alarm", "_clock", "_parker", "_tasklet", "thread")
+
+    def __init__(self, tasklet: Tasklet, name: str, clock: Clock) -> None:
+        self._tasklet = tasklet
+        self._clock = clock
+        self._parker = Parker()
+        self._alarm = NEVER
+        tasklet.owner = self
+        self.thread = Thread(target=self._run, name=f"runnel {name}", daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def join(self) -> None:
+        """Waits until the thread is gone, unless it is the current one."""
+        if self.thread is not current_thread() and self.thread.ident is not None:
+            self.thread.join()
+
+    def ready(self, tasklet: Tasklet) -> None:
+        self._parker.unpark()
+
+    def wake_at(self, tasklet: Tasklet, time: int) -> None:
+        self._alarm = min(self._alarm, time)
+
+    def _run(self) -> None:
+        tasklet = self._tasklet
+        while (progress := take_turn(tasklet)) is not DONE:
+            if progress is NO_PROGRESS:
+                self._wait_while_parked()
+
+    def _wait_while_parked(self) -> None:
+        tasklet = self._tasklet
+        while tasklet.parking:
+            alarm = self._alarm
+            if alarm <= self._clock.monotonic():
+                self._alarm = NEVER
+                tasklet.wake()
+                return
+            self._parker.park(None if alarm == NEVER else self._clock.timeout(alarm))

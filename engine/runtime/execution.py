@@ -1,0 +1,199 @@
+"""One run of a DAG: its processors, the tasklets that call them, the queues between them, and how it all ends.
+
+An execution is addressed by its job's id. Making one is all the work there is at the start of a job, so it makes little: what
+depends on the DAG alone comes from the template. It doesn't know who calls the tasklets; they are given owners by whoever
+runs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier, Vertex
+from runnel.errors import Error, internal
+from runnel.processor import JobContext, Processor
+from runnel.runtime.failures import cancelled, vertex_failure
+from runnel.runtime.inputs import InputEdge, Inputs
+from runnel.runtime.outbox import make_outbox
+from runnel.runtime.processor_tasklet import ProcessorTasklet
+from runnel.runtime.queues import Queue
+from runnel.runtime.tasklet import Tasklet
+from runnel.runtime.template import UNBOUNDED, TaskletPlan, Template
+
+if TYPE_CHECKING:
+    from runnel.results import ResultQueue
+    from runnel.runtime.snapshots import SnapshotCoordinator
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionOptions:
+    """How an execution is made: `parallelism` is the number of processors of a vertex that says nothing else; with
+    `is_hand_built` a foreign exception is the user's; `capacity`, if given, is that of every bounded queue."""
+
+    parallelism: int = 1
+    is_hand_built: bool = False
+    capacity: int | None = None
+
+
+class Execution:
+    """Made of a template and the context of one job; raises what a supplier raises, with everything given back.
+
+    `on_end` is called once, by the thread that ended the last tasklet, when every processor and supplier is closed.
+    """
+
+    def __init__(
+        self,
+        template: Template,
+        job: JobContext,
+        options: ExecutionOptions,
+        on_end: Callable[[Error | None], None],
+        snapshots: SnapshotCoordinator | None = None,
+    ) -> None:
+        self.job = job
+        self.clock = job.clock
+        self.results: ResultQueue | None = job.results  # type: ignore[assignment]
+        self.template = template
+        self.snapshots = snapshots
+        self.is_cancelled = False
+        self.error: Error | None = None
+        self.tasklets: list[ProcessorTasklet] = []
+        self.queues: list[Queue] = []
+        self._options = options
+        self._on_end = on_end
+        self._lock = Lock()
+        self._suppliers: list[ProcessorSupplier] = []
+        try:
+            self._build()
+        except BaseException as error:
+            self._close_after_failure(error)
+            raise
+        self._left: set[Tasklet] = set(self.tasklets)
+        if snapshots is not None:
+            snapshots.begin_with(self)
+
+    def _build(self) -> None:
+        template = self.template
+        processors = [self._processors(vertex) for vertex in template.order]
+        layout = template.layout(tuple([len(item) for item in processors]))
+        capacity = self._options.capacity
+        if capacity is None:
+            self.queues = [Queue(places) for places in layout.capacities]
+        else:
+            self.queues = [Queue(places if places == UNBOUNDED else capacity) for places in layout.capacities]
+        for plan in layout.tasklets:
+            name = template.order[plan.vertex].name
+            peers = processors[plan.vertex]
+            self.tasklets.append(self._tasklet(plan, name, peers[plan.index], len(peers)))
+
+    def _processors(self, vertex: Vertex) -> Sequence[Processor]:
+        """The processors of a vertex, from whichever kind of supplier it has."""
+        supplier = vertex.supplier
+        count = vertex.parallelism
+        try:
+            if isinstance(supplier, ProcessorMetaSupplier):
+                if count is None:
+                    preferred = supplier.preferred_parallelism(self.job)
+                    count = self._options.parallelism if preferred is None else min(preferred, self._options.parallelism)
+                suppliers = supplier.get(self.job, 1, count)
+                if len(suppliers) != 1:
+                    raise internal(f"{len(suppliers)} suppliers instead of 1")
+                supplier = suppliers[0]
+            if count is None:
+                count = self._options.parallelism
+            if not isinstance(supplier, ProcessorSupplier):
+                return [supplier() for _ in range(count)]
+            self._suppliers.append(supplier)
+            processors = supplier.get(count)
+        except Exception as error:
+            failure = vertex_failure(error, vertex.name, self._options.is_hand_built)
+            raise failure from (error if failure is not error else error.__cause__)
+        if len(processors) != count:
+            raise internal(f'the supplier of vertex "{vertex.name}" gave {len(processors)} processors instead of {count}')
+        return processors
+
+    def _tasklet(self, plan: TaskletPlan, name: str, processor: Processor, parallelism: int) -> ProcessorTasklet:
+        queues = self.queues
+        inputs = [InputEdge(i.ordinal, i.priority, [queues[n] for n in i.queues]) for i in plan.inputs]
+        outbox = make_outbox([(o.routing, o.keys, [queues[n] for n in o.queues]) for o in plan.outputs])
+        tasklet = ProcessorTasklet(self, processor, (name, plan.index, parallelism), Inputs(inputs, name), outbox)
+        for edge in inputs:
+            for queue in edge.queues:
+                queue.consumer = tasklet
+        for queue in outbox.queues:
+            queue.producer = tasklet
+        return tasklet
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every tasklet has ended."""
+        return not self._left
+
+    @property
+    def left(self) -> list[Tasklet]:
+        """The tasklets that have not ended."""
+        with self._lock:
+            return list(self._left)
+
+    def fail(self, error: BaseException, vertex: str) -> None:
+        """A processor failed: the first failure becomes the job's error, and the others are cancelled."""
+        self.cancel(vertex_failure(error, vertex, self._options.is_hand_built))
+
+    def cancel(self, error: Error | None = None) -> None:
+        """Has every tasklet close its processor and end, at its next call, which comes soon. From any thread."""
+        with self._lock:
+            if self.is_cancelled or not self._left:
+                return
+            self.error = cancelled() if error is None else error
+            self.is_cancelled = True
+        self.wake_all()
+
+    def wake_all(self) -> None:
+        for tasklet in self.tasklets:
+            tasklet.wake()
+
+    def wake_sinks(self) -> None:
+        """There is room in the job's results."""
+        for tasklet in self.tasklets:
+            if not tasklet.outbox.queues:
+                tasklet.wake()
+
+    def tasklet_ended(self, tasklet: ProcessorTasklet) -> None:
+        with self._lock:
+            if tasklet not in self._left:
+                return
+            self._left.discard(tasklet)
+            is_last = not self._left
+        if self.snapshots is not None:
+            self.snapshots.left(tasklet)
+        if is_last:
+            self._finish()
+
+    def _finish(self) -> None:
+        for supplier in self._suppliers:
+            try:
+                supplier.close(self.error)
+            except Exception as error:
+                if self.error is None:
+                    self.error = vertex_failure(error, "supplier", self._options.is_hand_built)
+        self._suppliers.clear()
+        self._on_end(self.error)
+
+    def _close_after_failure(self, error: BaseException) -> None:
+        """A supplier failed: what was made is closed, and only the first failure counts."""
+        for close in [*(tasklet.processor.close for tasklet in self.tasklets)]:
+            _quietly(close)
+        for supplier in self._suppliers:
+            _quietly(lambda s=supplier: s.close(error))  # type: ignore[misc]
+
+    def __repr__(self) -> str:
+        return f"<execution of job {self.job.job_id}, {len(self._left)} of {len(self.tasklets)} tasklets left>"
+
+
+def _quietly(close: Callable[[], None]) -> None:
+    try:
+        close()
+    except Exception:
+        pass

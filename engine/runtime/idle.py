@@ -1,0 +1,53 @@
+"""How a thread waits: a permit that anyone may give it, and a back-off that grows to a millisecond."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+FIRST_DELAY = 20_000
+"""Nanoseconds of the first step of a back-off."""
+LAST_DELAY = 1_000_000
+"""Nanoseconds of its last step."""
+
+
+class Parker:
+    """One thread parks, any thread unparks it. An `unpark` before the `park` lets that pass at once, so none is ever lost;
+    several count as one. It is a binary semaphore: the lock is free exactly while there is a permit."""
+
+    __slots__ = ("_gate",)
+
+    def __init__(self) -> None:
+        self._gate = Lock()
+        self._gate.acquire()
+
+    def park(self, timeout: float | None = None) -> bool:
+        """Waits for a permit, `timeout` seconds at most, and takes it; False if none came."""
+        return self._gate.acquire(timeout=-1 if timeout is None else timeout)
+
+    def unpark(self) -> None:
+        try:
+            self._gate.release()
+        except RuntimeError:
+            pass  # there was a permit already
+
+
+class Backoff:
+    """Delays in nanoseconds that double from FIRST_DELAY to LAST_DELAY."""
+
+    __slots__ = ("_delay",)
+
+    def __init__(self) -> None:
+        self._delay = FIRST_DELAY
+
+    def next_delay(self) -> int:
+        delay = self._delay
+        self._delay = min(2 * delay, LAST_DELAY)
+        return delay
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the longest delay is reached."""
+        return self._delay == LAST_DELAY
+
+    def reset(self) -> None:
+        self._delay = FIRST_DELAY

@@ -1,0 +1,245 @@
+"""Inputs: taking items from the queues of an edge in the right order, and turning control items into events.
+
+Batches are taken as they come. A control item stays at the head of its queue until the batches before it were processed;
+then it is taken, and becomes an event if it leads to something: a watermark that all queues of all edges agree
+on, a barrier that all have brought, the end of an edge.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from runnel.errors import internal
+from runnel.processor import IDLE, Barrier, Done, Idle, Item, Watermark
+from runnel.runtime.queues import BatchInbox, Queue, name_of
+from runnel.runtime.watermarks import WatermarkCoalescer
+
+RecordBatch = pa.RecordBatch
+
+
+class InputEdge:
+    """One input of a processor: an edge, that is a queue from each upstream processor connected to this one."""
+
+    __slots__ = (
+        "_next",
+        "barrier",
+        "batches",
+        "blocked",
+        "capacity",
+        "coalescer",
+        "live",
+        "ordinal",
+        "priority",
+        "queues",
+        "rows",
+    )
+
+    def __init__(self, ordinal: int, priority: int, queues: Sequence[Queue]) -> None:
+        self.ordinal = ordinal
+        self.priority = priority
+        self.queues = queues
+        self.live = list(queues)
+        self.blocked: set[Queue] = set()
+        self.barrier: Barrier | None = None
+        self.coalescer: WatermarkCoalescer | None = None
+        self.rows = 0
+        self.batches = 0
+        self._next = 0
+
+    @property
+    def is_done(self) -> bool:
+        return not self.live
+
+    def fill(self, inbox: BatchInbox, turn_away: bool) -> Queue | None:
+        """Moves the batches of the next queue that has any into the inbox. Gives that queue instead if a control item is at
+        its head, and None with an empty inbox if there is nothing at all. The queues take turns.
+
+        Queues that brought the current barrier are passed over if `turn_away` (exactly-once).
+        """
+        live = self.live
+        if len(live) == 1:
+            return None if turn_away and live[0] in self.blocked else self._drain(live[0], inbox)
+        start = self._next
+        for step in range(len(live)):
+            queue = live[(start + step) % len(live)]
+            if queue.items and not (turn_away and queue in self.blocked):
+                self._next = start + step + 1
+                return self._drain(queue, inbox)
+        return None
+
+    def _drain(self, queue: Queue, inbox: BatchInbox) -> Queue | None:
+        items = queue.items
+        taken = 0
+        while items:
+            if items[0].__class__ is not RecordBatch:
+                break
+            batch = items.popleft()
+            inbox.append(batch)
+            self.rows += batch.num_rows  # type: ignore[union-attr]
+            taken += 1
+        if taken:
+            self.batches += taken
+            queue.made_room()
+            if self.coalescer is not None:
+                self.coalescer.active(self.queues.index(queue))
+            return None
+        return queue if items else None
+
+    def watermarks(self) -> WatermarkCoalescer:
+        if self.coalescer is None:
+            self.coalescer = WatermarkCoalescer(len(self.queues), f"edge {self.ordinal}")
+            for index, queue in enumerate(self.queues):
+                if queue not in self.live:
+                    self.coalescer.done(index)
+        return self.coalescer
+
+
+class Inputs:
+    """All inputs of one processor. `next_event` gives what is to be done next."""
+
+    __slots__ = ("_edges", "_events", "_group", "_later", "aligned", "barrier", "coalescer", "inbox", "name", "ordinal")
+
+    def __init__(self, edges: Sequence[InputEdge], name: str) -> None:
+        self._edges = edges
+        self.name = name
+        self.inbox = BatchInbox()
+        self.ordinal = 0
+        self.aligned = True
+        self.barrier: Barrier | None = None
+        self.coalescer: WatermarkCoalescer | None = None
+        self._events: deque[Item | InputEdge] = deque()
+        self._group: list[InputEdge] = []
+        self._later = sorted(edges, key=lambda edge: edge.priority) if len(edges) > 1 else list(edges)
+        self._next_group()
+        # An isolated edge may connect this processor to no upstream one at all.
+        for edge in edges:
+            if not edge.queues:
+                self._end_edge(edge)
+
+    @property
+    def edges(self) -> Sequence[InputEdge]:
+        return self._edges
+
+    @property
+    def are_done(self) -> bool:
+        """Whether every input ended and nothing is left to be told of them."""
+        return not self._group and not self._events
+
+    def holding(self) -> str | None:
+        """What holds the watermark back, if there are any: the edge, and the queue in it."""
+        edges = [edge for edge in self._edges if edge.coalescer is not None]
+        if self.coalescer is not None:
+            held = self.coalescer.holding()
+            edges = [edge for edge in edges if edge.ordinal == held]
+            if held is not None and not edges:
+                return f"input {held}"
+        for edge in edges:
+            assert edge.coalescer is not None
+            queue = edge.coalescer.holding()
+            if queue is not None:
+                return f"input {edge.ordinal}, from {name_of(edge.queues[queue], 'producer')}"
+        return None
+
+    def next_event(self) -> Item | InputEdge | None:
+        """The next event: a Watermark, a Barrier or IDLE for the whole processor, an InputEdge that ended; None if there is
+        none, with batches of input `ordinal` in the inbox if there are any."""
+        while True:
+            if self._events:
+                return self._events.popleft()
+            for position, edge in enumerate(self._group):
+                queue = edge.fill(self.inbox, self.barrier is not None and self.aligned)
+                if queue is not None or self.inbox:
+                    break
+            else:
+                return None
+            if len(self._group) > 1:
+                self._group.append(self._group.pop(position))  # the other inputs of this priority come first next time
+            if queue is None:
+                self.ordinal = edge.ordinal
+                if self.coalescer is not None:
+                    self.coalescer.active(edge.ordinal)
+                return None
+            self._take(edge, queue)
+
+    def _take(self, edge: InputEdge, queue: Queue) -> None:
+        item = queue.items.popleft()
+        queue.made_room()
+        if isinstance(item, Watermark | Idle):
+            index = edge.queues.index(queue)
+            coalescer = edge.watermarks()
+            self._pass_on(edge, coalescer.idle(index) if item is IDLE else coalescer.observe(index, item))  # type: ignore[arg-type]
+        elif isinstance(item, Barrier):
+            self._barrier(edge, queue, item)
+        elif isinstance(item, Done):
+            edge.live.remove(queue)
+            edge.blocked.discard(queue)
+            if edge.live:
+                if edge.coalescer is not None:
+                    self._pass_on(edge, edge.coalescer.done(edge.queues.index(queue)))
+            else:
+                self._end_edge(edge)
+            self._check_alignment()
+        else:
+            raise internal(f"{item!r} arrived on edge {edge.ordinal} of {self.name}")
+
+    def _end_edge(self, edge: InputEdge) -> None:
+        if edge in self._group:
+            self._group.remove(edge)
+        else:
+            self._later.remove(edge)
+        self._events.append(edge)
+        if self.coalescer is not None:
+            self._events.extend(self.coalescer.done(edge.ordinal))
+        if not self._group:
+            self._next_group()
+
+    def _next_group(self) -> None:
+        later = self._later
+        while later and (not self._group or later[0].priority == self._group[0].priority):
+            self._group.append(later.pop(0))
+
+    def _pass_on(self, edge: InputEdge, items: Sequence[Watermark | Idle]) -> None:
+        """What the queues of an edge agree on, coalesced with the other edges."""
+        if len(self._edges) == 1:
+            self._events.extend(items)
+            return
+        if self.coalescer is None:
+            self.coalescer = WatermarkCoalescer(len(self._edges), self.name)
+            for other in self._edges:
+                if other.is_done:
+                    self.coalescer.done(other.ordinal)
+        for item in items:
+            idle = isinstance(item, Idle)
+            self._events.extend(self.coalescer.idle(edge.ordinal) if idle else self.coalescer.observe(edge.ordinal, item))  # type: ignore[arg-type]
+
+    def _barrier(self, edge: InputEdge, queue: Queue, barrier: Barrier) -> None:
+        if self.barrier is None:
+            self.barrier = barrier
+        elif self.barrier != barrier:
+            raise internal(f"{barrier} overtook {self.barrier} at {self.name}")
+        edge.blocked.add(queue)
+        self._check_alignment()
+
+    def _check_alignment(self) -> None:
+        """The barrier is an event once every queue that hasn't ended has brought it."""
+        if self.barrier is not None and all(len(edge.blocked) == len(edge.live) for edge in self._edges):
+            self._events.append(self.barrier)
+            self.barrier = None
+            for edge in self._edges:
+                edge.blocked.clear()
+
+    def abandon(self) -> None:
+        """Ends all inputs: what is in the queues is dropped, and what still comes too."""
+        self.inbox.clear()
+        self._events.clear()
+        self._group.clear()
+        self._later.clear()
+        self.barrier = None
+        for edge in self._edges:
+            live, edge.live = edge.live, []
+            for queue in live:
+                queue.abandon()
+                queue.made_room()

@@ -1,0 +1,399 @@
+"""The tasklet that calls one processor: a state machine over the contract of `runnel.processor`.
+
+A call makes steps until one can't go on, or the time slice is over. A step is one method of the processor, or a look at the
+inputs. It gives True if the machine goes on at once, False if it has to wait; then the tasklet is parked, and woken by
+
+- a full queue that got room, if something was refused;
+- new items, if the inputs were empty;
+- the processor itself (`context.wake`, `wake_at`), if it returned False without a reason that the runtime can see. One that
+  never asked for either is polled, at intervals that grow to a millisecond.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from runnel.processor import IDLE, Barrier, Processor, Watermark
+from runnel.runtime.context import TaskletContext
+from runnel.runtime.failures import is_interrupt
+from runnel.runtime.idle import Backoff
+from runnel.runtime.inputs import InputEdge, Inputs
+from runnel.runtime.outbox import BaseOutbox
+from runnel.runtime.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
+from runnel.runtime.tasklet import Tasklet
+
+if TYPE_CHECKING:
+    from runnel.runtime.execution import Execution
+
+logger = logging.getLogger("runnel.runtime")
+
+TIME_SLICE = 500_000
+"""Nanoseconds after which a call ends, at the next step."""
+LONG_CALL = 100_000_000
+"""Nanoseconds beyond which a call of a cooperative processor is logged."""
+
+
+class State(IntEnum):
+    """What the next step does."""
+
+    INIT = 0
+    """Call `init` once; then RESTORE if there is state, else NEXT."""
+    RESTORE = 1
+    """Call `restore_snapshot` with each batch of state; then FINISH_RESTORE."""
+    FINISH_RESTORE = 2
+    """Call `finish_restore` until it returns True; then NEXT."""
+    NEXT = 3
+    """Look what is next: COMMIT if the snapshot is safe, SAVE if it is to be taken here, COMPLETE if there is no input (any
+    more), else what the inputs say; FLUSH if they have nothing and something was processed; else wait."""
+    PROCESS = 4
+    """Call `process` until the inbox is empty; then NEXT."""
+    WATERMARK = 5
+    """Call `process_watermark` until it returns True; then NEXT."""
+    FLUSH = 6
+    """Call `flush` until it returns True; then NEXT."""
+    FORWARD_IDLE = 7
+    """Offer IDLE to all outputs until it is accepted; then NEXT."""
+    COMPLETE_EDGE = 8
+    """Call `complete_edge` until it returns True; then NEXT."""
+    COMPLETE = 9
+    """Call `complete` until it returns True; then AWAIT_COMMIT if a commit is outstanding, else END. A request for a
+    snapshot leads to NEXT between two calls."""
+    SAVE = 10
+    """Call `save_snapshot` until it returns True; then PREPARE."""
+    PREPARE = 11
+    """Call `prepare_commit` until it returns True; then EMIT_BARRIER."""
+    EMIT_BARRIER = 12
+    """Offer the barrier to all outputs until it is accepted; then NEXT, after a terminal one AWAIT_COMMIT."""
+    COMMIT = 13
+    """Call `commit` until it returns True; then where it came from: NEXT or END."""
+    AWAIT_COMMIT = 14
+    """Wait until the snapshot is safe or given up; then COMMIT, and after it END."""
+    END = 15
+    """The processor is closed and the outputs have their ends."""
+
+
+# A global each, since an attribute of an Enum class is slow and a step reads several.
+INIT, RESTORE, FINISH_RESTORE, NEXT, PROCESS, WATERMARK, FLUSH, FORWARD_IDLE = list(State)[:8]
+COMPLETE_EDGE, COMPLETE, SAVE, PREPARE, EMIT_BARRIER, COMMIT, AWAIT_COMMIT, END = list(State)[8:]
+
+
+class ProcessorTasklet(Tasklet):
+    """Calls processor `index` of a vertex. Made by the execution, which also connects the queues."""
+
+    __slots__ = (
+        "barrier",
+        "busy",
+        "calls",
+        "context",
+        "ended_edge",
+        "execution",
+        "index",
+        "inputs",
+        "is_closed",
+        "is_unwanted",
+        "name",
+        "outbox",
+        "poll",
+        "processor",
+        "resume",
+        "snapshots",
+        "state",
+        "state_rows",
+        "unflushed",
+        "vertex",
+        "watermark",
+    )
+
+    def __init__(
+        self, execution: Execution, processor: Processor, place: tuple[str, int, int], inputs: Inputs, outbox: BaseOutbox
+    ) -> None:
+        super().__init__(processor.cooperative)
+        self.vertex, self.index, parallelism = place
+        self.name = f"{self.vertex}#{self.index}" if parallelism > 1 else self.vertex
+        self.execution = execution
+        self.processor = processor
+        self.inputs = inputs
+        self.outbox = outbox
+        self.context = TaskletContext(self, execution.job, parallelism)
+        self.snapshots = execution.snapshots
+        self.state_rows: Iterator[pa.RecordBatch] | None = None
+        self.state = INIT
+        self.resume = NEXT
+        self.barrier: Barrier | None = None
+        self.watermark: Watermark | None = None
+        self.poll: Backoff | None = None
+        self.unflushed = False
+        self.is_unwanted = False
+        self.is_closed = False
+        self.ended_edge: InputEdge | None = None
+        self.calls = 0
+        self.busy = 0
+
+    def call(self) -> Progress:
+        """Makes steps until one can't go on or the time slice is over. A failure ends the job and this tasklet."""
+        now = self.execution.clock
+        started = before = now()
+        self.calls += 1
+        outbox = self.outbox
+        try:
+            while not (self.is_unwanted or self.execution.is_cancelled or self.state is END):
+                outbox.offered = outbox.refused = False
+                goes_on = STEPS[self.state](self)
+                moment = now()
+                if moment - before > LONG_CALL and self.is_cooperative:
+                    self._log_long_call(moment - before)
+                before = moment
+                if self.processor.is_satisfied and not self.inputs.are_done:
+                    self._end_inputs()
+                    goes_on = True
+                if outbox.offered:
+                    self.poll = None
+                if not goes_on:
+                    self.busy += moment - started
+                    return NO_PROGRESS
+                if moment - started > TIME_SLICE:
+                    self.busy += moment - started
+                    return MADE_PROGRESS
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            self.execution.fail(error, self.vertex)
+        self.busy += before - started
+        if not self.is_closed:
+            self._close()
+        return DONE
+
+    def ended(self) -> None:
+        self.execution.tasklet_ended(self)
+
+    def abandon_if_unwanted(self) -> None:
+        if all(queue.is_abandoned for queue in self.outbox.queues):
+            self.is_unwanted = True
+            self.wake()
+
+    def _end_inputs(self) -> None:
+        """The processor needs no more input. A commit that is outstanding comes first all the same."""
+        self.inputs.abandon()
+        if self.state in (PROCESS, WATERMARK, FLUSH, COMPLETE_EDGE, NEXT, FORWARD_IDLE):
+            self.state = NEXT
+
+    def _log_long_call(self, nanoseconds: int) -> None:
+        logger.warning(
+            'a call of vertex "%s" took %d ms (job %d): a cooperative processor should return within a millisecond',
+            self.vertex,
+            nanoseconds // 1_000_000,
+            self.execution.job.job_id,
+        )
+
+    def _close(self) -> None:
+        """Closes the processor, once; nothing more is taken, and downstream hears of the end."""
+        self.is_closed = True
+        self.state = END
+        try:
+            self.processor.close()
+        except BaseException as error:
+            if is_interrupt(error):
+                raise
+            self.execution.fail(error, self.vertex)
+        if not self.inputs.are_done:
+            self.inputs.abandon()
+        self.outbox.finish()
+
+    def _again(self) -> bool:
+        """A method returned False: whether to call it again at once. If there is nothing that the runtime can see that it
+        waits for, and it doesn't know how to wake itself, it will be polled."""
+        outbox = self.outbox
+        if outbox.refused:
+            return False
+        if outbox.offered:
+            return True
+        results = self.execution.results
+        if not self.context.wakes_itself and not (results is not None and results.is_wanted):
+            if self.poll is None:
+                self.poll = Backoff()
+            self.owner.wake_at(self, self.execution.clock() + self.poll.next_delay())
+        return False
+
+    def _init(self) -> bool:
+        self.processor.init(self.outbox, self.context)
+        if self.outbox.offered or self.outbox.refused:
+            raise RuntimeError("init may not offer anything")
+        self.state = NEXT if self.state_rows is None else RESTORE
+        return True
+
+    def _restore(self) -> bool:
+        assert self.state_rows is not None
+        batch = next(self.state_rows, None)
+        if batch is None:
+            self.state = FINISH_RESTORE
+        else:
+            self.processor.restore_snapshot(batch)
+        return True
+
+    def _finish_restore(self) -> bool:
+        if self.processor.finish_restore():
+            self.state = NEXT
+            return True
+        return self._again()
+
+    def _next(self) -> bool:
+        if self.snapshots is not None and self._turn_to_snapshot():
+            return True
+        inputs = self.inputs
+        event = inputs.next_event()
+        if inputs.inbox:
+            self.state = PROCESS
+            self.unflushed = True
+        elif event is None:
+            if inputs.are_done:
+                self.state = COMPLETE
+            elif self.unflushed:
+                self.state = FLUSH
+            else:
+                return False
+        elif event.__class__ is InputEdge:
+            self.ended_edge = event
+            self.state = COMPLETE_EDGE
+        elif event.__class__ is Watermark:
+            self.watermark = event
+            self.state = WATERMARK
+        elif event is IDLE:
+            self.state = FORWARD_IDLE
+        else:
+            assert event.__class__ is Barrier, event
+            self.barrier = event
+            self.state = SAVE
+            self.resume = NEXT
+        return True
+
+    def _turn_to_snapshot(self) -> bool:
+        """Between two calls: the commit that is due; where no input brings barriers (any more), the snapshot that is due."""
+        assert self.snapshots is not None
+        if self.snapshots.commit_due(self):
+            self.state = COMMIT
+            return True
+        if self.inputs.are_done:
+            barrier = self.snapshots.barrier_due(self)
+            if barrier is not None:
+                self.barrier = barrier
+                self.state = SAVE
+                return True
+        return False
+
+    def _process(self) -> bool:
+        inbox = self.inputs.inbox
+        before = len(inbox)
+        self.processor.process(self.inputs.ordinal, inbox)
+        if not inbox:
+            self.state = NEXT
+            return True
+        if len(inbox) < before and not self.outbox.refused:
+            return True
+        return self._again()
+
+    def _watermark(self) -> bool:
+        assert self.watermark is not None
+        if self.processor.process_watermark(self.watermark):
+            self.state = NEXT
+            return True
+        return self._again()
+
+    def _flush(self) -> bool:
+        if self.processor.flush():
+            self.unflushed = False
+            self.state = NEXT
+            return True
+        return self._again()
+
+    def _forward_idle(self) -> bool:
+        if self.outbox.offer(IDLE):
+            self.state = NEXT
+            return True
+        return False
+
+    def _complete_edge(self) -> bool:
+        assert self.ended_edge is not None
+        if self.processor.complete_edge(self.ended_edge.ordinal):
+            self.ended_edge = None
+            self.state = NEXT
+            return True
+        return self._again()
+
+    def _complete(self) -> bool:
+        if self.snapshots is not None and self._turn_to_snapshot():
+            return True
+        if self.processor.complete():
+            outstanding = self.snapshots is not None and self.snapshots.awaits_commit(self)
+            self.state = AWAIT_COMMIT if outstanding else END
+            return True
+        return self._again()
+
+    def _save(self) -> bool:
+        assert self.snapshots is not None and self.barrier is not None
+        self.outbox.snapshot_target = self.snapshots.target(self)
+        saved = self.processor.save_snapshot()
+        self.outbox.snapshot_target = None
+        if saved:
+            self.state = PREPARE
+            return True
+        return self._again()
+
+    def _prepare(self) -> bool:
+        assert self.barrier is not None
+        if self.processor.prepare_commit(self.barrier.snapshot_id):
+            self.state = EMIT_BARRIER
+            return True
+        return self._again()
+
+    def _emit_barrier(self) -> bool:
+        assert self.snapshots is not None and self.barrier is not None
+        if not self.outbox.offer(self.barrier):
+            return False
+        self.state = AWAIT_COMMIT if self.barrier.is_terminal else NEXT
+        self.snapshots.saved(self)
+        return True
+
+    def _await_commit(self) -> bool:
+        assert self.snapshots is not None
+        if not self.snapshots.commit_due(self):
+            return False
+        self.resume = END
+        self.state = COMMIT
+        return True
+
+    def _commit(self) -> bool:
+        assert self.snapshots is not None
+        if not self.processor.commit(*self.snapshots.outcome):
+            return self._again()
+        self.state = self.resume
+        self.snapshots.committed(self)
+        return True
+
+    def __repr__(self) -> str:
+        how = "parked" if self.is_parked else "ready"
+        kind = "" if self.is_cooperative else " blocking"
+        return f"<{kind}tasklet {self.name} {self.state.name}{'' if self.state is END else ' ' + how}>".replace("< ", "<")
+
+
+STEPS: tuple[Callable[[ProcessorTasklet], bool], ...] = (
+    ProcessorTasklet._init,
+    ProcessorTasklet._restore,
+    ProcessorTasklet._finish_restore,
+    ProcessorTasklet._next,
+    ProcessorTasklet._process,
+    ProcessorTasklet._watermark,
+    ProcessorTasklet._flush,
+    ProcessorTasklet._forward_idle,
+    ProcessorTasklet._complete_edge,
+    ProcessorTasklet._complete,
+    ProcessorTasklet._save,
+    ProcessorTasklet._prepare,
+    ProcessorTasklet._emit_barrier,
+    ProcessorTasklet._commit,
+    ProcessorTasklet._await_commit,
+)

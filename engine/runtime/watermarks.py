@@ -1,0 +1,92 @@
+"""Coalescing watermarks: what is promised by all of several inputs.
+
+Used twice: over the queues of one edge, and over the edges of one processor. For each time column the result is the minimum
+of the inputs that count. An input that is done, or idle, doesn't count; an idle one counts again as soon as it
+gives anything. When all that are left are idle, the largest promise of any of them is made, and the idleness passed on.
+Results increase strictly: an input that comes back from idleness with old times doesn't take a promise back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runnel.errors import internal
+from runnel.processor import IDLE, Idle, Watermark
+
+
+class WatermarkCoalescer:
+    """Over inputs numbered from 0 to `count` − 1. Each method gives what is to be passed on, in order.
+
+    Within one input and time column the times must increase strictly; InternalError otherwise.
+    """
+
+    __slots__ = ("_all_idle", "_done", "_idle", "_seen", "_told", "name")
+
+    def __init__(self, count: int, name: str) -> None:
+        self.name = name
+        self._seen: list[dict[int, int]] = [{} for _ in range(count)]
+        self._told: dict[int, int] = {}
+        self._idle = [False] * count
+        self._done = [False] * count
+        self._all_idle = False
+
+    def observe(self, index: int, watermark: Watermark) -> Sequence[Watermark | Idle]:
+        """Input `index` gave a watermark."""
+        seen = self._seen[index]
+        last = seen.get(watermark.column)
+        if last is not None and watermark.time <= last:
+            raise internal(f"the watermark of {self.name}, input {index}, went from {last} to {watermark.time}")
+        seen[watermark.column] = watermark.time
+        self.active(index)
+        return self._advance((watermark.column,))
+
+    def active(self, index: int) -> None:
+        """Input `index` gave something: it isn't idle (any more)."""
+        self._idle[index] = False
+        self._all_idle = False
+
+    def idle(self, index: int) -> Sequence[Watermark | Idle]:
+        """Input `index` expects nothing for now."""
+        self._idle[index] = True
+        return self._leave_out()
+
+    def done(self, index: int) -> Sequence[Watermark | Idle]:
+        """Input `index` ended. When all have, nothing is passed on: the end says it."""
+        self._done[index] = True
+        return () if all(self._done) else self._leave_out()
+
+    def last(self, column: int = 0) -> int | None:
+        """The last watermark that was passed on."""
+        return self._told.get(column)
+
+    def holding(self, column: int = 0) -> int | None:
+        """The input that holds the watermark back: it counts and has the smallest, or none; None if none counts."""
+        counting = self._counting()
+        return min(counting, key=lambda i: self._seen[i].get(column, -(2**63)), default=None)
+
+    def _counting(self) -> list[int]:
+        return [i for i in range(len(self._seen)) if not self._done[i] and not self._idle[i]]
+
+    def _leave_out(self) -> Sequence[Watermark | Idle]:
+        columns = sorted({column for seen in self._seen for column in seen})
+        if self._counting():
+            return self._advance(columns)
+        if self._all_idle:
+            return ()
+        self._all_idle = True
+        return (*self._advance(columns), IDLE)
+
+    def _advance(self, columns: Sequence[int]) -> Sequence[Watermark]:
+        counting = self._counting()
+        passed_on = []
+        for column in columns:
+            if counting:
+                promises = [self._seen[i].get(column) for i in counting]
+                time = None if None in promises else min(promise for promise in promises if promise is not None)
+            else:
+                idle = (i for i in range(len(self._seen)) if not self._done[i])
+                time = max((self._seen[i][column] for i in idle if column in self._seen[i]), default=None)
+            if time is not None and (column not in self._told or time > self._told[column]):
+                self._told[column] = time
+                passed_on.append(Watermark(time, column))
+        return passed_on
