@@ -108,7 +108,8 @@ class PandasFrame(Origin):
     def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
         def load() -> list[pa.RecordBatch]:
             if not columns:
-                return cut_table(pa.table([pa.nulls(len(self._frame))], names=["row"]))
+                rows = pa.table([pa.nulls(len(self._frame))], names=["row"])
+                return [batch.select([]) for batch in cut_table(rows)]
             return cut_table(pa.Table.from_arrays([self._array(i) for i in columns], names=names))
 
         names = [self.columns[i].name for i in columns]
