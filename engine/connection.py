@@ -13,7 +13,7 @@ from runnel.dag import DAG
 from runnel.database import Database
 from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
 from runnel.expressions.context import EvaluationContext
-from runnel.jobs import Job
+from runnel.jobs import Job, JobOptions
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -94,7 +94,11 @@ class Connection:
         database = self._database
         database.check_open()
         try:
-            return database.jobs.start(dag, evaluation=EvaluationContext(zone=database.settings.time_zone), query=name)
+            return database.jobs.start(
+                dag,
+                evaluation=EvaluationContext(zone=database.settings.time_zone),
+                options=JobOptions(name=name, is_hand_built=True),
+            )
         except BaseException as error:
             fail(error, None)
 
