@@ -9,6 +9,7 @@ cursor that is collected can cancel its job.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from enum import Enum
@@ -22,7 +23,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
 from runnel.results import ResultQueue
 from runnel.runtime.caller import Caller
-from runnel.runtime.clock import Clock, SystemClock
+from runnel.runtime.clock import SYSTEM_CLOCK, Clock
 from runnel.runtime.dedicated import DedicatedThread
 from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.failures import timed_out
@@ -67,7 +68,7 @@ class Jobs:
     """The jobs of one connection and the threads that run them. Safe for threads."""
 
     def __init__(self, workers: int | None = None, clock: Clock | None = None) -> None:
-        self.clock: Clock = clock or SystemClock()
+        self.clock: Clock = clock or SYSTEM_CLOCK
         self.workers = workers or _processors()
         self._pool = Workers(self.workers, self.clock)
         self._ids = count(1)
@@ -186,7 +187,7 @@ class Job:
         self._started_at = jobs.clock.monotonic()
         self._ended_at = 0
         self._deadline = None if options.timeout is None else self._started_at + options.timeout
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], object]] = []
         self._lock = Lock()
         # Held until the job has ended; those who wait pass through it one after the other.
         self._gate = Lock()
@@ -291,7 +292,7 @@ class Job:
         if self.error is not None:
             raise self.error
 
-    def on_end(self, callback: Callable[[], None]) -> None:
+    def on_end(self, callback: Callable[[], object]) -> None:
         """`callback` is called once when the job has ended (at once if it has), on whatever thread ends it."""
         with self._lock:
             if not self.is_done:
@@ -366,6 +367,4 @@ def _resolve(future: asyncio.Future[None]) -> None:
 
 
 def _processors() -> int:
-    import os
-
     return os.cpu_count() or 1

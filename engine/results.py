@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 from time import monotonic
 
@@ -78,7 +79,8 @@ class ResultQueue:
                 if batch is not None:
                     return batch
                 if self.is_ended and not self._items:
-                    return self._end()
+                    self._see_end()
+                    return None
                 drive = self.drive
                 if drive is not None:
                     drive()
@@ -110,7 +112,7 @@ class ResultQueue:
             self.is_wanted = False
             self.on_room()
 
-    def _end(self) -> None:
+    def _see_end(self) -> None:
         self.on_end_seen()
         if self._error is not None:
             raise self._error
@@ -128,10 +130,8 @@ class ResultQueue:
             self._is_reader_waiting = False
 
     def _wake_reader(self) -> None:
-        try:
+        with suppress(RuntimeError):  # it may have been told already
             self._gate.release()
-        except RuntimeError:
-            pass  # it has been told already
 
     def __len__(self) -> int:
         return len(self._items)

@@ -4,8 +4,8 @@ Most light jobs are done within a millisecond. To give them to a worker and to w
 thread that wants the rows calls the tasklets itself. A job that takes longer is handed over to the workers, for good.
 
 Any number of threads may call `drive` and `sweep`; the lock `_driving` lets one of them in and sends the others away. The
-hand-over is race-free by the usual order: `_is_gone` is set before the list is emptied, and whoever appends to the list looks at
-`_is_gone` afterwards; a tasklet that both find is popped by one of them.
+hand-over loses nothing: `_is_gone` is set before the list is emptied, and whoever appends to the list looks at `_is_gone`
+afterwards; a tasklet that both find is popped by one of them.
 """
 
 from __future__ import annotations

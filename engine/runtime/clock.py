@@ -14,11 +14,13 @@ from typing import Protocol
 class Clock(Protocol):
     """Where the runtime gets the time from."""
 
-    monotonic: Callable[[], int]
-    """Nanoseconds since some fixed moment; never goes back."""
+    @property
+    def monotonic(self) -> Callable[[], int]:
+        """Nanoseconds since some fixed moment; never goes back."""
 
-    wall: Callable[[], int]
-    """Microseconds since 1970-01-01 UTC."""
+    @property
+    def wall(self) -> Callable[[], int]:
+        """Microseconds since 1970-01-01 UTC."""
 
     def timeout(self, until: int) -> float | None:
         """How many real seconds a thread may wait for the monotonic time `until`; None: until `subscribe`d callbacks run,
@@ -43,3 +45,6 @@ class SystemClock:
 
     def subscribe(self, moved: Callable[[], None]) -> None:
         """Nothing to do: this clock never jumps."""
+
+
+SYSTEM_CLOCK: Clock = SystemClock()

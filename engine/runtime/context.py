@@ -36,12 +36,12 @@ class TaskletContext(ProcessorContext):
         _set(self, "logger", _logger)
 
     @property
-    def wake(self) -> Callable[[], None]:  # type: ignore[override]
+    def wake(self) -> Callable[[], None]:
         _set(self, "wakes_itself", True)
         return self.tasklet.wake
 
     @property
-    def wake_at(self) -> Callable[[int], None]:  # type: ignore[override]
+    def wake_at(self) -> Callable[[int], None]:
         _set(self, "wakes_itself", True)
         return self._wake_at
 

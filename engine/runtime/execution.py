@@ -8,6 +8,7 @@ runs it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -183,8 +184,8 @@ class Execution:
 
     def _close_after_failure(self, error: BaseException) -> None:
         """A supplier failed: what was made is closed, and only the first failure counts."""
-        for close in [*(tasklet.processor.close for tasklet in self.tasklets)]:
-            _quietly(close)
+        for tasklet in self.tasklets:
+            _quietly(tasklet.processor.close)
         for supplier in self._suppliers:
             _quietly(lambda s=supplier: s.close(error))  # type: ignore[misc]
 
@@ -193,7 +194,5 @@ class Execution:
 
 
 def _quietly(close: Callable[[], None]) -> None:
-    try:
+    with suppress(Exception):
         close()
-    except Exception:
-        pass

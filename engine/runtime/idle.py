@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Lock
 
 FIRST_DELAY = 20_000
@@ -25,10 +26,8 @@ class Parker:
         return self._gate.acquire(timeout=-1 if timeout is None else timeout)
 
     def unpark(self) -> None:
-        try:
+        with suppress(RuntimeError):  # there may be a permit already
             self._gate.release()
-        except RuntimeError:
-            pass  # there was a permit already
 
 
 class Backoff:

@@ -149,20 +149,28 @@ class Inputs:
         while True:
             if self._events:
                 return self._events.popleft()
-            for position, edge in enumerate(self._group):
-                queue = edge.fill(self.inbox, self.barrier is not None and self.aligned)
-                if queue is not None or self.inbox:
-                    break
-            else:
+            edge, queue = self._first_with_news()
+            if edge is None:
                 return None
-            if len(self._group) > 1:
-                self._group.append(self._group.pop(position))  # the other inputs of this priority come first next time
             if queue is None:
                 self.ordinal = edge.ordinal
                 if self.coalescer is not None:
                     self.coalescer.active(edge.ordinal)
                 return None
             self._take(edge, queue)
+
+    def _first_with_news(self) -> tuple[InputEdge | None, Queue | None]:
+        """The first edge of those to be read now that has batches, which are in the inbox then, or a control item, with its
+        queue. The others of this priority come first the next time."""
+        turn_away = self.barrier is not None and self.aligned
+        group = self._group
+        for position, edge in enumerate(group):
+            queue = edge.fill(self.inbox, turn_away)
+            if queue is not None or self.inbox:
+                if len(group) > 1:
+                    group.append(group.pop(position))
+                return edge, queue
+        return None, None
 
     def _take(self, edge: InputEdge, queue: Queue) -> None:
         item = queue.items.popleft()
