@@ -60,6 +60,7 @@ _OPERANDS = {
     TokenType.END,
 }
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+_UNCONDITIONAL = {TokenType.CROSS, TokenType.NATURAL}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 
 
@@ -90,6 +91,9 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
         raise _syntax_error(error, tokens, sql) from None
     except RecursionError:
         raise too_deep(Position.at(sql, tokens[0].start)) from None
+    except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
+        # The compiled build meets some malformed texts with such an error of its own.
+        raise ProgrammingError("syntax error", detail=str(error), position=position_at(tokens[0], sql)) from None
     if len(trees) != 1 or trees[0] is None:
         raise ProgrammingError("syntax error", position=position_at(tokens[0], sql))
     tree = finish_tree(trees[0], rewriter.types, parameters)
@@ -102,15 +106,24 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
 
 def _check_nesting(tokens: Sequence[Token], sql: str) -> None:
     """Refuses what would overflow the parser's stack, which is C's in the compiled build."""
-    depth = run = 0
+    depth = run = joins = windows = 0
+    before = None
     for token in tokens:
-        if token.token_type in _OPENING:
+        kind = token.token_type
+        if kind in _OPENING:
             depth += 1
-        elif token.token_type in _CLOSING:
+        elif kind in _CLOSING:
             depth -= 1
-        run = 0 if token.token_type in _OPERANDS else run + 1
-        if depth > MAX_DEPTH or run > MAX_DEPTH:
+        elif kind is TokenType.JOIN and before not in _UNCONDITIONAL:
+            joins += 1
+        elif kind is TokenType.ON or kind is TokenType.USING:
+            joins = max(joins - 1, 0)
+        elif kind is TokenType.OVER or kind is TokenType.COMMA:
+            windows = windows + 1 if kind is TokenType.OVER else 0
+        run = 0 if kind in _OPERANDS else run + 1
+        if max(depth, run, joins, windows) > MAX_DEPTH:
             raise too_deep(position_at(token, sql))
+        before = kind
 
 
 def too_deep(position: Position | None) -> ProgrammingError:

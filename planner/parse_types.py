@@ -65,9 +65,12 @@ def parse_type(source: TokenReader | str) -> SqlType:
 
 def _parse(reader: TokenReader, depth: int) -> SqlType:
     if depth > MAX_NESTING:
-        raise NotSupportedError(f"a type nested more than {MAX_NESTING} deep is not supported", position=reader.position)
+        raise _too_deep(reader)
     parsed = _base(reader, depth)
     while True:
+        depth += 1
+        if depth > MAX_NESTING + 1:
+            raise _too_deep(reader)
         if reader.accept("ARRAY"):
             parsed = sqltypes.array(parsed)
         elif reader.peek() == "[":
@@ -80,6 +83,10 @@ def _parse(reader: TokenReader, depth: int) -> SqlType:
             parsed = sqltypes.array(parsed)
         else:
             return parsed
+
+
+def _too_deep(reader: TokenReader) -> NotSupportedError:
+    return NotSupportedError(f"a type nested more than {MAX_NESTING} deep is not supported", position=reader.position)
 
 
 def _base(reader: TokenReader, depth: int) -> SqlType:
