@@ -126,6 +126,14 @@ def _fused(
     return physical.Calc(fields=node.fields, rows=estimate(node), input=below, condition=condition, projections=projections)
 
 
+def _unless_identity(projections: tuple[Expression, ...] | None, width: int) -> tuple[Expression, ...] | None:
+    """None for a projection that gives all columns of its input as they are: a new name costs nothing."""
+    if projections is None or len(projections) != width:
+        return projections
+    is_same = all(isinstance(item, Column) and item.index == i for i, item in enumerate(projections))
+    return None if is_same else projections
+
+
 def _is_plain(projections: tuple[Expression, ...] | None) -> bool:
     return projections is None or all(isinstance(item, Column) for item in projections)
 
