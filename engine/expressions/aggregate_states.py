@@ -312,7 +312,7 @@ class Items(State):
         def collect(results: list[pa.Array]) -> list[pa.Array]:
             rows, groups, number = members(results[0])
             ordered = lists.take(indexes(rows))
-            lengths = filled(pc.list_value_length(ordered), np.int64)
+            lengths = filled(pc.list_value_length(ordered), np.int32)
             ends = np.concatenate(([0], np.cumsum(np.bincount(groups, lengths, number)))).astype(np.int32)
             return [_lists(ordered.flatten(), ends, self.types[0])]
 
@@ -338,7 +338,7 @@ def lists_offsets(lists: pa.Array) -> pa.Array:
 def members(lists: pa.Array) -> tuple[Any, Any, int]:
     """Row numbers that were collected per group, as (row numbers, the group of each, number of groups)."""
     rows = numbers(lists.flatten(), np.int64)
-    lengths = filled(pc.list_value_length(lists), np.int64)
+    lengths = filled(pc.list_value_length(lists), np.int32)
     return rows, np.repeat(np.arange(len(lists)), lengths), len(lists)
 
 

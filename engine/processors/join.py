@@ -1,0 +1,272 @@
+"""Joins of all kinds. Input 0 is the build side (the right relation), read to its end first; input 1 the probe side (left).
+
+Per probe batch the candidates (pairs of a probe row and a build row) come from the index, at most MAX_ROWS at a time, so that
+neither a skewed key nor a cross join ever holds more than that in memory. Pairs whose keys turn out to differ and pairs for
+which the condition isn't true are dropped; what is left decides what each kind emits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, indexes, join_batches, make_batch, true_flags
+from runnel.dag import ProcessorFactory
+from runnel.errors import DataError
+from runnel.expressions.context import Frame
+from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.nodes import Expression, columns_of
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.join_index import JoinIndex, make_index
+from runnel.processors.join_marks import UnknownMatches
+from runnel.relation import LEFT_ONLY, MARKS, Field, JoinKind
+from runnel.sqltypes import BOOLEAN, to_arrow
+
+KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL, JoinKind.SINGLE)
+KEEPS_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
+NEEDS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI, JoinKind.CROSS)
+"""The kinds that give nothing where the right side is empty."""
+
+
+class JoinPlan:
+    """A compiled join, shared by executions."""
+
+    def __init__(
+        self,
+        kind: JoinKind,
+        keys: tuple[Sequence[Expression], Sequence[Expression]],
+        condition: Expression | None,
+        fields: tuple[Sequence[Field], Sequence[Field]],
+        names: tuple[str, ...],
+    ) -> None:
+        self.kind = kind
+        self.left_keys = [compile_expression(item) for item in keys[0]]
+        self.right_keys = [compile_expression(item) for item in keys[1]]
+        self.condition = None if condition is None else compile_expression(condition)
+        self.condition_columns = frozenset() if condition is None else frozenset(columns_of(condition))
+        self.left_width = len(fields[0])
+        self.left_schema = _schema(fields[0])
+        self.right_schema = _schema(fields[1])
+        self.is_left_only = kind in LEFT_ONLY or kind in MARKS
+        given = list(fields[0]) if self.is_left_only else [*fields[0], *fields[1]]
+        if kind in MARKS:
+            given.append(Field("matched", BOOLEAN))
+        self.schema = _schema([Field(n, item.type) for n, item in zip(names, given, strict=True)])
+
+
+def _schema(fields: Sequence[Field]) -> pa.Schema:
+    return pa.schema([pa.field(item.name, to_arrow(item.type)) for item in fields])
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Probe rows and build rows that belong together."""
+
+    probe: Indexes
+    build: Indexes
+
+
+class Join(EmittingProcessor):
+    """Joins probe batches with the build side, which it holds."""
+
+    _index: JoinIndex
+    _build: pa.RecordBatch
+    _build_keys: list[pa.Array]
+    _build_matched: Mask
+    _unknown: UnknownMatches
+
+    def __init__(self, plan: JoinPlan) -> None:
+        super().__init__()
+        self._plan = plan
+        self._held: list[pa.RecordBatch] = []
+        self._held_rows = 0
+        self._is_built = False
+        self._is_done = False
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        if ordinal == 0:
+            self._held.append(batch)
+            self._held_rows += batch.num_rows
+            self.check_accumulated(self._held_rows)
+        else:
+            self.emit_all(self._probe(batch))
+
+    def complete_edge(self, ordinal: int) -> bool:
+        if ordinal == 0 and not self._is_built:
+            self._is_built = True
+            self._make_index()
+        return self.drain()
+
+    def _make_index(self) -> None:
+        plan = self._plan
+        if self._held:
+            self._build = join_batches(self._held)
+        else:
+            columns = [pa.nulls(0, field.type) for field in plan.right_schema]
+            self._build = make_batch(columns, plan.right_schema, 0)
+        self._held = []
+        count = self._build.num_rows
+        frame = Frame(self._build.columns, count, self.context.job.evaluation)
+        self._build_keys = [evaluate(item, frame) for item in plan.right_keys]
+        self._index = make_index(self._build_keys, count)
+        if plan.kind in KEEPS_RIGHT:
+            self._build_matched = np.zeros(count, np.bool_)
+        if plan.kind in (JoinKind.MARK, JoinKind.NULL_ANTI):
+            self._unknown = UnknownMatches(self._build_keys, count)
+        if not count and plan.kind in NEEDS_RIGHT:
+            self.is_satisfied = True
+
+    def _probe(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The results for one probe batch."""
+        plan = self._plan
+        count = batch.num_rows
+        frame = Frame(batch.columns, count, self.context.job.evaluation)
+        keys = [evaluate(item, frame) for item in plan.left_keys]
+        starts, counts = self._index.find(keys, count)
+        matches = np.zeros(count, np.int64)
+        if plan.is_left_only and self._index.is_exact and plan.condition is None:
+            matches = counts
+        else:
+            for candidates, is_last in self._chunks(starts, counts):
+                pairs = self._true_pairs(batch, keys, candidates)
+                if not plan.is_left_only:
+                    yield from self._joined(batch, pairs, matches, is_last)
+                matches += np.bincount(pairs.probe, minlength=count)
+        if plan.is_left_only:
+            yield self._left_only(batch, keys, matches > 0)
+
+    def _chunks(self, starts: Indexes, counts: Indexes) -> Iterator[tuple[Pairs, bool]]:
+        """The candidates, at most MAX_ROWS at a time, in order of the probe rows; at least one chunk, perhaps empty."""
+        ends = np.cumsum(counts)
+        total = int(ends[-1]) if len(ends) else 0
+        rows = self._index.rows
+        for first in range(0, max(total, 1), MAX_ROWS):
+            last = min(first + MAX_ROWS, total)
+            low, high = np.searchsorted(ends, (first, last - 1), side="right") if total else (0, 0)
+            chosen = np.arange(low, min(high + 1, len(counts)))
+            begins = ends[chosen] - counts[chosen]
+            sizes = np.minimum(ends[chosen], last) - np.maximum(begins, first)
+            probe = np.repeat(chosen, sizes)
+            within = np.arange(first, last) - np.repeat(begins, sizes)
+            yield Pairs(probe, rows[np.repeat(starts[chosen], sizes) + within]), last == total
+
+    def _true_pairs(self, batch: pa.RecordBatch, keys: list[pa.Array], pairs: Pairs) -> Pairs:
+        confirmed = self._index.confirm(keys, pairs.probe, pairs.build)
+        if confirmed is not None and not confirmed.all():
+            pairs = Pairs(pairs.probe[confirmed], pairs.build[confirmed])
+        if self._plan.condition is not None and len(pairs.probe):
+            true = self._condition(batch, pairs)
+            if not true.all():
+                pairs = Pairs(pairs.probe[true], pairs.build[true])
+        return pairs
+
+    def _condition(self, batch: pa.RecordBatch, pairs: Pairs) -> Mask:
+        """For which pairs the condition is true. Only the columns that it reads are brought together."""
+        plan = self._plan
+        assert plan.condition is not None
+        probe, build = indexes(pairs.probe), indexes(pairs.build)
+        columns: list[pa.Array] = [None] * (plan.left_width + len(plan.right_schema))
+        for place in plan.condition_columns:
+            if place < plan.left_width:
+                columns[place] = batch.column(place).take(probe)
+            else:
+                columns[place] = self._build.column(place - plan.left_width).take(build)
+        frame = Frame(columns, len(pairs.probe), self.context.job.evaluation)
+        return true_flags(evaluate(plan.condition, frame))
+
+    def _joined(self, batch: pa.RecordBatch, pairs: Pairs, matches: Indexes, is_last: bool) -> Iterator[pa.RecordBatch]:
+        """The rows of one chunk of pairs; after the last one also the probe rows without any, where the kind keeps them."""
+        kind = self._plan.kind
+        if kind in KEEPS_RIGHT:
+            self._build_matched[pairs.build] = True
+        if kind not in KEEPS_LEFT:
+            yield self._rows(batch, pairs.probe, pairs.build, None)
+            return
+        found = matches + np.bincount(pairs.probe, minlength=batch.num_rows)
+        if kind is JoinKind.SINGLE and len(found) and found.max() > 1:
+            raise DataError(
+                "more than one row returned by a subquery used as an expression",
+                hint="let the subquery return at most one row, with an aggregate or LIMIT 1",
+            )
+        lonely = np.flatnonzero(found == 0) if is_last else pairs.probe[:0]
+        if not len(lonely):
+            yield self._rows(batch, pairs.probe, pairs.build, None)
+            return
+        valid = np.ones(len(pairs.probe) + len(lonely), np.bool_)
+        valid[len(pairs.probe) :] = False
+        probe = np.concatenate((pairs.probe, lonely))
+        build = np.concatenate((pairs.build, np.zeros(len(lonely), np.int64)))
+        yield self._rows(batch, probe, build, valid)
+
+    def _rows(self, batch: pa.RecordBatch, probe: Indexes, build: Indexes, valid: Mask | None) -> pa.RecordBatch:
+        count = len(probe)
+        # A probe side whose rows all match once, in order, is passed on as it is.
+        if count != batch.num_rows or not np.array_equal(probe, np.arange(count)):
+            batch = batch.take(indexes(probe))
+        columns = [*batch.columns, *self._build.take(indexes(build, valid)).columns]
+        return make_batch(columns, self._plan.schema, count)
+
+    def _left_only(self, batch: pa.RecordBatch, keys: list[pa.Array], matched: Mask) -> pa.RecordBatch:
+        kind = self._plan.kind
+        if kind is JoinKind.EXISTS_MARK:
+            return self._marked(batch, from_flags(matched))
+        if kind is JoinKind.SEMI or kind is JoinKind.ANTI:
+            return self._kept(batch, matched if kind is JoinKind.SEMI else ~matched)
+        rows = np.flatnonzero(~matched)
+        unknown = np.zeros(batch.num_rows, np.bool_)
+        if len(rows):
+            condition = None if self._plan.condition is None else lambda p, b: self._condition(batch, Pairs(p, b))
+            unknown[rows] = self._unknown.among(keys, rows, condition)
+        if kind is JoinKind.MARK:
+            return self._marked(batch, from_flags(matched, ~unknown))
+        return self._kept(batch, ~(matched | unknown))
+
+    def _marked(self, batch: pa.RecordBatch, mark: pa.Array) -> pa.RecordBatch:
+        return make_batch([*batch.columns, mark], self._plan.schema, batch.num_rows)
+
+    def _kept(self, batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
+        kept = batch.filter(from_flags(keep))
+        return make_batch(kept.columns, self._plan.schema, kept.num_rows)
+
+    def complete(self) -> bool:
+        if not self._is_done:
+            self._is_done = True
+            if self._plan.kind in KEEPS_RIGHT:
+                self.emit_all(self._lonely_build_rows())
+        return self.drain()
+
+    def _lonely_build_rows(self) -> Iterator[pa.RecordBatch]:
+        rows = np.flatnonzero(~self._build_matched)
+        for start in range(0, len(rows), MAX_ROWS):
+            build = self._build.take(indexes(rows[start : start + MAX_ROWS]))
+            nulls = [pa.nulls(build.num_rows, field.type) for field in self._plan.left_schema]
+            yield make_batch([*nulls, *build.columns], self._plan.schema, build.num_rows)
+
+    def close(self) -> None:
+        super().close()
+        self._held = []
+        for name in ("_index", "_build", "_build_keys", "_build_matched", "_unknown"):
+            self.__dict__.pop(name, None)
+
+
+def join(
+    kind: JoinKind,
+    left_keys: tuple[Expression, ...],
+    right_keys: tuple[Expression, ...],
+    condition: Expression | None,
+    left_fields: Sequence[Field],
+    right_fields: Sequence[Field],
+    names: tuple[str, ...],
+) -> ProcessorFactory:
+    """A supplier of processors that join; keys and condition as in `relation.Join`, the result's columns called by `names`.
+
+    Input 0 is the right relation and must have a smaller priority than input 1, the left one. With several processors the
+    right side is broadcast to all, or both are partitioned by the keys; RIGHT and FULL (every processor emits the build
+    rows that it didn't match) and MARK, NULL_ANTI with NULLs among the keys (which concern every row) don't go with the
+    former and the latter, respectively.
+    """
+    plan = JoinPlan(kind, (left_keys, right_keys), condition, (left_fields, right_fields), names)
+    return lambda: Join(plan)

@@ -1,0 +1,145 @@
+"""Finding the build rows whose key equals that of a probe row.
+
+All indexes have one shape: the build rows are grouped into buckets, `rows` lists them bucket by bucket, and bucket i is
+`rows[starts[i]:starts[i + 1]]`. Dense integer keys are their own bucket numbers; other keys are hashed into at least twice as
+many buckets as there are rows. A candidate from a hashed bucket must be confirmed. NULL keys are in no bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import Indexes, Mask, Numbers, numbers, validity
+from runnel.key_hash import hash_columns
+from runnel.processors.row_identity import same
+
+DENSE_ROOM = 1 << 16
+"""Integer keys are their own buckets if they span at most this many, or four times as many as there are rows."""
+
+_WIDTHS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+
+
+class JoinIndex:
+    """The base: without keys every build row is a candidate for every probe row."""
+
+    is_exact = True
+    """Whether candidates needn't be confirmed."""
+
+    def __init__(self, num_rows: int) -> None:
+        self.rows: Indexes = np.arange(num_rows)
+
+    def find(self, keys: Sequence[pa.Array], num_rows: int) -> tuple[Indexes, Indexes]:
+        """For each probe row where its candidates start in `rows`, and how many there are."""
+        return np.zeros(num_rows, np.int64), np.full(num_rows, len(self.rows))
+
+    def confirm(self, keys: Sequence[pa.Array], probe_rows: Indexes, build_rows: Indexes) -> Mask | None:
+        """Which candidates have equal keys; None for all."""
+        return None
+
+
+class _Bucketed(JoinIndex):
+    """An index by bucket numbers."""
+
+    def __init__(self, buckets: Indexes, rows: Indexes, count: int) -> None:
+        """`buckets[i]` (below `count`) is the bucket of build row `rows[i]`."""
+        sizes = np.bincount(buckets, minlength=count)
+        self.starts = np.zeros(count + 1, np.int64)
+        np.cumsum(sizes, out=self.starts[1:])
+        if len(buckets) and sizes.max() > 1:
+            self.rows = rows[np.argsort(buckets, kind="stable")]
+        else:
+            self.rows = np.empty(len(rows), np.int64)
+            self.rows[self.starts[buckets]] = rows
+
+    def bucket_ranges(self, buckets: Indexes, valid: Mask | None) -> tuple[Indexes, Indexes]:
+        starts = self.starts[buckets]
+        counts = self.starts[buckets + 1] - starts
+        if valid is not None:
+            counts *= valid
+        return starts, counts
+
+
+class DenseIndex(_Bucketed):
+    """Over one integer (or date, time, …) key whose values lie close together."""
+
+    def __init__(self, values: Numbers, rows: Indexes, low: int, span: int) -> None:
+        self._low = low
+        self._span = span
+        super().__init__(values - low, rows, span)
+
+    def find(self, keys: Sequence[pa.Array], num_rows: int) -> tuple[Indexes, Indexes]:
+        values = integers(keys[0])
+        inside = (values >= self._low) & (values < self._low + self._span)
+        valid = validity(keys[0])
+        if valid is not None:
+            inside &= valid
+        return self.bucket_ranges(np.where(inside, values - self._low, 0), inside)
+
+
+class HashIndex(_Bucketed):
+    """Over keys of any types."""
+
+    is_exact = False
+
+    def __init__(self, keys: Sequence[pa.Array], rows: Indexes) -> None:
+        self._keys = keys
+        self._hashes = hash_columns(keys)
+        size = 1 << max(4, (2 * len(rows) - 1).bit_length())
+        self._mask = np.uint64(size - 1)
+        # The hash of one integer is a bijection: equal hashes are equal keys.
+        self._needs_keys = len(keys) > 1 or not is_integer_like(keys[0].type)
+        super().__init__((self._hashes[rows] & self._mask).view(np.int64), rows, size)
+
+    def find(self, keys: Sequence[pa.Array], num_rows: int) -> tuple[Indexes, Indexes]:
+        self._probed = hash_columns(keys)
+        return self.bucket_ranges((self._probed & self._mask).view(np.int64), all_valid(keys))
+
+    def confirm(self, keys: Sequence[pa.Array], probe_rows: Indexes, build_rows: Indexes) -> Mask:
+        equal: Mask = self._probed[probe_rows] == self._hashes[build_rows]
+        if self._needs_keys:
+            hits = np.flatnonzero(equal)
+            equal[hits] = same(keys, probe_rows[hits], self._keys, build_rows[hits])
+        return equal
+
+
+def make_index(keys: Sequence[pa.Array], num_rows: int) -> JoinIndex:
+    """The index over the build side's key columns."""
+    if not keys:
+        return JoinIndex(num_rows)
+    valid = all_valid(keys)
+    rows = np.arange(num_rows) if valid is None else np.flatnonzero(valid)
+    if len(keys) == 1 and is_integer_like(keys[0].type):
+        values = integers(keys[0])
+        if valid is not None:
+            values = values[rows]
+        if not len(values):
+            return DenseIndex(values, rows, 0, 1)
+        low = int(values.min())
+        span = int(values.max()) - low + 1
+        if span <= max(DENSE_ROOM, 4 * len(values)):
+            return DenseIndex(values, rows, low, span)
+    return HashIndex(keys, rows)
+
+
+def is_integer_like(arrow: pa.DataType) -> bool:
+    """Whether the type's values are integers in memory, equal if and only if those are."""
+    return pa.types.is_integer(arrow) or pa.types.is_temporal(arrow)
+
+
+def integers(array: pa.Array) -> Numbers:
+    """The values of an integer-like column as 64-bit integers; arbitrary under NULL."""
+    values: Numbers = numbers(array, _WIDTHS[array.type.bit_width])
+    return values.astype(np.int64, copy=False)
+
+
+def all_valid(keys: Sequence[pa.Array]) -> Mask | None:
+    """The rows without a NULL among the keys; None for all."""
+    result: Mask | None = None
+    for key in keys:
+        valid = validity(key)
+        if valid is not None:
+            result = valid if result is None else result & valid
+    return result
