@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,7 @@ class Connection:
     def jobs(self) -> list[Job]:
         """The jobs that run now."""
         self._database.check_open()
-        return list(self._database.jobs.running())
+        return self._database.jobs.running()
 
     def job(self, job_id: int) -> Job:
         """The job with that id; ProgrammingError where none runs."""
@@ -127,6 +128,11 @@ class Connection:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
+
+    def __del__(self) -> None:
+        # A connection that was forgotten; when the interpreter ends, parts of it may be gone already.
+        with suppress(Exception):
+            self._database.close()
 
     def __repr__(self) -> str:
         directory = self._database.directory

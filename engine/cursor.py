@@ -216,6 +216,8 @@ class Cursor:
 
     def _start(self, sql: str) -> None:
         self._check_open()
+        if not isinstance(sql, str):
+            raise InterfaceError(f"a statement is given as {type(sql).__name__}, not as str")
         if self._result is not None:
             self._discard()
         self._rowcount = -1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
-from time import monotonic
+from time import monotonic_ns
 from typing import Any
 
 from runnel.catalog import Catalog, CatalogObject, Index, Table
@@ -159,10 +159,10 @@ class Database:
             raise
 
 
-def _deadline(timeout: float) -> float:
+def _deadline(timeout: float) -> int:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise InterfaceError(f"timeout takes a number of seconds above 0, not {timeout!r}")
-    return monotonic() + timeout
+    return monotonic_ns() + round(timeout * 1e9)
 
 
 def _file_table(name: str, positional: list[Any], named: dict[str, Any]) -> Table:

@@ -11,12 +11,10 @@ import gc
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from time import monotonic
 from typing import Any
 
 import pyarrow as pa
 
-from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.values import array_of, python_values
 from runnel.jobs import Job
 from runnel.relation import Field
@@ -32,7 +30,6 @@ class Result:
     """The rows of one statement. `total` is their number once it is known, else −1.
 
     `is_unbounded`: the rows have no end that is known beforehand; `can_end`: still, they may end (a pushed stream).
-    `deadline` is a time of `time.monotonic` after which waiting for rows is a time-out.
     """
 
     __slots__ = (
@@ -45,7 +42,6 @@ class Result:
         "_next",
         "_rows",
         "can_end",
-        "deadline",
         "fields",
         "is_unbounded",
         "total",
@@ -55,7 +51,6 @@ class Result:
         self.fields = fields
         self.is_unbounded = False
         self.can_end = True
-        self.deadline: float | None = None
         self.total = len(rows)
         # The rows decoded last, and how many of them were taken. They are those of `_batch` that end at `_decoded`.
         self._rows = rows
@@ -67,15 +62,12 @@ class Result:
         self._finalizer: weakref.finalize[[], Result] | None = None
 
     @classmethod
-    def of_job(
-        cls, fields: tuple[Field, ...], job: Job, *, is_unbounded: bool, can_end: bool, deadline: float | None
-    ) -> Result:
+    def of_job(cls, fields: tuple[Field, ...], job: Job, *, is_unbounded: bool, can_end: bool) -> Result:
         """The rows that a job puts in its result queue. When the result is forgotten before the job has ended, the job
         is cancelled."""
         result = cls(fields, [])
         result.is_unbounded = is_unbounded
         result.can_end = can_end
-        result.deadline = deadline
         result.total = -1
         result._job = job
         if not job.is_done:
@@ -150,7 +142,10 @@ class Result:
 
     def discard(self) -> None:
         """Cancels, and gives back the rows."""
-        self.cancel()
+        job = self._job
+        if job is not None:
+            job.cancel()
+            job.results.close()
         self._ended()
         self._forget()
 
@@ -175,25 +170,15 @@ class Result:
         if job is None:
             return None
         while True:
-            batch = self._wait(job) if wait else job.results.poll()
+            batch = job.results.next_batch() if wait else job.results.poll()
             if batch is None:
-                if wait or job.results.is_finished:
+                if wait:
                     self.total = self._loaded
                     self._ended()
                 return None
             if batch.num_rows:
                 self._loaded += batch.num_rows
                 return batch
-
-    def _wait(self, job: Job) -> pa.RecordBatch | None:
-        if self.deadline is None:
-            return job.results.next_batch(None)
-        try:
-            return job.results.next_batch(max(0.0, self.deadline - monotonic()))
-        except OperationalError as error:
-            if error.code is ErrorCode.TIMEOUT:
-                job.cancel()
-            raise
 
     def _ended(self) -> None:
         if self._finalizer is not None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import monotonic, time_ns
+from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
-from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
+from runnel.jobs import Job, JobOptions
 
 if TYPE_CHECKING:
+    from runnel.dag import DAG
     from runnel.database import Database
     from runnel.planner.plans import Plan
 
@@ -18,22 +19,25 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Call:
     """`arguments` are Python values, each already of the type that the plan wants. `deadline` is a time of
-    `time.monotonic`, or None."""
+    `time.monotonic_ns`, or None."""
 
     sql: str
     arguments: tuple[Any, ...]
-    deadline: float | None
+    deadline: int | None
 
     def evaluation(self, database: Database, plan: Plan) -> EvaluationContext:
         """What expressions may know of this run; its time is now."""
         arguments = [scalar_of(value, item) for value, item in zip(self.arguments, plan.parameters, strict=True)]
         return EvaluationContext(arguments, time_ns() // 1000, database.settings.time_zone)
 
-    def remaining(self) -> float | None:
-        """The seconds that are left; None where there is no limit. Never below 0."""
-        return None if self.deadline is None else max(0.0, self.deadline - monotonic())
-
-
-def timed_out() -> OperationalError:
-    """The error of a statement that took longer than it may."""
-    return OperationalError("the statement timed out", code=ErrorCode.TIMEOUT, hint="give it a longer timeout")
+    def start(self, database: Database, plan: Plan, dag: DAG, *, is_unbounded: bool = False) -> Job:
+        """Starts the light job of a plan."""
+        limit = database.settings.integer("max_processor_accumulated_records")
+        timeout = None if self.deadline is None else max(0, self.deadline - monotonic_ns())
+        return database.jobs.start(
+            dag,
+            evaluation=self.evaluation(database, plan),
+            query=self.sql,
+            is_unbounded=is_unbounded,
+            options=JobOptions(timeout=timeout, accumulation_limit=limit),
+        )

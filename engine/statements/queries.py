@@ -19,29 +19,16 @@ from runnel.statements.call import Call
 if TYPE_CHECKING:
     from runnel.database import Database
 
-RUN_HERE_NS = 1_000_000
-"""How long the calling thread drives a light job itself before the workers take over: most are done by then, without
-having waited for another thread to wake up."""
-
 SMALL_ROWS = 200_000
 """Below this many rows in all tables, dividing the work costs more than it gives."""
 
 
 def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
     """Starts a light job and gives its rows as they come. A failure within the first millisecond is raised here."""
-    job = database.jobs.start(
-        plan.dag(parallelism(database, plan.tables)),
-        evaluation=call.evaluation(database, plan),
-        query=call.sql,
-        is_unbounded=plan.is_unbounded,
-    )
+    job = call.start(database, plan, plan.dag(parallelism(database, plan.tables)), is_unbounded=plan.is_unbounded)
     if not plan.is_unbounded:
-        try:
-            job.run_here(RUN_HERE_NS)
-        except BaseException:
-            job.cancel()
-            raise
-    return Result.of_job(plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end, deadline=call.deadline)
+        job.run_here()
+    return Result.of_job(plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end)
 
 
 def run_key_get(database: Database, plan: KeyGetPlan, call: Call) -> Result:

@@ -47,7 +47,7 @@ def run_many(
     sql: str,
     types: tuple[SqlType, ...],
     rows: Rows,
-    deadline: float | None,
+    deadline: int | None,
 ) -> int:
     """Carries out one plan for many argument lists; gives the number of rows written in all, −1 where there is none."""
     if isinstance(plan, plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from runnel.catalog import Mapping, View
@@ -59,3 +60,52 @@ def _settings(database: Database) -> Result:
         (setting.name, str(database.settings.get(setting.name)), str(setting.default), setting.meaning) for setting in SETTINGS
     ]
     return Result(_texts("name", "value", "default", "meaning"), rows)
+
+
+def _jobs(database: Database) -> Result:
+    rows: list[Row] = [
+        (
+            *(job.id, job.name, str(job.status), job.kind, job.query),
+            datetime.fromtimestamp(job.started / 1e6, UTC),
+            timedelta(seconds=job.uptime),
+            *(job.rows_in, job.rows_out, job.rows_per_second),
+        )
+        for job in database.jobs.running()
+    ]
+    fields = (
+        Field("id", BIGINT),
+        *_texts("name", "status", "kind", "query"),
+        Field("started", TIMESTAMP_TZ),
+        Field("uptime", INTERVAL),
+        Field("rows_in", BIGINT),
+        Field("rows_out", BIGINT),
+        Field("rows_per_second", DOUBLE),
+    )
+    return Result(fields, rows)
+
+
+def _plans(database: Database) -> Result:
+    """The cached plans, the last used first; then what the cache has done, with the numbers in `uses`."""
+    rows: list[Row] = [
+        ("plan", entry.key.sql, ", ".join(map(str, entry.key.types)), entry.uses) for entry in database.plans.entries()
+    ]
+    counts = database.plans.statistics()
+    rows += [
+        (name, None, None, getattr(counts, name))
+        for name in ("size", "capacity", "hits", "misses", "evictions", "invalidations")
+    ]
+    return Result((*_texts("kind", "query", "parameter_types"), Field("uses", BIGINT)), rows)
+
+
+def _texts(*names: str) -> tuple[Field, ...]:
+    return tuple(Field(name, VARCHAR) for name in names)
+
+
+_SHOWS: dict[str, Callable[[Database], Result]] = {
+    "mappings": _mappings,
+    "views": _views,
+    "indexes": _indexes,
+    "jobs": _jobs,
+    "plans": _plans,
+    "settings": _settings,
+}

@@ -13,7 +13,7 @@ from runnel.planner.plans import ClearPlan, KeyPutPlan, WritePlan
 from runnel.relation import Field
 from runnel.rows import rows_as_batch
 from runnel.statements.call import Call
-from runnel.statements.queries import RUN_HERE_NS, constants, evaluate_over_row, parallelism
+from runnel.statements.queries import constants, evaluate_over_row, parallelism
 
 if TYPE_CHECKING:
     from runnel.database import Database
@@ -23,10 +23,10 @@ def run_write(database: Database, plan: WritePlan, call: Call) -> int:
     """Runs a light job that writes, and waits for it. The table is held from before the scan until after the commit."""
     dag = plan.dag(parallelism(database, plan.tables))
     with plan.table.exclusive():
-        job = database.jobs.start(dag, evaluation=call.evaluation(database, plan), query=call.sql)
+        job = call.start(database, plan, dag)
         try:
-            job.run_here(RUN_HERE_NS)
-            return _count(job, call)
+            job.run_here()
+            return _count(job)
         finally:
             # The sink may still be at work: nobody else may write before it has committed or given up.
             if not job.is_done:
@@ -34,12 +34,11 @@ def run_write(database: Database, plan: WritePlan, call: Call) -> int:
                 job.wait()
 
 
-def _count(job: Job, call: Call) -> int:
-    """The number of rows written: the one row that the job gives."""
+def _count(job: Job) -> int:
+    """The number of rows written: what the rows that the job gives add up to."""
     count = 0
-    while (batch := job.results.next_batch(call.remaining())) is not None:
-        for number in batch.column(0).to_pylist():
-            count += number
+    while (batch := job.results.next_batch()) is not None:
+        count += sum(batch.column(0).to_pylist())
     return count
 
 

@@ -11,6 +11,7 @@ What is overridden, and why:
 from __future__ import annotations
 
 import dbapi20
+
 import runnel
 
 

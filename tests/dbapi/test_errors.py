@@ -1,0 +1,77 @@
+"""What passes the boundary: PEP 249 errors with the statement's text, and nothing else."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import runnel
+from runnel import Connection, Cursor
+from runnel.cursor import presentable
+from runnel.errors import Position
+
+
+def test_an_error_shows_the_place_in_the_statement(cursor: Cursor) -> None:
+    with pytest.raises(runnel.ProgrammingError) as caught:
+        cursor.execute("SELECT v,\n  nmae FROM TABLE(GENERATE_SERIES(1, 3))")
+    error = caught.value
+    assert error.sql == "SELECT v,\n  nmae FROM TABLE(GENERATE_SERIES(1, 3))"
+    assert error.position is not None
+    assert (error.position.line, error.position.column) == (2, 3)
+    assert "\nLINE 2:   nmae FROM TABLE(GENERATE_SERIES(1, 3))\n          ^^^^" in str(error)
+
+
+def test_errors_are_raised_by_fetches_too(cursor: Cursor) -> None:
+    sql = "SELECT 1 / (v - 150000) FROM TABLE(GENERATE_SERIES(1, 200000))"
+    with pytest.raises(runnel.DataError, match="division by zero") as caught:
+        cursor.execute(sql).fetchall()
+    assert caught.value.sql == sql
+
+
+def test_the_exceptions_are_attributes_of_the_connection(connection: Connection) -> None:
+    names = [name for name in runnel.__all__ if isinstance(kind := getattr(runnel, name), type) and issubclass(kind, Exception)]
+    assert len(names) == 10
+    for name in names:
+        assert getattr(connection, name) is getattr(runnel, name)
+
+
+def test_errors_survive_pickling() -> None:
+    error = runnel.DataError("no", hint="yes", position=Position(1, 2, 1))
+    error.sql = "x y"
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is runnel.DataError and str(copy) == str(error)
+    assert type(error).__module__ == "runnel"
+
+
+@pytest.mark.parametrize(
+    ("raised", "shown"),
+    [
+        (ValueError("odd"), runnel.InternalError),
+        (MemoryError(), runnel.OperationalError),
+        (RecursionError(), runnel.OperationalError),
+    ],
+)
+def test_foreign_exceptions_are_translated(raised: Exception, shown: type[runnel.Error]) -> None:
+    error = presentable(raised, "SELECT 1")
+    assert type(error) is shown
+    assert error.__cause__ is raised
+    assert isinstance(error, runnel.Error) and error.sql == "SELECT 1"
+
+
+def test_an_internal_error_asks_for_a_report() -> None:
+    error = presentable(KeyError("gone"), "SELECT 1")
+    assert str(error) == "internal error: unexpected KeyError\nDETAIL: 'gone'\nHINT: please report this with the statement"
+
+
+def test_ctrl_c_passes() -> None:
+    interrupt = KeyboardInterrupt()
+    assert presentable(interrupt, "SELECT 1") is interrupt
+
+
+def test_deep_nesting_is_refused_or_works(cursor: Cursor) -> None:
+    for depth in (50, 5_000):
+        try:
+            assert cursor.execute("SELECT " + "(" * depth + "1" + ")" * depth).fetchall() == [(1,)]
+        except runnel.Error as error:
+            assert not isinstance(error, runnel.InternalError)
