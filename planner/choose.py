@@ -121,8 +121,11 @@ def _fused(
             rows=estimate(node),
             request=request,
             condition=conjunction(parts),
-            projections=projections,
+            projections=_unless_identity(projections, len(request.columns)),
         )
+    projections = _unless_identity(projections, len(below.fields))
+    if condition is None and projections is None:
+        return replace(below, fields=node.fields)
     return physical.Calc(fields=node.fields, rows=estimate(node), input=below, condition=condition, projections=projections)
 
 
