@@ -91,7 +91,9 @@ class PandasFrame(Origin):
         fields, problems = [], {}
         for i, label in enumerate(frame.columns):
             try:
-                arrow_type = self._array(i).type if frame.dtypes.iloc[i] == object else _from_series(frame.iloc[:0, i]).type
+                arrow_type = (
+                    self._array(i).type if str(frame.dtypes.iloc[i]) == "object" else _from_series(frame.iloc[:0, i]).type
+                )
             except (pa.ArrowException, TypeError, ValueError) as error:
                 problems[i] = str(error)
                 arrow_type = pa.null()

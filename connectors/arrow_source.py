@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -68,7 +69,7 @@ class BatchesSource(Source):
             batches = first_rows(batches, self._limit)
         count = min(MOST_PARTITIONS, max(1, len(batches) // 2))
         bounds = [len(batches) * i // count for i in range(count + 1)]
-        return [BatchesPartition(batches[low:high], self._projection) for low, high in zip(bounds, bounds[1:], strict=False)]
+        return [BatchesPartition(batches[low:high], self._projection) for low, high in pairwise(bounds)]
 
 
 class BatchesPartition(SourcePartition):

@@ -1,0 +1,64 @@
+"""TYPE IMap: maps in memory, or on disk in a durable connection.
+
+A map has an external name (that of the mapping, if none is given; case makes no difference) and belongs to the connection. It
+outlives the mappings over it: dropping a mapping leaves the rows, and another mapping with that external name sees them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Lock
+
+from runnel.catalog import Table
+from runnel.connector import Connector, MappingDefinition
+from runnel.connectors.map_columns import resolve_columns
+from runnel.connectors.map_durable import DurableMap, open_durable
+from runnel.connectors.map_staging import Staging
+from runnel.connectors.map_store import MapStore
+from runnel.connectors.map_table import MapTable
+from runnel.errors import ProgrammingError
+
+RESERVED = ("__jet.", "__sql.")
+
+
+class MapConnector(Connector):
+    """The maps of one connection. `directory` is that of a durable connection; the maps are in its folder "maps"."""
+
+    name = "IMap"
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = None if directory is None else directory / "maps"
+        self._lock = Lock()
+        self._maps: dict[str, Staging] = {}
+        self._durable: list[DurableMap] = []
+
+    def open(self, definition: MappingDefinition) -> Table:
+        external = definition.external_name or definition.name
+        if external.startswith(RESERVED):
+            raise ProgrammingError(f'map "{external}" is reserved', hint="give the map another name")
+        if definition.object_type is not None:
+            raise ProgrammingError("connector IMap has no object types", hint="leave OBJECT TYPE out")
+        columns, layout = resolve_columns(definition)
+        return MapTable(definition.name, columns, layout, self._map(external))
+
+    def _map(self, external: str) -> Staging:
+        with self._lock:
+            known = self._maps.get(external.lower())
+            if known is None:
+                known = Staging(MapStore(external))
+                if self._directory is not None:
+                    self._durable.append(open_durable(known, self._directory))
+                self._maps[external.lower()] = known
+            return known
+
+    def close(self) -> None:
+        with self._lock:
+            durable, self._durable = self._durable, []
+            maps, self._maps = self._maps, {}
+        try:
+            for item in durable:
+                item.close()
+        finally:
+            for staging in maps.values():
+                staging.clear()
+                staging.store.release()

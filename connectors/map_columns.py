@@ -1,0 +1,211 @@
+"""The columns of a mapping over a map: what its formats and declared columns say about key and value.
+
+A format fixes types only. A type name ('bigint', 'varchar', …) makes key or value a single value: the column `__key` or `this`.
+'json' makes it one JSON column. 'json-flat', 'compact', 'portable' and 'java' make it an object with the fields that the
+column list names: `EXTERNAL NAME "__key.f"` for those of the key; all other columns are fields of the value, "this.f". With
+'java', the class names of single values (java.lang.Long, …) stand for their types. A side that consists of fields has no
+column for the whole object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runnel.catalog import TableColumn
+from runnel.connector import ColumnDefinition, MappingDefinition
+from runnel.connectors.map_layout import KEY, VALUE, Layout, is_key_path
+from runnel.connectors.map_values import KEY_KINDS
+from runnel.connectors.options import OptionSet, text
+from runnel.errors import ProgrammingError, suggest
+from runnel.sqltypes import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    JSON,
+    REAL,
+    SMALLINT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    TINYINT,
+    VARBINARY,
+    VARCHAR,
+    Kind,
+    SqlType,
+    decimal,
+)
+
+KEY_FORMAT = text("keyFormat", required=True)
+VALUE_FORMAT = text("valueFormat")
+KEY_CLASS = text("keyJavaClass")
+VALUE_CLASS = text("valueJavaClass")
+OPTIONS = OptionSet(
+    "IMap",
+    KEY_FORMAT,
+    VALUE_FORMAT,
+    KEY_CLASS,
+    VALUE_CLASS,
+    # Names of types that only a serialiser would need: taken, so that statements written for Hazelcast run.
+    *(text(side + name) for side in ("key", "value") for name in ("CompactTypeName", "PortableFactoryId")),
+    *(text(side + name) for side in ("key", "value") for name in ("PortableClassId", "PortableClassVersion")),
+)
+
+SINGLE_FORMATS = {
+    "boolean": BOOLEAN,
+    "tinyint": TINYINT,
+    "smallint": SMALLINT,
+    "int": INTEGER,
+    "integer": INTEGER,
+    "bigint": BIGINT,
+    "decimal": decimal(),
+    "real": REAL,
+    "double": DOUBLE,
+    "varchar": VARCHAR,
+    "varbinary": VARBINARY,
+    "date": DATE,
+    "time": TIME,
+    "timestamp": TIMESTAMP,
+    "timestamp with time zone": TIMESTAMP_TZ,
+    "json": JSON,
+}
+FIELD_FORMATS = ("json-flat", "compact", "portable", "java")
+JAVA_CLASSES = {
+    "java.lang.Boolean": BOOLEAN,
+    "java.lang.Byte": TINYINT,
+    "java.lang.Short": SMALLINT,
+    "java.lang.Integer": INTEGER,
+    "java.lang.Long": BIGINT,
+    "java.lang.Float": REAL,
+    "java.lang.Double": DOUBLE,
+    "java.lang.String": VARCHAR,
+    "java.math.BigDecimal": decimal(),
+    "java.time.LocalDate": DATE,
+    "java.time.LocalTime": TIME,
+    "java.time.LocalDateTime": TIMESTAMP,
+    "java.time.OffsetDateTime": TIMESTAMP_TZ,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What an option says of key or value. `type` is None where it has fields."""
+
+    option: str
+    text: str
+    type: SqlType | None
+
+
+def resolve_columns(definition: MappingDefinition) -> tuple[tuple[TableColumn, ...], Layout]:
+    """The columns of a mapping and its layout, whose paths are theirs in the same order; ProgrammingError where options
+    and columns don't go together."""
+    options = OPTIONS.read(definition.options)
+    key = _format("keyFormat", options.require(KEY_FORMAT), options.get(KEY_CLASS))
+    value_text = options.get(VALUE_FORMAT)
+    value = None if value_text is None else _format("valueFormat", value_text, options.get(VALUE_CLASS))
+    columns = [(column, _path(column)) for column in definition.columns]
+    _check_unique(columns)
+    keys = [(column, path) for column, path in columns if is_key_path(path)]
+    values = [(column, path) for column, path in columns if not is_key_path(path)]
+    if value is None and values:
+        raise ProgrammingError(
+            f'column "{values[0][0].name}" is part of the value, but option "valueFormat" is missing',
+            hint="add 'valueFormat', or leave the column out for a map of keys only",
+        )
+    _check_side(keys, KEY, key)
+    result = [TableColumn(c.name, c.type, None if path == c.name else path) for c, path in columns]
+    paths = [path for _, path in columns]
+    declared = bool(columns)
+    if not keys and key.type is not None:
+        result.insert(0, TableColumn(KEY, key.type, hidden=declared))
+        paths.insert(0, KEY)
+    if value is not None:
+        _check_side(values, VALUE, value)
+        if not values and value.type is not None:
+            result.append(TableColumn(VALUE, value.type, hidden=declared))
+            paths.append(VALUE)
+    return tuple(result), Layout(tuple(paths), tuple(column.type for column in result))
+
+
+def _format(option: str, given: str, java_class: str | None) -> Format:
+    lower = " ".join(given.lower().split())
+    if lower in SINGLE_FORMATS:
+        return Format(option, lower, SINGLE_FORMATS[lower])
+    if lower in FIELD_FORMATS:
+        known = JAVA_CLASSES.get(java_class or "") if lower == "java" else None
+        return Format(option, lower, known)
+    names = [*SINGLE_FORMATS, *FIELD_FORMATS]
+    raise ProgrammingError(
+        f"unsupported serialization format '{given}' in option \"{option}\"",
+        hint=suggest(given, names, "the formats are " + ", ".join(names)),
+    )
+
+
+def _path(column: ColumnDefinition) -> str:
+    """The path of a declared column."""
+    external = column.external_name
+    if external is None:
+        return column.name.lower() if column.name.lower() in (KEY, VALUE) else f"{VALUE}.{column.name}"
+    side, dot, field = external.partition(".")
+    if side.lower() in (KEY, VALUE) and (not dot or (field and "." not in field)):
+        return side.lower() + dot + field
+    raise ProgrammingError(
+        f'invalid external name "{external}" of column "{column.name}"',
+        hint=f'use "{KEY}", "{VALUE}", "{KEY}.<field>" or "{VALUE}.<field>"',
+    )
+
+
+def _check_unique(columns: Sequence[tuple[ColumnDefinition, str]]) -> None:
+    names: set[str] = set()
+    paths: dict[str, str] = {}
+    for column, path in columns:
+        if column.name.lower() in names:
+            raise ProgrammingError(f'column "{column.name}" is declared twice')
+        names.add(column.name.lower())
+        other = paths.setdefault(path, column.name)
+        if other != column.name:
+            raise ProgrammingError(f'columns "{other}" and "{column.name}" have the same external name "{path}"')
+
+
+def _check_side(columns: Sequence[tuple[ColumnDefinition, str]], whole: str, given: Format) -> None:
+    """Checks the declared columns of the key or the value against its format."""
+    if whole == KEY:
+        for column, _ in columns:
+            if column.type.kind not in KEY_KINDS:
+                raise ProgrammingError(f'column "{column.name}" can\'t be a key, as its type is {column.type}')
+    fields = [column for column, path in columns if path != whole]
+    if given.type is None:
+        if not fields:
+            raise _no_fields(whole, given)
+        for column, path in columns:
+            if path == whole:
+                raise ProgrammingError(
+                    f'column "{column.name}" is the whole of "{whole}", which has fields by {given.option} \'{given.text}\'',
+                    hint=f"name a type in {given.option}, or leave the column out",
+                )
+        return
+    if fields:
+        raise ProgrammingError(
+            f'column "{fields[0].name}" is a field of "{whole}", which is a single value by {given.option} \'{given.text}\'',
+            hint=f"use {given.option} 'json-flat' for an object with fields",
+        )
+    for column, _ in columns:
+        if not _same(column.type, given.type):
+            raise ProgrammingError(
+                f"column \"{column.name}\" is {column.type}, but {given.option} '{given.text}' is {given.type}",
+                hint=f"declare the column as {given.type}, or change {given.option}",
+            )
+
+
+def _same(declared: SqlType, given: SqlType) -> bool:
+    return declared == given or (declared.kind is Kind.DECIMAL and given.kind is Kind.DECIMAL)
+
+
+def _no_fields(whole: str, given: Format) -> ProgrammingError:
+    what = f'EXTERNAL NAME "{KEY}.<field>"' if whole == KEY else "a name and a type"
+    return ProgrammingError(
+        f"a column list with the fields of \"{whole}\" is required for {given.option} '{given.text}'",
+        hint=f"declare each field as a column with {what}, or name a type in {given.option}",
+    )

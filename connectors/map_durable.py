@@ -1,0 +1,244 @@
+"""Maps on disk: every change is in a log before it is made, and the log is replaced by a checkpoint when it outgrows it.
+
+The folder of a map holds `checkpoint-<n>` and `log-<n>`: the rows at one moment, and the changes since. A new pair is written
+beside the old one; the rename of the checkpoint to its final name is the moment at which it counts. What is left of another
+pair is removed at the next start. A map that was never written to has no folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from runnel.connector import WriteMode
+from runnel.connectors.map_layout import Layout
+from runnel.connectors.map_log import (
+    RecordFile,
+    logger,
+    read_failed,
+    read_records,
+    sync_directory,
+    write_failed,
+)
+from runnel.connectors.map_records import Record, decode, encode
+from runnel.connectors.map_scan import live_rows
+from runnel.connectors.map_segment import arrow_mask
+from runnel.connectors.map_staging import StagedRows, Staging
+from runnel.connectors.map_store import keys_of
+from runnel.errors import OperationalError
+
+LEAST_LOG = 16 << 20
+"""A log shorter than this is not worth a checkpoint."""
+
+
+class DurableMap:
+    """The files of one map. The methods that log are called with the store's lock held."""
+
+    def __init__(self, staging: Staging, folder: Path, least_log: int = LEAST_LOG) -> None:
+        self._staging = staging
+        self._store = staging.store
+        self._folder = folder
+        self._least_log = least_log
+        self._generation = 0
+        self._checkpoint_size = 0
+        self._log: RecordFile | None = None
+        self._checkpoint_at = least_log
+
+    # Changes
+
+    def rows(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
+        self._append(Record("put", layout, batches) if staged is None else Record("commit", name=staged))
+
+    def delete(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
+        self._append(Record("delete", layout, batches) if staged is None else Record("commit", name=staged))
+
+    def clear(self) -> None:
+        self._append(Record("clear"))
+
+    def stage(self, name: str, rows: StagedRows) -> None:
+        self._append(_staged_record(name, rows))
+
+    def abort(self, name: str) -> None:
+        self._append(Record("abort", name=name))
+
+    def _append(self, record: Record) -> None:
+        if self._log is None:
+            self._log = self._create()
+        self._log.append(encode(record))
+
+    def _create(self) -> RecordFile:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            log = RecordFile(self._log_path(self._generation))
+            sync_directory(self._folder)
+            sync_directory(self._folder.parent)
+        except OSError as error:
+            raise write_failed(self._folder, error) from error
+        return log
+
+    def changed(self) -> None:
+        """Writes a checkpoint if the log has outgrown the last one. The change itself is safe: if there is no room for a
+        checkpoint, the log goes on."""
+        if self._log is None or self._log.size < self._checkpoint_at:
+            return
+        try:
+            self.checkpoint()
+        except OperationalError as error:
+            logger.warning("no checkpoint of map %s: %s", self._store.name, error.detail or error.message)
+            self._checkpoint_at = self._log.size * 2
+
+    # Checkpoints
+
+    def checkpoint(self) -> None:
+        """Writes all rows, and what is staged to last, to a new pair of files. With the store's lock held."""
+        old_log, old = self._log, self._generation
+        new = old + 1
+        unfinished = self._folder / f".checkpoint-{new:08}"
+        try:
+            for path in (unfinished, self._log_path(new)):
+                path.unlink(missing_ok=True)
+            size = _write_records(unfinished, self._row_records())
+            _write_records(self._log_path(new), self._staged_records())
+            log = RecordFile(self._log_path(new))
+            unfinished.rename(self._checkpoint_path(new))
+            sync_directory(self._folder)
+        except OSError as error:
+            raise write_failed(unfinished, error) from error
+        self._log, self._generation = log, new
+        self._checkpoint_size = size
+        self._checkpoint_at = max(self._least_log, 2 * size)
+        if old_log is not None:
+            old_log.close()
+        self._remove_except(new)
+
+    def _row_records(self) -> Iterable[Record]:
+        for view in self._store.snapshot():
+            if live_rows(view):
+                batch = view.segment.batch
+                rows = batch if view.mask is None else batch.filter(arrow_mask(view.mask))
+                yield Record("put", view.segment.layout, [rows])
+
+    def _staged_records(self) -> Iterable[Record]:
+        return [_staged_record(name, rows) for name, rows in self._staging.lasting().items()]
+
+    def _remove_except(self, generation: int) -> None:
+        keep = {self._checkpoint_path(generation), self._log_path(generation)}
+        for path in self._folder.iterdir():
+            if path not in keep and path.name.lstrip(".").startswith(("checkpoint-", "log-")):
+                path.unlink(missing_ok=True)
+
+    def _checkpoint_path(self, generation: int) -> Path:
+        return self._folder / f"checkpoint-{generation:08}"
+
+    def _log_path(self, generation: int) -> Path:
+        return self._folder / f"log-{generation:08}"
+
+    # Start and end
+
+    def load(self) -> None:
+        """Reads the map from its files, if there are any."""
+        try:
+            if not self._folder.is_dir():
+                return
+            found = sorted(path.name for path in self._folder.glob("checkpoint-*"))
+            self._generation = int(found[-1].partition("-")[2]) if found else 0
+            self._remove_except(self._generation)
+        except OSError as error:
+            raise read_failed(self._folder, error) from error
+        path, log_path = self._checkpoint_path(self._generation), self._log_path(self._generation)
+        if found:
+            if not log_path.exists():
+                raise OperationalError(f"the file {log_path} is missing", hint="restore the directory from a backup")
+            for payload, size in read_records(path, may_be_torn=False):
+                self._replay(decode(payload))
+                self._checkpoint_size = size
+        end = 0
+        if log_path.exists():
+            for payload, size in read_records(log_path, may_be_torn=True):
+                self._replay(decode(payload))
+                end = size
+        self._log = self._reopen(log_path, end)
+        self._checkpoint_at = max(self._least_log, 2 * self._checkpoint_size)
+
+    def _reopen(self, path: Path, end: int) -> RecordFile:
+        try:
+            log = RecordFile(path)
+            if log.size > end:
+                log.cut(end)
+        except OSError as error:
+            raise write_failed(path, error) from error
+        return log
+
+    def _replay(self, record: Record) -> None:
+        store, staging = self._store, self._staging
+        layout = None if record.layout is None else store.intern(record.layout)
+        if record.kind == "clear":
+            store.clear()
+        elif record.kind == "commit":
+            staging.commit(record.name)
+        elif record.kind == "abort":
+            staging.forget(record.name)
+        elif layout is not None:
+            batches = list(record.batches)
+            keys = [keys_of(batch, layout.keys, layout) for batch in batches]
+            if record.kind == "put":
+                store.load(batches, keys, layout)
+            elif record.kind == "delete":
+                store.unload(keys)
+            else:
+                staging.restore(record.name, StagedRows(WriteMode(record.mode), layout, batches, keys))
+
+    def close(self) -> None:
+        """Writes a checkpoint if that makes the next start notably quicker, and closes the files."""
+        with self._store.lock:
+            if self._log is None:
+                return
+            if self._log.size * 8 > self._checkpoint_size and self._log.size:
+                try:
+                    self.checkpoint()
+                except OperationalError as error:
+                    # Nothing is lost: the log holds it all.
+                    logger.warning("no checkpoint of map %s: %s", self._store.name, error.detail or error.message)
+            self._log.close()
+            self._log = None
+
+
+def _staged_record(name: str, rows: StagedRows) -> Record:
+    layout = rows.layout.key_layout if rows.mode is WriteMode.DELETE else rows.layout
+    return Record("stage", layout, rows.batches, name, rows.mode.value)
+
+
+def _write_records(path: Path, records: Iterable[Record]) -> int:
+    """Writes a new file and gives its size; leaves none if that fails."""
+    file = RecordFile(path)
+    try:
+        for record in records:
+            file.append(encode(record))
+    except OperationalError:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        file.close()
+    return file.size
+
+
+def folder_name(external: str) -> str:
+    """The folder of a map: its name in lower case, with what file names can't hold written as %xx; long names shortened."""
+    lower = external.lower()
+    quoted = quote(lower, safe="").replace(".", "%2E")
+    if len(quoted) <= 200:
+        return quoted
+    return quoted[:120] + "-" + hashlib.sha256(lower.encode()).hexdigest()[:32]
+
+
+def open_durable(staging: Staging, directory: Path, least_log: int = LEAST_LOG) -> DurableMap:
+    """Loads the map of `staging` from the folder it has in `directory`, and logs its changes there from now on."""
+    durable = DurableMap(staging, directory / folder_name(staging.store.name), least_log)
+    durable.load()
+    staging.log = durable
+    staging.store.log = durable
+    return durable

@@ -1,0 +1,226 @@
+"""Scans of a map through a secondary index: the rows that a look-up finds, in the index's order if that is wanted.
+
+Every segment gives a *run*: its live rows that match, in order. Without an order the runs are read one after the other. With
+one they are merged in rounds: each run shows its next candidates, in proportion to what it has left; all candidates up to
+the first that is the last shown by a run with more to come are sure to be next, whatever the runs still hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connector import BATCH_ROWS, END, End, IndexLookup, Pause, ScanRequest, Source, SourcePartition
+from runnel.connectors.map_index import Positions, Range, SortedOrder, order_of, sorted_positions
+from runnel.connectors.map_layout import Layout
+from runnel.connectors.map_scan import project
+from runnel.connectors.map_segment import Mask, index_array
+from runnel.connectors.map_store import MapStore
+from runnel.connectors.map_values import key_form
+from runnel.expressions.nodes import Expression, Literal, Parameter
+from runnel.processor import JobContext
+from runnel.sqltypes import SqlType
+
+FIRST_ROUND = 256
+"""Rows of the first batch in order; each next one is four times as long, so that a LIMIT above stops early."""
+
+
+class MapIndexSource(Source):
+    """The rows of a mapping that a look-up finds."""
+
+    def __init__(
+        self,
+        store: MapStore,
+        layout: Layout,
+        columns: Sequence[TableColumn],
+        request: ScanRequest,
+        lookup: IndexLookup,
+    ) -> None:
+        self._store = store
+        self._layout = layout
+        self._request = request
+        self._lookup = lookup
+        self._names = [columns[i].name for i in request.columns]
+        by_name = {column.name.lower(): i for i, column in enumerate(columns)}
+        self._index_columns = tuple(by_name[name.lower()] for name in lookup.index.columns)
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        request, layout = self._request, self._layout
+        places = Places(self._lookup, layout.types[self._index_columns[0]], context)
+        runs = []
+        for view in self._store.snapshot():
+            order = order_of(view.segment, layout, self._index_columns)
+            ranges = places.find(order)
+            if ranges:
+                batch = project(view.segment.batch, view.segment.layout, layout, request.columns, self._names)
+                runs.append(Run(batch, order, _positions(order, ranges, self._lookup.descending), view.mask))
+        limit = request.limit if request.predicate is None else None
+        # A batch without columns has no order that could show.
+        ordered = self._lookup.ordered and bool(request.columns)
+        return [IndexPartition(runs, limit, ordered, self._lookup.descending)]
+
+
+class Places:
+    """A look-up with its values put in."""
+
+    def __init__(self, lookup: IndexLookup, column: SqlType, context: JobContext) -> None:
+        form = key_form(column)
+
+        def value(expression: Expression | None) -> Any:
+            found = _value(expression, context)
+            return found if found is None or form is None else form(found)
+
+        self._lookup = lookup
+        self._points = None
+        if lookup.points is not None:
+            self._points = [found for found in map(value, lookup.points) if found is not None]
+        self._lower, self._upper = value(lookup.lower), value(lookup.upper)
+        self._is_empty = (lookup.lower is not None and self._lower is None) or (
+            lookup.upper is not None and self._upper is None
+        )
+
+    def find(self, order: SortedOrder) -> list[Range]:
+        """The places in an order that the look-up finds."""
+        lookup = self._lookup
+        if self._points is not None:
+            return order.points(self._points)
+        if self._is_empty:
+            return []
+        if lookup.lower is None and lookup.upper is None:
+            return order.everything()
+        return order.between(self._lower, self._upper, lookup.lower_inclusive, lookup.upper_inclusive)
+
+
+def _value(expression: Expression | None, context: JobContext) -> Any:
+    if isinstance(expression, Literal):
+        return expression.value
+    if isinstance(expression, Parameter):
+        return context.evaluation.arguments[expression.index].as_py()
+    assert expression is None
+    return None
+
+
+def _positions(order: SortedOrder, ranges: list[Range], descending: bool) -> Positions:
+    parts = [order.positions[low:high] for low, high in ranges]
+    positions = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return positions[::-1] if descending else positions
+
+
+class Run:
+    """The rows of one segment that a look-up found, in the order in which they are to be given."""
+
+    __slots__ = ("_at", "_mask", "_positions", "_ready", "batch", "order")
+
+    def __init__(self, batch: pa.RecordBatch, order: SortedOrder, positions: Positions, mask: Mask | None) -> None:
+        self.batch = batch
+        self.order = order
+        self._positions = positions
+        self._mask = mask
+        self._at = 0
+        self._ready: Positions = positions[:0]
+
+    @property
+    def left(self) -> int:
+        """At most how many rows are left."""
+        return len(self._ready) + len(self._positions) - self._at
+
+    def peek(self, count: int) -> Positions:
+        """The next live rows, `count` of them if there are so many."""
+        while len(self._ready) < count and self._at < len(self._positions):
+            block = self._positions[self._at : self._at + max(count, FIRST_ROUND)]
+            self._at += len(block)
+            live = block if self._mask is None else block[self._mask[block]]
+            self._ready = np.concatenate([self._ready, live]) if len(self._ready) else live
+        return self._ready[:count]
+
+    def take(self, count: int) -> None:
+        """Leaves out the next rows."""
+        self._ready = self._ready[count:]
+
+    def has_more_than(self, count: int) -> bool:
+        return self.left > count
+
+
+class IndexPartition(SourcePartition):
+    """The one partition of an index scan."""
+
+    def __init__(self, runs: list[Run], limit: int | None, ordered: bool, descending: bool) -> None:
+        self._runs = runs
+        self._left = limit
+        self._ordered = ordered
+        self._descending = descending
+        self._size = FIRST_ROUND if ordered else BATCH_ROWS
+
+    def read(self) -> pa.RecordBatch | Pause | End:
+        while True:
+            self._runs = [run for run in self._runs if run.left]
+            if not self._runs or (self._left is not None and self._left <= 0):
+                return END
+            size = self._size if self._left is None else min(self._size, self._left)
+            self._size = min(self._size * 4, BATCH_ROWS)
+            batch = self._merged(size) if self._ordered else self._gathered(size)
+            if batch.num_rows:
+                if self._left is not None:
+                    batch = batch.slice(0, self._left)
+                    self._left -= batch.num_rows
+                return batch
+
+    def _gathered(self, size: int) -> pa.RecordBatch:
+        """Rows of one run after the other."""
+        parts = []
+        for run in self._runs:
+            positions = run.peek(size)
+            # In the order of the rows in memory, as the caller wants none.
+            parts.append(run.batch.take(_indices(np.sort(positions))))
+            run.take(len(positions))
+            size -= len(positions)
+            if size <= 0 or not run.batch.num_columns:
+                break
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+
+    def _merged(self, size: int) -> pa.RecordBatch:
+        """The next rows in order; at least one, at most about `size`."""
+        total = sum(run.left for run in self._runs)
+        shown = [run.peek(size * run.left // total + 1) for run in self._runs]
+        order, bound = self._order(shown)
+        chosen = order[:bound]
+        starts = np.cumsum([0, *map(len, shown)])
+        for i, run in enumerate(self._runs):
+            run.take(int(np.count_nonzero((chosen >= starts[i]) & (chosen < starts[i + 1]))))
+        parts = [run.batch.take(_indices(positions)) for run, positions in zip(self._runs, shown, strict=True)]
+        rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+        return rows.take(_indices(chosen))
+
+    def _order(self, shown: list[Positions]) -> tuple[np.ndarray[Any, Any], int]:
+        """The candidates, numbered run by run, in order, and how many of them are sure to be next."""
+        count = sum(map(len, shown))
+        keys = []
+        for column in range(len(self._runs[0].order.keys)):
+            parts = [run.order.keys[column].take(_indices(positions)) for run, positions in zip(self._runs, shown, strict=True)]
+            keys.append(pa.concat_arrays(parts))
+        if self._descending:
+            # Reversed twice, so that equal rows of one run keep their order.
+            backwards = _indices(np.arange(count - 1, -1, -1))
+            order = (count - 1 - sorted_positions([key.take(backwards) for key in keys]).astype(np.int64))[::-1]
+        else:
+            order = sorted_positions(keys).astype(np.int64)
+        rank = np.empty(count, dtype=np.int64)
+        rank[order] = np.arange(count)
+        ends = np.cumsum(list(map(len, shown))) - 1
+        sure = [
+            int(rank[end]) + 1
+            for run, positions, end in zip(self._runs, shown, ends, strict=True)
+            if len(positions) and run.has_more_than(len(positions))
+        ]
+        return order, min([*sure, count, BATCH_ROWS])
+
+    def close(self) -> None:
+        self._runs = []
+
+
+def _indices(positions: np.ndarray[Any, Any]) -> pa.Int64Array:
+    return index_array(positions.astype(np.int64))

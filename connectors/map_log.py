@@ -1,0 +1,160 @@
+"""Files of records that survive a crash: the write-ahead log and the checkpoints of a durable map.
+
+A file is a sequence of records: magic, CRC-32 of the payload, its length, the payload. A record is there when `append` has
+returned, since it was flushed to the disk by then. A crash can leave the last record torn; it was never acknowledged, so it
+is cut off. A broken record with sound ones behind it is damage, and is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import struct
+import sys
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from runnel.errors import OperationalError
+
+logger = logging.getLogger("runnel.maps")
+
+MAGIC = b"RNL1"
+_HEADER = struct.Struct("<4sIQ")
+
+
+def _sync(descriptor: int) -> None:
+    """Waits until a file's content is on disk."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        # On macOS fsync leaves the data in the drive's cache.
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        # Where there is one, it spares writing the time stamps.
+        getattr(os, "fdatasync", os.fsync)(descriptor)
+
+
+def sync_directory(path: Path) -> None:
+    """Makes created, renamed and removed names in a directory safe."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def framed(payload: bytes) -> bytes:
+    """A payload as a record."""
+    return _HEADER.pack(MAGIC, zlib.crc32(payload), len(payload)) + payload
+
+
+class RecordFile:
+    """A file that records are appended to. Not safe for threads.
+
+    An append that fails leaves the file as it was. If even that can't be done the file takes no more records, as it isn't
+    known what is in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.touch()
+        self._file = path.open("r+b", buffering=0)
+        self.size = self._file.seek(0, os.SEEK_END)
+        self._is_broken = False
+
+    def append(self, payload: bytes) -> None:
+        """Writes a record and waits until it is on disk; OperationalError if that fails."""
+        if self._is_broken:
+            raise OperationalError(
+                f"the log {self.path} takes no more changes, as an earlier one failed", hint="connect anew when there is room"
+            )
+        record = framed(payload)
+        try:
+            self._write(record)
+            _sync(self._file.fileno())
+        except OSError as error:
+            self._undo()
+            raise write_failed(self.path, error) from error
+        self.size += len(record)
+
+    def _write(self, record: bytes) -> None:
+        self._file.seek(self.size)
+        view = memoryview(record)
+        while view:
+            view = view[self._file.write(view) :]
+
+    def _undo(self) -> None:
+        try:
+            self._file.truncate(self.size)
+            _sync(self._file.fileno())
+        except OSError:
+            self._is_broken = True
+
+    def cut(self, size: int) -> None:
+        """Drops everything from `size` on."""
+        self._file.truncate(size)
+        _sync(self._file.fileno())
+        self.size = size
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def write_failed(path: Path, error: OSError) -> OperationalError:
+    return OperationalError(
+        f"writing to {path} failed; nothing was changed", detail=str(error), hint="make room on the disk and try again"
+    )
+
+
+def read_failed(path: Path, error: OSError) -> OperationalError:
+    return OperationalError(f"reading {path} failed", detail=str(error))
+
+
+def read_records(path: Path, *, may_be_torn: bool) -> Iterator[tuple[bytes, int]]:
+    """The payloads of a file, each with the offset behind it. A torn end is left out and logged if `may_be_torn`;
+    everything else that is broken is an OperationalError."""
+    try:
+        data = memoryview(path.read_bytes())
+    except OSError as error:
+        raise read_failed(path, error) from error
+    at = 0
+    while at < len(data):
+        payload = _record_at(data, at)
+        if payload is None:
+            break
+        at += _HEADER.size + len(payload)
+        yield bytes(payload), at
+    if at == len(data):
+        return
+    if not may_be_torn or _has_record_after(data, at + 1):
+        raise OperationalError(
+            f"the file {path} is damaged at byte {at}",
+            detail=f"there are {len(data) - at} bytes from there on",
+            hint="restore the directory from a backup",
+        )
+    logger.warning("%s ends with a change that was not finished (%d bytes); it is left out", path, len(data) - at)
+
+
+def _record_at(data: memoryview, at: int) -> memoryview | None:
+    """The payload of the record at an offset; None if there is no sound one."""
+    if at + _HEADER.size > len(data):
+        return None
+    magic, checksum, length = _HEADER.unpack_from(data, at)
+    start = at + _HEADER.size
+    if magic != MAGIC or start + length > len(data):
+        return None
+    payload = data[start : start + length]
+    return payload if zlib.crc32(payload) == checksum else None
+
+
+def _has_record_after(data: memoryview, at: int) -> bool:
+    rest = bytes(data[at:])
+    found = rest.find(MAGIC)
+    while found >= 0:
+        if _record_at(data, at + found) is not None:
+            return True
+        found = rest.find(MAGIC, found + 1)
+    return False

@@ -1,0 +1,97 @@
+"""Full scans of a map: what is in it when the scan starts, batch by batch, without copying where no row is dead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import pyarrow as pa
+
+from runnel.connector import BATCH_ROWS, END, End, Pause, Source, SourcePartition
+from runnel.connectors.map_layout import Layout, select_fields
+from runnel.connectors.map_segment import arrow_mask
+from runnel.connectors.map_store import MapStore, SegmentView
+from runnel.processor import JobContext
+
+MOST_PARTITIONS = 16
+
+
+class MapSource(Source):
+    """A scan of the columns at `columns` of a mapping; with a `limit`, of no more rows than that."""
+
+    def __init__(
+        self, store: MapStore, layout: Layout, columns: tuple[int, ...], names: Sequence[str], limit: int | None
+    ) -> None:
+        self._store = store
+        self._layout = layout
+        self._columns = columns
+        self._names = tuple(names)
+        self._limit = limit
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        pieces: list[Piece] = []
+        left = self._limit
+        for view in self._store.snapshot():
+            if left is not None and left <= 0:
+                break
+            batch = project(view.segment.batch, view.segment.layout, self._layout, self._columns, self._names)
+            pieces.extend(Piece(batch, view, start) for start in range(0, batch.num_rows, BATCH_ROWS))
+            if left is not None:
+                left -= live_rows(view)
+        count = min(MOST_PARTITIONS, max(1, len(pieces) // 2))
+        bounds = [len(pieces) * i // count for i in range(count + 1)]
+        return [MapPartition(pieces[low:high]) for low, high in pairwise(bounds)]
+
+
+class Piece:
+    """At most BATCH_ROWS rows of a segment, from `start`; `batch` holds the wanted columns of the whole segment."""
+
+    __slots__ = ("batch", "start", "view")
+
+    def __init__(self, batch: pa.RecordBatch, view: SegmentView, start: int) -> None:
+        self.batch = batch
+        self.view = view
+        self.start = start
+
+    def rows(self) -> pa.RecordBatch:
+        """The live rows."""
+        rows = self.batch if self.batch.num_rows <= BATCH_ROWS else self.batch.slice(self.start, BATCH_ROWS)
+        mask = self.view.mask
+        if mask is None:
+            return rows
+        part = mask[self.start : self.start + BATCH_ROWS]
+        return rows if part.all() else rows.filter(arrow_mask(part))
+
+
+class MapPartition(SourcePartition):
+    """A contiguous range of the pieces of a scan."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self._pieces = pieces
+        self._next = 0
+
+    def read(self) -> pa.RecordBatch | Pause | End:
+        while self._next < len(self._pieces):
+            rows = self._pieces[self._next].rows()
+            self._next += 1
+            if rows.num_rows:
+                return rows
+        return END
+
+    def close(self) -> None:
+        self._pieces = ()
+        self._next = 0
+
+
+def project(
+    batch: pa.RecordBatch, stored: Layout, layout: Layout, columns: tuple[int, ...], names: Sequence[str]
+) -> pa.RecordBatch:
+    """Columns of a mapping out of stored rows, under the mapping's names."""
+    if not columns:
+        return batch.select([])
+    return pa.RecordBatch.from_arrays(select_fields(batch, stored, layout, columns), names=names)
+
+
+def live_rows(view: SegmentView) -> int:
+    """How many rows of a segment are alive in a snapshot."""
+    return len(view.segment) if view.mask is None else int(view.mask.sum())

@@ -1,0 +1,182 @@
+"""Rows of a map, in the form in which they are scanned: immutable Arrow batches with a mask of the rows still alive.
+
+Every row that was ever written has a *number*; numbers only grow. A segment holds rows of rising numbers, neighbours of one
+another in that order. Writing a key anew or taking it out kills the row in its segment: the mask is copied before it is
+changed if a scan may hold it, so a scan goes on seeing what it began with.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.connectors.map_layout import Layout, select_fields, union
+from runnel.connectors.map_values import Decoder, decoder
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+MOST_ROWS = 1 << 20
+"""Segments are not merged beyond this size."""
+SMALL_ROWS = 4096
+"""Neighbours that together are no larger than this are always merged."""
+
+
+class Segment:
+    """A batch of rows. Its rows never change; `live` counts those not yet dead.
+
+    Rows have the numbers `first`, `first + 1`, …, or those in `numbers` where some in between were dropped. Changed only
+    under the lock of its store; `row` and `position` may be called by any thread.
+    """
+
+    __slots__ = ("_dead", "_decoders", "_mask", "_rows", "_view", "batch", "first", "layout", "live", "numbers", "orders")
+
+    def __init__(self, batch: pa.RecordBatch, layout: Layout, first: int, numbers: Numbers | None = None) -> None:
+        self.batch = batch
+        self.layout = layout
+        self.first = first
+        self.numbers = numbers
+        self.live = self._rows = batch.num_rows
+        self.orders: dict[tuple[Layout, tuple[int, ...]], Any] = {}
+        """Secondary indexes of these rows, by layout and columns; made when first used."""
+        self._view = None if numbers is None else memoryview(np.ascontiguousarray(numbers))
+        self._mask: Mask | None = None
+        self._dead: list[int] = []
+        self._decoders: dict[Layout, tuple[Decoder, ...]] = {}
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __repr__(self) -> str:
+        return f"<Segment of {self._rows} rows from number {self.first}, {self.live} live>"
+
+    def position(self, number: int) -> int:
+        """The index of the row with a number; -1 if it was dropped."""
+        if self._view is None:
+            offset = number - self.first
+            return offset if offset < self._rows else -1
+        offset = bisect_left(self._view, number)
+        return offset if offset < self._rows and self._view[offset] == number else -1
+
+    def positions(self, numbers: Numbers) -> Numbers:
+        """The indexes of rows with these numbers, all of which are there."""
+        return numbers - self.first if self.numbers is None else np.searchsorted(self.numbers, numbers)
+
+    def row(self, position: int, layout: Layout) -> tuple[Any, ...]:
+        """One row as a mapping with this layout sees it."""
+        decoders = self._decoders.get(layout)
+        if decoders is None:
+            columns = select_fields(self.batch, self.layout, layout, range(len(layout.paths)))
+            decoders = tuple(decoder(array, item) for array, item in zip(columns, layout.types, strict=True))
+            self._decoders[layout] = decoders
+        return tuple([decode(position) for decode in decoders])
+
+    def kill(self, position: int) -> None:
+        """Marks one row dead."""
+        self._dead.append(position)
+        self.live -= 1
+
+    def kill_all(self, positions: Numbers) -> None:
+        """Marks rows dead, each of which is alive."""
+        self._dead.extend(positions.tolist())
+        self.live -= len(positions)
+
+    def mask(self) -> Mask | None:
+        """Which rows are alive; None if all are. The array is never changed afterwards."""
+        if self._dead:
+            mask = np.ones(self._rows, dtype=np.bool_) if self._mask is None else self._mask.copy()
+            mask[self._dead] = False
+            self._mask = mask
+            self._dead = []
+        return self._mask
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether at least half of the rows are dead, so that it pays to drop them."""
+        return self.live * 2 <= self._rows
+
+    def compacted(self) -> Segment:
+        """A segment of the live rows only."""
+        batch, numbers = self._live_rows()
+        return Segment(batch, self.layout, self.first, numbers)
+
+    def _live_rows(self) -> tuple[pa.RecordBatch, Numbers]:
+        mask = self.mask()
+        numbers = np.arange(self.first, self.first + self._rows) if self.numbers is None else self.numbers
+        if mask is None:
+            return self.batch, numbers
+        return self.batch.filter(arrow_mask(mask)), numbers[mask]
+
+
+def merged(first: Segment, second: Segment) -> Segment | None:
+    """The live rows of two neighbours as one segment; None if their fields don't go together."""
+    layout = union(first.layout, second.layout)
+    if layout is None:
+        return None
+    (one, one_numbers), (two, two_numbers) = first._live_rows(), second._live_rows()
+    batch = pa.concat_batches([_widened(one, first.layout, layout), _widened(two, second.layout, layout)])
+    numbers = np.concatenate([one_numbers, two_numbers])
+    if batch.num_rows and numbers[-1] - numbers[0] == batch.num_rows - 1:
+        return Segment(batch, layout, int(numbers[0]))
+    return Segment(batch, layout, first.first, numbers)
+
+
+def _widened(batch: pa.RecordBatch, stored: Layout, wanted: Layout) -> pa.RecordBatch:
+    if stored is wanted:
+        return batch
+    return pa.RecordBatch.from_arrays(select_fields(batch, stored, wanted, range(len(wanted.paths))), schema=wanted.schema)
+
+
+def merge_last(segments: list[Segment], intern: Callable[[Layout], Layout]) -> None:
+    """Merges the last segments of a list, in place, until their sizes fall geometrically, so that their number stays
+    logarithmic and each row is copied a logarithmic number of times."""
+    while len(segments) > 1:
+        first, second = segments[-2:]
+        rows = first.live + second.live
+        if rows > SMALL_ROWS and (first.live > 2 * second.live or rows > MOST_ROWS):
+            return
+        both = merged(first, second)
+        if both is None:
+            return
+        both.layout = intern(both.layout)
+        segments[-2:] = [both]
+
+
+def arrow_mask(mask: Mask) -> pa.BooleanArray:
+    """A numpy mask as an Arrow array."""
+    packed = np.packbits(mask, bitorder="little")
+    return pa.BooleanArray.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(packed)])
+
+
+def index_array(positions: Numbers) -> pa.Int64Array:
+    """Row numbers as an Arrow array, for `take`."""
+    return pa.Int64Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(np.ascontiguousarray(positions))])
+
+
+class Tail:
+    """The newest rows of a map as Python tuples, until they become a segment. Rows are only appended; `dead` holds the
+    positions of those that are dead."""
+
+    __slots__ = ("dead", "first", "layout", "rows")
+
+    def __init__(self, first: int, layout: Layout) -> None:
+        self.first = first
+        self.layout = layout
+        self.rows: list[tuple[Any, ...]] = []
+        self.dead: set[int] = set()
+
+    @property
+    def next(self) -> int:
+        """The number of the next row."""
+        return self.first + len(self.rows)
+
+    def live_rows(self) -> tuple[Sequence[tuple[Any, ...]], Numbers | None]:
+        """The live rows, and their numbers if not without gaps from `first`."""
+        if not self.dead:
+            return self.rows, None
+        kept = [i for i in range(len(self.rows)) if i not in self.dead]
+        return [self.rows[i] for i in kept], np.array(kept, dtype=np.int64) + self.first

@@ -1,0 +1,112 @@
+"""Writes to a map by a job: rows are gathered, staged, and become visible all at once at commit.
+
+Epoch 0 is that of a light job, which dies with its connection: it stages in memory only, and one log record is its commit.
+Rows staged for a later epoch are in the log before `stage` returns, so that the token commits them even after a restart. A
+token whose rows aren't staged any more was committed (or aborted) before: committing it changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import uuid4
+
+import pyarrow as pa
+
+from runnel.connector import Sink, Token, WriteMode
+from runnel.connectors.map_layout import Layout, select_fields
+from runnel.connectors.map_segment import MOST_ROWS
+from runnel.connectors.map_staging import StagedRows, Staging
+from runnel.connectors.map_store import Key, duplicate, keys_of, null_key
+
+Batches = list[pa.RecordBatch]
+
+
+class MapSink(Sink):
+    """Writes rows of a mapping: `written` is the layout of the batches that come, part of the mapping's `layout`."""
+
+    def __init__(self, staging: Staging, layout: Layout, written: Layout, mode: WriteMode) -> None:
+        missing = [path for path, _ in layout.key_fields if path not in written.indexes]
+        if missing:
+            raise null_key(missing[0])
+        self._staging = staging
+        self._name = staging.store.name
+        self._layout = layout
+        self._written = written
+        self._mode = mode
+        self._key_columns = [written.indexes[path] for path, _ in layout.key_fields]
+        self._batches: Batches = []
+        self._keys: list[list[Key]] = []
+        self._tokens: list[str] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows:
+            self._keys.append(keys_of(batch, self._key_columns, self._layout))
+            self._batches.append(batch)
+
+    def stage(self, epoch: int) -> Token:
+        wanted = self._layout.key_layout if self._mode is WriteMode.DELETE else self._layout
+        batches, keys = [], []
+        for group, group_keys in _grouped(self._batches, self._keys):
+            rows = pa.concat_batches(group) if group[0].num_columns else group[0]
+            columns = select_fields(rows, self._written, wanted, range(len(wanted.paths)))
+            batches.append(pa.RecordBatch.from_arrays(columns, schema=wanted.schema))
+            keys.append(group_keys)
+        if self._mode is WriteMode.INSERT:
+            self._check_distinct(keys)
+        self._batches, self._keys = [], []
+        name = uuid4().hex
+        staged = StagedRows(self._mode, self._layout, batches, keys)
+        self._staging.stage(name, staged, is_lasting=epoch > 0)
+        self._tokens.append(name)
+        return {"map": self._name, "rows": name}
+
+    def _check_distinct(self, keys: list[list[Key]]) -> None:
+        distinct: set[Key] = set()
+        distinct.update(*keys)
+        if len(distinct) == sum(map(len, keys)):
+            return
+        seen: set[Key] = set()
+        for chunk in keys:
+            for key in chunk:
+                if key in seen:
+                    raise duplicate(self._name, key, self._layout, "comes twice in the rows to insert")
+                seen.add(key)
+
+    def commit(self, token: Token) -> None:
+        self._staging.commit(str(token["rows"]))
+        self._forget(token)
+
+    def abort(self, token: Token | None) -> None:
+        if token is None:
+            self._batches, self._keys = [], []
+            for name in self._tokens:
+                self._staging.abort(name)
+            self._tokens = []
+        else:
+            self._staging.abort(str(token["rows"]))
+            self._forget(token)
+
+    def _forget(self, token: Token) -> None:
+        if token["rows"] in self._tokens:
+            self._tokens.remove(str(token["rows"]))
+
+    def close(self) -> None:
+        # Lasting tokens stay: a restarted job may commit them.
+        self._batches, self._keys = [], []
+        for name in self._tokens:
+            self._staging.abort(name, keep_lasting=True)
+        self._tokens = []
+
+
+def _grouped(batches: Batches, keys: list[list[Key]]) -> Sequence[tuple[Batches, list[Key]]]:
+    """The batches in groups of at most MOST_ROWS rows, each with its keys."""
+    groups: list[tuple[Batches, list[Key]]] = []
+    rows = MOST_ROWS
+    for batch, chunk in zip(batches, keys, strict=True):
+        if rows + batch.num_rows > MOST_ROWS:
+            groups.append(([], []))
+            rows = 0
+        groups[-1][0].append(batch)
+        groups[-1][1].extend(chunk)
+        rows += batch.num_rows
+    return groups

@@ -1,0 +1,102 @@
+"""Rows between `stage` and `commit`: written by a job, safe if the job is durable, and not to be seen yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from runnel.connector import WriteMode
+from runnel.connectors.map_layout import Layout
+from runnel.connectors.map_store import Key, MapStore
+
+
+@dataclass(frozen=True, slots=True)
+class StagedRows:
+    """Rows that wait for their commit: full rows of `layout`, or, for DELETE, the columns of its key. `keys` are their key
+    forms, batch by batch."""
+
+    mode: WriteMode
+    layout: Layout
+    batches: list[pa.RecordBatch]
+    keys: list[list[Key]]
+
+
+class StagingLog(Protocol):
+    """The part of a durable map's log that staging needs."""
+
+    def stage(self, name: str, rows: StagedRows) -> None:
+        """Logs staged rows; they are on disk when it returns."""
+
+    def abort(self, name: str) -> None:
+        """Logs that staged rows are given up."""
+
+
+class Staging:
+    """What is staged for one map. The names of staged rows are unique for ever.
+
+    Rows that last (those of a durable job) are in the log, if the map has one, and stay until they are committed or
+    aborted, even when their sink is closed.
+    """
+
+    def __init__(self, store: MapStore) -> None:
+        self.store = store
+        self.log: StagingLog | None = None
+        self._staged: dict[str, StagedRows] = {}
+        self._lasting: set[str] = set()
+
+    def lasting(self) -> dict[str, StagedRows]:
+        """The rows that must survive a restart. With the store's lock held."""
+        return {name: self._staged[name] for name in self._lasting}
+
+    def stage(self, name: str, rows: StagedRows, *, is_lasting: bool) -> None:
+        with self.store.lock:
+            if is_lasting and self.log is not None:
+                self.log.stage(name, rows)
+            self.restore(name, rows, is_lasting=is_lasting)
+
+    def restore(self, name: str, rows: StagedRows, *, is_lasting: bool = True) -> None:
+        """`stage` without the log."""
+        self._staged[name] = rows
+        if is_lasting:
+            self._lasting.add(name)
+
+    def commit(self, name: str) -> None:
+        """Makes staged rows part of the map; does nothing where they aren't staged (any more). If it fails they stay."""
+        with self.store.lock:
+            rows = self._staged.get(name)
+            if rows is None:
+                return
+            self._apply(rows, name if name in self._lasting else None)
+            self.forget(name)
+
+    def _apply(self, rows: StagedRows, staged: str | None) -> None:
+        store = self.store
+        if rows.mode is WriteMode.INSERT:
+            store.insert_many(rows.batches, rows.keys, rows.layout, staged)
+        elif rows.mode is WriteMode.SINK:
+            store.put_many(rows.batches, rows.keys, rows.layout, staged)
+        elif rows.mode is WriteMode.UPDATE:
+            store.replace_many(rows.batches, rows.keys, rows.layout, staged)
+        else:
+            store.remove_many(rows.batches, rows.keys, rows.layout, staged)
+
+    def abort(self, name: str, *, keep_lasting: bool = False) -> None:
+        """Gives staged rows up; with `keep_lasting` only those of a light job."""
+        with self.store.lock:
+            if name not in self._staged or (keep_lasting and name in self._lasting):
+                return
+            if name in self._lasting and self.log is not None:
+                self.log.abort(name)
+            self.forget(name)
+
+    def forget(self, name: str) -> None:
+        """`abort` without the log."""
+        self._staged.pop(name, None)
+        self._lasting.discard(name)
+
+    def clear(self) -> None:
+        """Gives back all memory."""
+        self._staged.clear()
+        self._lasting.clear()

@@ -1,0 +1,380 @@
+"""The rows of one map: a key index, immutable segments, and a tail of the newest rows.
+
+The key index is a dict from key form to row number. A look-up takes no lock: it reads the number, then finds the row in the
+tail or, by bisection, in a segment; a row that moved meanwhile (segments are merged) keeps its number, so the look-up just
+tries again. Everything that changes rows, and the taking of a snapshot for a scan, holds the store's lock.
+
+A commit goes through in this order: checks (duplicate keys), log (in a durable map: on disk when that returns), rows, index.
+What fails, fails before anything in memory has changed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import repeat
+from threading import RLock
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.connectors.map_layout import KEY, Layout, check_key, select_fields
+from runnel.connectors.map_segment import Mask, Numbers, Segment, Tail, index_array, merge_last
+from runnel.connectors.map_values import decoder, key_values, value_of
+from runnel.errors import DataError, IntegrityError, internal
+from runnel.expressions.values import array_of
+from runnel.sqltypes import SqlType
+
+TAIL_ROWS = 4096
+"""A tail of this length becomes a segment even if nobody scans."""
+
+Key = Any
+"""The key form of a key; for a key of several columns the tuple of theirs."""
+
+
+class ChangeLog(Protocol):
+    """Where the changes of a durable map go before they are made. A change that fails to be logged is not made."""
+
+    def rows(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
+        """Logs rows that are put into the map; if they are in the log already, staged under a name, only their commit."""
+
+    def delete(self, layout: Layout, batches: Sequence[pa.RecordBatch], staged: str | None) -> None:
+        """Logs keys that are taken out, in the same way."""
+
+    def clear(self) -> None:
+        """Logs that the map is emptied."""
+
+    def changed(self) -> None:
+        """Called after a logged change was made, with the store's lock held."""
+
+
+class SegmentView:
+    """The rows of a segment as a scan sees them: with the mask that the segment had when the scan began."""
+
+    __slots__ = ("mask", "segment")
+
+    def __init__(self, segment: Segment, mask: Mask | None) -> None:
+        self.segment = segment
+        self.mask = mask
+
+
+class MapStore:
+    """A map. Keys and rows are given in the terms of a `Layout`, which `intern` made the store's own."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lock = RLock()
+        self.statement_lock = RLock()
+        """Held by a statement from before its scan until after its commit; never taken with `lock` held."""
+        self.log: ChangeLog | None = None
+        self._layouts: dict[tuple[tuple[str, ...], tuple[SqlType, ...]], Layout] = {}
+        self._reset(0)
+
+    def _reset(self, next_number: int) -> None:
+        self._index: dict[Key, int] = {}
+        self._key: Layout | None = None
+        self._places: tuple[list[int], list[Segment], Tail] = ([], [], Tail(next_number, Layout((), ())))
+        self._deleted = 0
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def intern(self, layout: Layout) -> Layout:
+        """The store's own instance of a layout, so that layouts compare by identity."""
+        with self.lock:
+            known = self._layouts.setdefault((layout.paths, layout.types), layout)
+            if known is layout and layout.key_layout is not layout:
+                layout.__dict__["key_layout"] = self.intern(layout.key_layout)
+            return known
+
+    # Reading
+
+    def check(self, layout: Layout) -> None:
+        """Fails where rows are there whose key isn't that of the layout."""
+        stored = self._key
+        if stored is not None and stored is not layout.key_layout:
+            check_key(stored, layout)
+
+    def get(self, key: Key, layout: Layout) -> tuple[Any, ...] | None:
+        """The row with a key, as the layout sees it; None if there is none. Takes no lock."""
+        if self._key is not layout.key_layout:
+            self.check(layout)
+        for _ in range(1000):
+            number = self._index.get(key)
+            if number is None:
+                return None
+            firsts, segments, tail = self._places
+            if number >= tail.first:
+                row = tail.rows[number - tail.first]
+                return row if tail.layout is layout else self._seen_by(row, tail.layout, layout)
+            if segments:
+                segment = segments[bisect_right(firsts, number) - 1]
+                position = segment.position(number)
+                if position >= 0:
+                    return segment.row(position, layout)
+        raise internal(f'the index of map "{self.name}" names a row that isn\'t there')
+
+    def _seen_by(self, row: tuple[Any, ...], stored: Layout, wanted: Layout) -> tuple[Any, ...]:
+        arrays = select_fields(_row_batch(row, stored), stored, wanted, range(len(wanted.paths)))
+        return tuple(decoder(array, item)(0) for array, item in zip(arrays, wanted.types, strict=True))
+
+    def snapshot(self) -> list[SegmentView]:
+        """All rows as they are now. What is written afterwards doesn't show in it."""
+        with self.lock:
+            if self._places[2].rows:
+                self._seal()
+            return [SegmentView(segment, segment.mask()) for segment in self._places[1]]
+
+    def has(self, key: Key) -> bool:
+        return key in self._index
+
+    # Writing
+
+    def put(self, key: Key, row: tuple[Any, ...], layout: Layout) -> None:
+        """Writes one row over what was there. With `lock` held."""
+        self.check(layout)
+        if self.log is not None:
+            self.log.rows(layout, [_row_batch(row, layout)], None)
+        tail = self._places[2]
+        if tail.layout is not layout:
+            if tail.rows:
+                self._seal()
+            tail = self._new_tail(layout)
+        self._key = layout.key_layout
+        old = self._index.get(key)
+        number = tail.next
+        tail.rows.append(row)
+        self._index[key] = number
+        if old is not None:
+            self._kill(old)
+        if len(tail.rows) >= TAIL_ROWS:
+            self._seal()
+        if self.log is not None:
+            self.log.changed()
+
+    def remove(self, key: Key, layout: Layout) -> int:
+        """Takes one row out; gives how many there were. With `lock` held."""
+        self.check(layout)
+        if key not in self._index:
+            return 0
+        if self.log is not None:
+            self.log.delete(layout.key_layout, [_row_batch(key_parts(key, layout), layout.key_layout)], None)
+        self._kill(self._index.pop(key))
+        self._deleted += 1
+        self._after_deletes()
+        return 1
+
+    def insert_many(
+        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout, staged: str | None
+    ) -> None:
+        """Writes rows whose keys must be new. No key comes twice in `keys`: the caller saw to that. With `lock` held."""
+        self.check(layout)
+        known = self._index.keys()
+        for chunk in keys:
+            if known and not known.isdisjoint(chunk):
+                key = next(key for key in chunk if key in known)
+                raise duplicate(self.name, key, layout, "exists already")
+        self.put_many(batches, keys, layout, staged)
+
+    def put_many(
+        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout, staged: str | None
+    ) -> None:
+        """Writes rows; of several with one key the last wins. `batches` are at most MOST_ROWS long and owned by the store
+        from now on. With `lock` held."""
+        self.check(layout)
+        if self.log is not None:
+            self.log.rows(layout, batches, staged)
+        self.load(batches, keys, layout)
+        if self.log is not None:
+            self.log.changed()
+
+    def load(self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout) -> None:
+        """`put_many` without the log."""
+        if self._places[2].rows:
+            self._seal()
+        for batch, chunk in zip(batches, keys, strict=True):
+            if chunk:
+                self._key = layout.key_layout
+                self._add_batch(batch, chunk, layout)
+
+    def _add_batch(self, batch: pa.RecordBatch, keys: list[Key], layout: Layout) -> None:
+        index, count = self._index, len(keys)
+        first = self._places[2].first
+        old = {number for number in map(index.get, keys) if number is not None} if index else set()
+        before = len(index)
+        self._publish([*self._places[1], Segment(batch, layout, first)], Tail(first + count, layout))
+        index.update(zip(keys, range(first, first + count), strict=True))
+        if len(index) - before + len(old) < count:
+            current = np.fromiter(map(index.__getitem__, keys), dtype=np.int64, count=count)
+            numbers = np.arange(first, first + count)
+            old.update(numbers[current != numbers].tolist())
+        self._kill_all(old)
+        self._merge()
+
+    def replace_many(
+        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout, staged: str | None
+    ) -> int:
+        """Writes those of the rows whose key is there; gives their number. With `lock` held."""
+        self.check(layout)
+        chosen, chosen_keys = [], []
+        for batch, chunk in zip(batches, keys, strict=True):
+            there = [i for i, key in enumerate(chunk) if key in self._index]
+            is_all = len(there) == len(chunk)
+            chosen.append(batch if is_all else batch.take(index_array(np.array(there, dtype=np.int64))))
+            chosen_keys.append(chunk if is_all else [chunk[i] for i in there])
+        self.put_many(chosen, chosen_keys, layout, staged)
+        return sum(map(len, chosen_keys))
+
+    def remove_many(
+        self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout, staged: str | None
+    ) -> int:
+        """Takes out the rows with these keys, as far as they are there; gives their number. `batches` hold the columns of
+        the key. With `lock` held."""
+        self.check(layout)
+        if self.log is not None:
+            self.log.delete(layout.key_layout, batches, staged)
+        removed = self.unload(keys)
+        if self.log is not None:
+            self.log.changed()
+        return removed
+
+    def unload(self, keys: Sequence[list[Key]]) -> int:
+        """`remove_many` without the log."""
+        removed = 0
+        for chunk in keys:
+            numbers = {number for number in map(self._index.pop, chunk, repeat(None)) if number is not None}
+            removed += len(numbers)
+            self._kill_all(numbers)
+        self._deleted += removed
+        self._after_deletes()
+        return removed
+
+    def clear(self) -> int:
+        """Takes all rows out and gives their memory back; gives their number. With `lock` held."""
+        count = len(self._index)
+        if self.log is not None and count:
+            self.log.clear()
+        self._reset(self._places[2].next)
+        if self.log is not None:
+            self.log.changed()
+        return count
+
+    def release(self) -> None:
+        """Gives back all memory; the store isn't used afterwards."""
+        with self.lock:
+            self.log = None
+            self._reset(self._places[2].next)
+            self._layouts.clear()
+
+    # The order of rows
+
+    def _publish(self, segments: list[Segment], tail: Tail) -> None:
+        self._places = ([segment.first for segment in segments], segments, tail)
+
+    def _new_tail(self, layout: Layout) -> Tail:
+        tail = Tail(self._places[2].next, layout)
+        self._publish(self._places[1], tail)
+        return tail
+
+    def _seal(self) -> None:
+        """Makes a segment of the tail."""
+        tail = self._places[2]
+        rows, numbers = tail.live_rows()
+        segments = list(self._places[1])
+        if rows:
+            values = zip(*rows, strict=True)
+            columns = [array_of(list(column), item) for column, item in zip(values, tail.layout.types, strict=True)]
+            batch = pa.RecordBatch.from_arrays(columns, schema=tail.layout.schema)
+            first = tail.first if numbers is None else int(numbers[0])
+            segments.append(Segment(batch, tail.layout, first, numbers))
+        self._publish(segments, Tail(tail.next, tail.layout))
+        self._merge()
+
+    def _merge(self) -> None:
+        _, segments, tail = self._places
+        merged = list(segments)
+        merge_last(merged, self.intern)
+        if len(merged) < len(segments):
+            self._publish(merged, tail)
+
+    def _kill(self, number: int) -> None:
+        firsts, segments, tail = self._places
+        if number >= tail.first:
+            tail.dead.add(number - tail.first)
+            return
+        place = bisect_right(firsts, number) - 1
+        segment = segments[place]
+        segment.kill(segment.position(number))
+        if segment.is_worn:
+            self._drop_dead([place])
+
+    def _kill_all(self, numbers: set[int]) -> None:
+        if not numbers:
+            return
+        firsts, segments, tail = self._places
+        ordered: Numbers = np.fromiter(numbers, dtype=np.int64, count=len(numbers))
+        ordered.sort()
+        split = int(np.searchsorted(ordered, tail.first))
+        tail.dead.update((ordered[split:] - tail.first).tolist())
+        bounds = [*np.searchsorted(ordered[:split], np.array(firsts, dtype=np.int64)).tolist(), split]
+        worn = []
+        for place, segment in enumerate(segments):
+            part = ordered[bounds[place] : bounds[place + 1]]
+            if len(part):
+                segment.kill_all(segment.positions(part))
+                if segment.is_worn:
+                    worn.append(place)
+        if worn:
+            self._drop_dead(worn)
+
+    def _drop_dead(self, places: list[int]) -> None:
+        segments = list(self._places[1])
+        for place in places:
+            segments[place] = segments[place].compacted()
+        self._publish([segment for segment in segments if segment.live], self._places[2])
+
+    def _after_deletes(self) -> None:
+        """A dict doesn't shrink by itself; and a map that was emptied takes any key again."""
+        if not self._index:
+            self._reset(self._places[2].next)
+        elif self._deleted > 100_000 and self._deleted > 3 * len(self._index):
+            self._index = dict(self._index)
+            self._deleted = 0
+
+
+def _row_batch(row: Sequence[Any], layout: Layout) -> pa.RecordBatch:
+    columns = [array_of([value], item) for value, item in zip(row, layout.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=layout.schema)
+
+
+def key_parts(key: Key, layout: Layout) -> tuple[Any, ...]:
+    """The values of a key, as a fetch would give them."""
+    forms = key if len(layout.keys) > 1 else (key,)
+    return tuple(value_of(form, item) for form, (_, item) in zip(forms, layout.key_fields, strict=True))
+
+
+def keys_of(batch: pa.RecordBatch, columns: Sequence[int], layout: Layout) -> list[Key]:
+    """The key forms of the rows of a batch, whose key columns (in the layout's order) are at `columns`; DataError for a
+    NULL."""
+    lists = []
+    for column, (path, sql_type) in zip(columns, layout.key_fields, strict=True):
+        array = batch.column(column)
+        if array.null_count:
+            raise null_key(path)
+        lists.append(key_values(array, sql_type))
+    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+
+
+def null_key(path: str) -> DataError:
+    return DataError("a key cannot be NULL" if path == KEY else f'key field "{path}" cannot be NULL')
+
+
+def duplicate(name: str, key: Key, layout: Layout, what: str) -> IntegrityError:
+    """The error for a key that can't be inserted; `what` says why."""
+    values = key_parts(key, layout)
+    shown = ", ".join(f"'{value}'" if isinstance(value, str) else str(value) for value in values)
+    text = shown if len(values) == 1 else f"({shown})"
+    return IntegrityError(
+        f'key {text} {what} in map "{name}"', hint="use SINK INTO to overwrite, or UPDATE to change what is there"
+    )

@@ -1,0 +1,136 @@
+"""A mapping over a map: the table that queries and statements see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from runnel.catalog import Index, TableColumn
+from runnel.connector import IndexedTable, IndexLookup, KeyedTable, ScanRequest, Sink, SinkRequest, Source, WriteMode
+from runnel.connectors.map_index import check_index
+from runnel.connectors.map_index_scan import MapIndexSource
+from runnel.connectors.map_layout import Layout
+from runnel.connectors.map_rows import value_check
+from runnel.connectors.map_scan import MapSource
+from runnel.connectors.map_sink import MapSink
+from runnel.connectors.map_staging import Staging
+from runnel.connectors.map_store import Key, duplicate, null_key
+from runnel.connectors.map_values import key_form
+from runnel.errors import DataError, Error
+
+
+class MapTable(IndexedTable, KeyedTable):
+    """The rows of a map under the names and types of one mapping.
+
+    A write replaces the whole entry: fields that the map has but the mapping doesn't become NULL.
+    """
+
+    connector = "IMap"
+
+    def __init__(self, name: str, columns: tuple[TableColumn, ...], layout: Layout, staging: Staging) -> None:
+        self.name = name
+        self.columns = columns
+        self._staging = staging
+        self._store = staging.store
+        self._layout = self._store.intern(layout)
+        self._key_of = _key_function(self._layout)
+        self._checks = tuple(value_check(column.type) for column in columns)
+
+    @property
+    def key_columns(self) -> tuple[int, ...]:
+        return self._layout.keys
+
+    @property
+    def write_modes(self) -> frozenset[WriteMode]:
+        return frozenset(WriteMode)
+
+    def row_count(self) -> int:
+        return len(self._store)
+
+    # By key
+
+    def get(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        try:
+            form = self._key_of(key)
+            return None if form is None else self._store.get(form, self._layout)
+        except (TypeError, OverflowError, ValueError) as error:
+            raise DataError(f'no key of map "{self._store.name}" can be {_shown(key)}', detail=str(error)) from error
+
+    def put(self, row: tuple[Any, ...], mode: WriteMode) -> int:
+        layout, store = self._layout, self._store
+        if mode is WriteMode.DELETE:
+            form = self._key_of(tuple([row[i] for i in layout.keys]))
+            if form is None:
+                return 0
+            with store.statement_lock, store.lock:
+                return store.remove(form, layout)
+        checked = self._checked(row)
+        form = self._key_of(tuple([checked[i] for i in layout.keys]))
+        if form is None:
+            raise null_key(next(layout.paths[i] for i in layout.keys if checked[i] is None))
+        with store.statement_lock, store.lock:
+            if mode is not WriteMode.SINK and store.has(form) is (mode is WriteMode.INSERT):
+                if mode is WriteMode.INSERT:
+                    raise duplicate(store.name, form, layout, "exists already")
+                return 0
+            store.put(form, checked, layout)
+        return 1
+
+    def _checked(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        try:
+            return tuple([check(value) for check, value in zip(self._checks, row, strict=True)])
+        except Error as error:
+            for column, check, value in zip(self.columns, self._checks, row, strict=True):
+                try:
+                    check(value)
+                except Error:
+                    error.message = f'column "{column.name}": {error.message}'
+                    break
+            raise
+
+    def clear(self) -> int:
+        with self._store.statement_lock, self._store.lock:
+            return self._store.clear()
+
+    # By jobs
+
+    def scan(self, request: ScanRequest) -> Source:
+        # With a predicate the limit counts rows that pass it, which only the caller knows.
+        limit = request.limit if request.predicate is None else None
+        names = [self.columns[i].name for i in request.columns]
+        return MapSource(self._store, self._layout, request.columns, names, limit)
+
+    def validate_index(self, index: Index) -> None:
+        check_index(index, self.columns)
+
+    def index_scan(self, request: ScanRequest, lookup: IndexLookup) -> Source:
+        return MapIndexSource(self._store, self._layout, self.columns, request, lookup)
+
+    def sink(self, request: SinkRequest) -> Sink:
+        paths, types = self._layout.paths, self._layout.types
+        written = Layout(tuple(paths[i] for i in request.columns), tuple(types[i] for i in request.columns))
+        return MapSink(self._staging, self._layout, written, request.mode)
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        return self._store.statement_lock
+
+
+def _key_function(layout: Layout) -> Callable[[tuple[Any, ...]], Key]:
+    """The function from the values of a key to its key form; None where one of them is NULL."""
+    forms = [key_form(item) for _, item in layout.key_fields]
+    if len(forms) > 1:
+        return lambda key: (
+            None
+            if None in key
+            else tuple([value if form is None else form(value) for value, form in zip(key, forms, strict=True)])
+        )
+    form = forms[0]
+    if form is None:
+        return lambda key: key[0]
+    convert = form
+    return lambda key: None if key[0] is None else convert(key[0])
+
+
+def _shown(key: tuple[Any, ...]) -> str:
+    return repr(key[0]) if len(key) == 1 else repr(key)
