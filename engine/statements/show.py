@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from runnel.planner.plans import SetPlan, ShowPlan
 from runnel.relation import Field
 from runnel.rows import Result, Row
 from runnel.settings import SETTINGS, find
-from runnel.sqltypes import VARCHAR
+from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, TIMESTAMP_TZ, VARCHAR
 from runnel.statements.call import Call
 
 if TYPE_CHECKING:

@@ -71,8 +71,9 @@ def test_an_error_passes_through_the_reader(cursor: Cursor) -> None:
 def test_the_c_stream_interface(cursor: Cursor) -> None:
     assert pa.table(cursor.execute(SERIES, (3,))).to_pydict() == {"id": [1, 2, 3], "twice": [2, 4, 6]}
     assert polars.DataFrame(cursor.execute(SERIES, (3,))).shape == (3, 2)
-    rows = cursor.execute(SERIES, (3,)).fetch_record_batch()
+    reader = cursor.execute(SERIES, (3,)).fetch_record_batch()
     with duckdb.connect() as other:
+        other.register("rows", reader)
         assert other.execute("SELECT SUM(twice) FROM rows").fetchone() == (12,)
 
 
