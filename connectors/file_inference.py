@@ -155,7 +155,8 @@ def settled(found: SqlType) -> SqlType:
 
 
 def united_columns(tables: Sequence[Sequence[FileColumn]]) -> tuple[FileColumn, ...]:
-    """The columns of several files, united by name (exactly, else without regard to case) in the order they are met."""
+    """The columns of several files, united by name (exactly, else without regard to case) in the order they are met; one
+    without any value is VARCHAR."""
     types: dict[str, SqlType] = {}
     spelling: dict[str, str] = {}
     for columns in tables:
@@ -167,4 +168,4 @@ def united_columns(tables: Sequence[Sequence[FileColumn]]) -> tuple[FileColumn, 
                 name = name if other is None or other in own else other
             types[name] = united_type(types.get(name, NULL), column.type)
             spelling.setdefault(name.lower(), name)
-    return tuple(FileColumn(name, item) for name, item in types.items())
+    return tuple(FileColumn(name, settled(item)) for name, item in types.items())

@@ -1,0 +1,95 @@
+"""Errors about JSON files: which record, on which line. The file is read again to find the line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connectors.file_conversion import Place, unfit
+from runnel.connectors.file_input import open_input
+from runnel.connectors.file_options import FileOptions
+from runnel.connectors.json_records import Chunk, line_of_record
+from runnel.connectors.json_values import array_of_values, plain_text
+from runnel.errors import DataError, Error, OperationalError
+
+
+class JsonFaults:
+    """Makes the errors for one file."""
+
+    def __init__(self, path: str, options: FileOptions) -> None:
+        self._path = path
+        self._options = options
+
+    def place(self, record: int) -> Place:
+        """Where a record (numbered from 0) is."""
+        replace = self._options.replace_invalid
+        with open_input(self._path, self._options.compression, replace_invalid=replace) as stream:
+            line = line_of_record(stream, self._path, record)
+        return Place(self._path, f"record {record + 1}" if line is None else f"line {line}")
+
+    def malformed(self, chunk: Chunk, first_record: int) -> Error:
+        """The error for a chunk that isn't JSON: it was cut off, or one of its records is wrong."""
+        lines = [line for line in chunk.data.split(b"\n") if line.strip()]
+        for index, line in enumerate(lines):
+            try:
+                json.loads(line)
+            except (ValueError, RecursionError) as error:
+                is_end = index == len(lines) - 1 and chunk.is_last and not chunk.data.endswith(b"\n")
+                if is_end and _is_unfinished(error, line):
+                    return self.cut_off()
+                return DataError(
+                    "a record is not valid JSON",
+                    detail=f'file "{self._path}", {self.place(first_record + index).where}: {error}',
+                    hint="a JSON file holds one object a line, or one array of objects",
+                )
+        if chunk.is_cut:
+            return self.cut_off()
+        return OperationalError(f'file "{self._path}" can\'t be read as JSON')
+
+    def cut_off(self) -> OperationalError:
+        return OperationalError(
+            f'file "{self._path}" ends in the middle of a record', hint="the file was cut off, or is not yet finished"
+        )
+
+    def not_an_object(self, record: int) -> DataError:
+        place = self.place(record)
+        return DataError(
+            "a record is not an object",
+            detail=f'file "{self._path}", {place.where}',
+            hint="a JSON file holds one object a line, or one array of objects",
+        )
+
+    def unfit(self, values: Sequence[Any], column: TableColumn, first_record: int, *, is_inferred: bool) -> DataError:
+        """The error for the first of the values that doesn't fit the column."""
+        index = _first_unfit(values, lambda part: array_of_values(part, column.type))
+        place = self.place(first_record + index)
+        return unfit(plain_text(values[index]), column.name, column.type, place, is_inferred=is_inferred)
+
+
+def _is_unfinished(error: Exception, line: bytes) -> bool:
+    """Whether a line that isn't JSON would be so if more followed: the parser came to its end."""
+    if not isinstance(error, json.JSONDecodeError):
+        return isinstance(error, UnicodeDecodeError)
+    end = len(error.doc.rstrip())
+    return (
+        error.pos >= end
+        or error.msg.startswith("Unterminated string")
+        or (line.strip().startswith(b"{") and (error.pos >= end - len("false")))
+    )
+
+
+def _first_unfit(values: Sequence[Any], convert: Callable[[Sequence[Any]], pa.Array]) -> int:
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            convert(values[low:middle])
+        except (pa.ArrowException, DataError):
+            high = middle
+        else:
+            low = middle
+    return low

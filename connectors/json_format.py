@@ -1,0 +1,205 @@
+"""JSON files: one object a line, or an array of objects.
+
+Chunks of whole records are read by Arrow with the types of the columns wanted. Where Arrow refuses a chunk, or can't give
+what a column wants (a number's own text in a VARCHAR column, a JSON column), the chunk is read by Python's parser instead,
+which also finds the record to blame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.json as arrow_json
+
+from runnel.catalog import TableColumn
+from runnel.connectors.file_conversion import converter
+from runnel.connectors.file_format import (
+    SMALL_BYTES,
+    Batches,
+    FileColumn,
+    FileFormat,
+    FileShare,
+    Reading,
+    batch_of,
+    external_name,
+    sample_of,
+)
+from runnel.connectors.file_inference import united_columns
+from runnel.connectors.file_input import open_input, reading, undecodable
+from runnel.connectors.file_paths import DataFile
+from runnel.connectors.json_faults import JsonFaults
+from runnel.connectors.json_inference import columns_of_records
+from runnel.connectors.json_records import CHUNK_BYTES, Chunk, record_chunks
+from runnel.connectors.json_values import array_of_values, parse_records
+from runnel.errors import DataError
+from runnel.sqltypes import VARCHAR, Kind, SqlType, array, row, to_arrow
+
+_READ_AS_THEMSELVES = frozenset(
+    {
+        Kind.BOOLEAN,
+        Kind.TINYINT,
+        Kind.SMALLINT,
+        Kind.INTEGER,
+        Kind.BIGINT,
+        Kind.REAL,
+        Kind.DOUBLE,
+        Kind.DECIMAL,
+        Kind.VARCHAR,
+    }
+)
+_NO_COLUMN = "\0"
+"""A name that no field has: read to count the records when no column is wanted."""
+
+
+class JsonFormat(FileFormat):
+    """Records with nested values; a field that a record hasn't is NULL."""
+
+    name = "json"
+
+    def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
+        sample = sample_of(files)
+        is_whole = len(sample) == len(files) and sum(item.size for item in files) <= SMALL_BYTES
+        share = SMALL_BYTES // len(sample)
+        tables = []
+        for file in sample:
+            seen = 0
+            with closing(self._sampled(file, CHUNK_BYTES if is_whole else share)) as pieces:
+                for records, size in pieces:
+                    tables.append(columns_of_records(records))
+                    seen += size
+                    if not is_whole and seen >= share:
+                        break
+        return united_columns(tables)
+
+    def _sampled(self, file: DataFile, chunk_bytes: int) -> Generator[tuple[list[dict[str, Any]], int], None, None]:
+        """The records of a file, chunk by chunk, with the chunk's size."""
+        with (
+            reading(file.path),
+            open_input(file.path, self.options.compression, replace_invalid=self.options.replace_invalid) as stream,
+        ):
+            faults = JsonFaults(file.path, self.options)
+            first = 0
+            for chunk in record_chunks(stream, file.path, chunk_bytes):
+                records = checked_records(chunk, first, faults, keep_texts=False)
+                yield records, len(chunk.data)
+                first += len(records)
+
+    def read(self, share: FileShare, asked: Reading) -> Batches:
+        for file in share.files:
+            with (
+                reading(file.path),
+                open_input(file.path, self.options.compression, replace_invalid=self.options.replace_invalid) as stream,
+            ):
+                reader = ChunkReader(JsonFaults(file.path, self.options), asked)
+                for chunk in record_chunks(stream, file.path):
+                    if not _is_utf8(chunk.data):
+                        raise undecodable(file.path, self.options.compression)
+                    yield reader.read(chunk)
+
+
+class ChunkReader:
+    """Reads the chunks of one file, one after the other."""
+
+    def __init__(self, faults: JsonFaults, asked: Reading) -> None:
+        self._faults = faults
+        self._asked = asked
+        self._records = 0
+        self._schema = _raw_schema(asked.wanted)
+
+    def read(self, chunk: Chunk) -> pa.RecordBatch:
+        """The chunk's records as a batch of the columns wanted."""
+        batch = None if chunk.is_cut else self._by_arrow(chunk.data)
+        if batch is None:
+            batch = self._by_python(chunk)
+        self._records += batch.num_rows
+        return batch
+
+    def _by_arrow(self, data: bytes) -> pa.RecordBatch | None:
+        """By Arrow's reader; None where it refuses the text or a value."""
+        if self._schema is None:
+            return None
+        try:
+            table = arrow_json.read_json(
+                pa.BufferReader(data),
+                read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+                parse_options=arrow_json.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="ignore"),
+            )
+            arrays = []
+            for column in self._asked.wanted:
+                raw = table.column(external_name(column)).combine_chunks()
+                raw_type = _raw_type(column.type)
+                assert raw_type is not None
+                convert = converter(raw_type, column.type)
+                arrays.append(raw if convert is None else convert(raw))
+        except (pa.ArrowException, DataError):
+            return None
+        return batch_of(arrays, self._asked.names, table.num_rows)
+
+    def _by_python(self, chunk: Chunk) -> pa.RecordBatch:
+        records = checked_records(chunk, self._records, self._faults)
+        arrays = []
+        for column in self._asked.wanted:
+            name = external_name(column)
+            values = [record.get(name) for record in records]
+            try:
+                arrays.append(array_of_values(values, column.type))
+            except (pa.ArrowException, DataError):
+                inferred = self._asked.is_inferred
+                raise self._faults.unfit(values, column, self._records, is_inferred=inferred) from None
+        return batch_of(arrays, self._asked.names, len(records))
+
+
+def checked_records(chunk: Chunk, first: int, faults: JsonFaults, *, keep_texts: bool = True) -> list[dict[str, Any]]:
+    """The records of a chunk, all objects; a record that is null counts as an empty one."""
+    try:
+        records = parse_records(chunk.data, keep_texts=keep_texts)
+    except (ValueError, RecursionError):
+        raise faults.malformed(chunk, first) from None
+    if chunk.is_cut:
+        raise faults.cut_off()
+    for index, record in enumerate(records):
+        if not isinstance(record, dict):
+            if record is not None:
+                raise faults.not_an_object(first + index)
+            records[index] = {}
+    return records
+
+
+def _raw_schema(columns: Sequence[TableColumn]) -> pa.Schema | None:
+    """What Arrow reads for the columns; None where it can't give what one of them wants."""
+    raw = {external_name(column): _raw_type(column.type) for column in columns}
+    if not raw:
+        return pa.schema([pa.field(_NO_COLUMN, pa.null())])
+    if None in raw.values():
+        return None
+    return pa.schema([pa.field(name, to_arrow(item)) for name, item in raw.items() if item is not None])
+
+
+def _raw_type(wanted: SqlType) -> SqlType | None:
+    """The type as which Arrow reads a column: dates and times as text, which is converted afterwards."""
+    if wanted.kind in _READ_AS_THEMSELVES:
+        return wanted
+    if wanted.is_temporal:
+        return VARCHAR
+    if wanted.kind is Kind.ARRAY and wanted.element is not None:
+        element = _raw_type(wanted.element)
+        return None if element is None else array(element)
+    if wanted.kind is Kind.ROW:
+        fields = [(name, _raw_type(item)) for name, item in wanted.fields]
+        known = [(name, item) for name, item in fields if item is not None]
+        return row(*known) if len(known) == len(fields) else None
+    return None
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Whether all of it is UTF-8. Arrow's JSON reader doesn't look."""
+    offsets = pa.py_buffer(len(data).to_bytes(8, "little").rjust(16, b"\0"))
+    text = pa.Array.from_buffers(pa.large_string(), 1, [None, offsets, pa.py_buffer(data)])
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,153 @@
+"""Text files as lines: a VARCHAR column `line`, and the hidden columns `file` and `line_number`.
+
+Lines end with a line feed, with or without a carriage return before it; the last one needs no end. The lines of many small
+files come in one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connectors.file_format import Batches, FileColumn, FileFormat, FileShare, Reading, batch_of, external_name
+from runnel.connectors.file_input import BLOCK_BYTES, open_bytes, reading, undecodable
+from runnel.connectors.file_paths import DataFile
+from runnel.errors import OperationalError, ProgrammingError
+from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
+
+LONGEST_LINE = 1 << 30
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_TYPES: dict[str, SqlType] = {"line": VARCHAR, "file": VARCHAR, "line_number": BIGINT}
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Whole lines of one file, each with its end, and the number of the first."""
+
+    path: str
+    data: bytes
+    first_line: int
+
+
+class LinesFormat(FileFormat):
+    """Text without structure."""
+
+    name = "lines"
+
+    def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
+        return (FileColumn("line", VARCHAR),)
+
+    def hidden_columns(self) -> tuple[TableColumn, ...]:
+        return (TableColumn("file", VARCHAR, hidden=True), TableColumn("line_number", BIGINT, hidden=True))
+
+    def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
+        if len(columns) == 1 and columns[0].type.kind is Kind.VARCHAR:
+            return
+        for column in columns:
+            expected = _TYPES.get(external_name(column).lower())
+            if expected is None or expected != column.type:
+                raise ProgrammingError(
+                    f'format lines has no column "{external_name(column)}" of type {column.type}',
+                    hint="its columns are line VARCHAR, file VARCHAR and line_number BIGINT",
+                )
+
+    def read(self, share: FileShare, asked: Reading) -> Batches:
+        waiting: list[Piece] = []
+        size = 0
+        for file in share.files:
+            with reading(file.path):
+                for piece in self._pieces(file):
+                    waiting.append(piece)
+                    size += len(piece.data)
+                    if size >= BLOCK_BYTES:
+                        yield self._batch(waiting, asked)
+                        waiting, size = [], 0
+        if waiting:
+            yield self._batch(waiting, asked)
+
+    def _pieces(self, file: DataFile) -> Iterator[Piece]:
+        with open_bytes(file.path, self.options.compression) as stream:
+            rest: list[bytes] = []
+            held = 0
+            line = 1
+            is_start = True
+            while block := stream.read(BLOCK_BYTES):
+                if is_start:
+                    block = block.removeprefix(BYTE_ORDER_MARK)
+                    is_start = False
+                cut = block.rfind(b"\n") + 1
+                if cut == 0:
+                    rest.append(block)
+                    held += len(block)
+                    if held > LONGEST_LINE:
+                        raise OperationalError(f'line {line} of file "{file.path}" is longer than 1 GiB')
+                    continue
+                data = b"".join([*rest, block[:cut]])
+                yield Piece(file.path, data, line)
+                line += data.count(b"\n")
+                rest, held = [block[cut:]], len(block) - cut
+            data = b"".join(rest)
+            if data:
+                yield Piece(file.path, data + b"\n", line)
+
+    def _batch(self, pieces: Sequence[Piece], asked: Reading) -> pa.RecordBatch:
+        lines = self._lines(pieces)
+        is_only = len(asked.table_columns) == 1
+        arrays = []
+        for column in asked.wanted:
+            name = "line" if is_only else external_name(column).lower()
+            if name == "line":
+                arrays.append(lines)
+            elif name == "file":
+                arrays.append(_file_names(pieces))
+            else:
+                arrays.append(_line_numbers(pieces))
+        return batch_of(arrays, asked.names, len(lines))
+
+    def _lines(self, pieces: Sequence[Piece]) -> pa.Array:
+        data = b"".join([piece.data for piece in pieces])
+        try:
+            return split_lines(data)
+        except pa.ArrowInvalid:
+            if self.options.replace_invalid:
+                return split_lines(data.decode("utf-8", "replace").encode())
+            for piece in pieces:
+                try:
+                    split_lines(piece.data)
+                except pa.ArrowInvalid:
+                    raise undecodable(piece.path, self.options.compression) from None
+            raise
+
+
+def split_lines(data: bytes) -> pa.Array:
+    """Bytes in which every line has its end, as a text array of the lines; ArrowInvalid where they aren't UTF-8."""
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
+    offsets = np.zeros(len(ends) + 1, np.int32)
+    # Without the line feeds, each line ends earlier by as many bytes as there were line feeds before its own.
+    np.subtract(ends, np.arange(len(ends)), out=offsets[1:], casting="unsafe")
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data.replace(b"\n", b""))]
+    return pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string())
+
+
+def _file_names(pieces: Sequence[Piece]) -> pa.Array:
+    counts = [piece.data.count(b"\n") for piece in pieces]
+    names = [piece.path.encode("utf-8", "surrogateescape") for piece in pieces]
+    offsets = np.zeros(len(names) + 1, np.int32)
+    np.cumsum([len(name) for name in names], out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(names))]
+    distinct = pa.Array.from_buffers(pa.binary(), len(names), buffers).cast(pa.string())
+    places = np.repeat(np.arange(len(pieces), dtype=np.int32), counts)
+    indices = pa.Array.from_buffers(pa.int32(), len(places), [None, pa.py_buffer(places)])
+    return distinct.take(indices)
+
+
+def _line_numbers(pieces: Sequence[Piece]) -> pa.Array:
+    parts = [np.arange(piece.first_line, piece.first_line + piece.data.count(b"\n")) for piece in pieces]
+    numbers = np.concatenate(parts)
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])

@@ -1,0 +1,265 @@
+"""Pushed streams: a table whose rows the program writes while queries read them.
+
+Every query that reads the stream when rows are written gets them all (the rows are broadcast): a query sees what is written
+after its `execute` returned, and nothing from before. With no reader, and when a reader is behind, `write` waits, so that
+nothing is lost and nothing grows without bound. Closing the writer ends the stream: its readers get the rows that are still
+on the way, then the end.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from threading import Condition
+from time import monotonic
+from types import TracebackType
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connector import BATCH_ROWS, END, End, Pause, ReadableTable, ScanRequest, Source, SourcePartition
+from runnel.connectors.stream_rows import StreamData, batches_of, stream_columns
+from runnel.errors import ErrorCode, InterfaceError, OperationalError
+from runnel.processor import JobContext
+from runnel.sqltypes import SqlType
+
+BUFFERED_ROWS = 262_144
+"""A reader with so many rows waiting is behind."""
+
+BUFFERED_BATCHES = 1_024
+"""So is one with so many batches waiting."""
+
+
+class ReaderQueue:
+    """The rows on their way to one reader. Guarded by the channel's condition."""
+
+    def __init__(self) -> None:
+        self.batches: deque[pa.RecordBatch] = deque()
+        self.rows = 0
+        self.wake: Callable[[], None] | None = None
+
+    def take(self) -> pa.RecordBatch | None:
+        """What is there, up to a full batch; small batches are put together."""
+        if not self.batches:
+            return None
+        taken = [self.batches.popleft()]
+        rows = taken[0].num_rows
+        while self.batches and rows + self.batches[0].num_rows <= BATCH_ROWS:
+            taken.append(self.batches.popleft())
+            rows += taken[-1].num_rows
+        self.rows -= rows
+        return taken[0] if len(taken) == 1 else pa.concat_batches(taken)
+
+
+class StreamChannel:
+    """Between the writers and the readers of one stream. Safe for threads."""
+
+    def __init__(self, name: str, buffered_rows: int) -> None:
+        self.name = name
+        self._buffered_rows = buffered_rows
+        self._condition = Condition()
+        self._readers: dict[int, ReaderQueue] = {}
+        self._next_reader = 0
+        self._closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
+    def reader_count(self) -> int:
+        return len(self._readers)
+
+    def attach(self) -> tuple[int, ReaderQueue]:
+        """A new reader, which gets what is written from now on."""
+        with self._condition:
+            self._next_reader += 1
+            queue = self._readers[self._next_reader] = ReaderQueue()
+            self._condition.notify_all()
+            return self._next_reader, queue
+
+    def detach(self, reader: int) -> None:
+        """The reader is gone: nobody waits for it any longer."""
+        with self._condition:
+            self._readers.pop(reader, None)
+            self._condition.notify_all()
+
+    def put(self, batch: pa.RecordBatch, until: float | None) -> None:
+        """Gives a batch to all readers, as soon as there is one and all have room; OperationalError at `until`."""
+        with self._condition:
+            while not self._closed and not self._has_room():
+                left = None if until is None else until - monotonic()
+                if left is not None and left <= 0:
+                    raise self._timed_out()
+                self._condition.wait(left)
+            if self._closed:
+                raise InterfaceError(f'the stream "{self.name}" is closed')
+            wakes = []
+            for queue in tuple(self._readers.values()):
+                queue.batches.append(batch)
+                queue.rows += batch.num_rows
+                wakes.append(queue.wake)
+        for wake in wakes:
+            if wake is not None:
+                wake()
+
+    def take(self, queue: ReaderQueue) -> pa.RecordBatch | Pause | End:
+        """What a reader reads next."""
+        with self._condition:
+            was_full = not self._has_room_for(queue)
+            batch = queue.take()
+            if batch is None:
+                return END if self._closed else Pause()
+            if was_full:
+                self._condition.notify_all()
+            return batch
+
+    def close(self) -> None:
+        """Ends the stream. Writers that wait get an InterfaceError."""
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+            wakes = [queue.wake for queue in tuple(self._readers.values())]
+        for wake in wakes:
+            if wake is not None:
+                wake()
+
+    def _has_room(self) -> bool:
+        return bool(self._readers) and all(self._has_room_for(queue) for queue in tuple(self._readers.values()))
+
+    def _has_room_for(self, queue: ReaderQueue) -> bool:
+        return queue.rows < self._buffered_rows and len(queue.batches) < BUFFERED_BATCHES
+
+    def _timed_out(self) -> OperationalError:
+        if self._readers:
+            reason, hint = "a query that reads it is behind", "fetch from that query, or close its cursor"
+        else:
+            reason, hint = "no query reads it", "execute a query on the stream first"
+        message = f'the write to stream "{self.name}" timed out: {reason}'
+        return OperationalError(message, code=ErrorCode.TIMEOUT, hint=hint)
+
+
+class StreamTable(ReadableTable):
+    """The readers' side of a pushed stream."""
+
+    connector = "Stream"
+
+    def __init__(
+        self, name: str, schema: pa.Schema | Mapping[str, SqlType | str], *, buffered_rows: int = BUFFERED_ROWS
+    ) -> None:
+        self.name = name
+        self.columns: tuple[TableColumn, ...] = stream_columns(name, schema)
+        self.channel = StreamChannel(name, buffered_rows)
+
+    @property
+    def is_unbounded(self) -> bool:
+        return True
+
+    @property
+    def can_end(self) -> bool:
+        return True
+
+    def row_count(self) -> int | None:
+        return None
+
+    def scan(self, request: ScanRequest) -> Source:
+        return StreamSource(self.channel, request.columns)
+
+    def writer(self) -> StreamWriter:
+        """A writer of this stream; closing one closes the stream."""
+        return StreamWriter(self)
+
+
+class StreamSource(Source):
+    """A scan of a pushed stream: each execution is a reader of its own."""
+
+    def __init__(self, channel: StreamChannel, columns: tuple[int, ...]) -> None:
+        self._channel = channel
+        self._columns = columns
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        return [StreamPartition(self._channel, self._columns)]
+
+
+class StreamPartition(SourcePartition):
+    """One reader. It counts from the moment it is made, and until it is closed or forgotten."""
+
+    def __init__(self, channel: StreamChannel, columns: tuple[int, ...]) -> None:
+        self._channel = channel
+        self._columns = list(columns)
+        reader, self._queue = channel.attach()
+        # A reader that is dropped without being closed must not hold back the writers for ever.
+        self._detach = weakref.finalize(self, channel.detach, reader)
+        self._detach.atexit = False
+
+    def open(self, wake: Callable[[], None]) -> None:
+        self._queue.wake = wake
+
+    def read(self) -> pa.RecordBatch | Pause | End:
+        item = self._channel.take(self._queue)
+        if not isinstance(item, pa.RecordBatch):
+            return item
+        if self._columns:
+            return item.select(self._columns)
+        empty = pa.Array.from_buffers(pa.struct([]), item.num_rows, [None], children=[])
+        return pa.RecordBatch.from_struct_array(empty)
+
+    def close(self) -> None:
+        self._detach()
+
+
+class StreamWriter:
+    """Writes rows to a pushed stream, from any thread. As a context manager it closes the stream at the end."""
+
+    def __init__(self, table: StreamTable) -> None:
+        self._columns = table.columns
+        self._channel = table.channel
+
+    @property
+    def name(self) -> str:
+        return self._channel.name
+
+    @property
+    def is_closed(self) -> bool:
+        return self._channel.is_closed
+
+    @property
+    def reader_count(self) -> int:
+        """How many scans of running queries read the stream now."""
+        return self._channel.reader_count
+
+    def write(self, data: StreamData, timeout: float | None = None) -> int:
+        """Hands rows to every query that reads the stream, and gives their number.
+
+        `data` is an Arrow batch, table or reader, or anything that exports an Arrow stream (pandas, Polars), with columns by
+        name; or rows as tuples (by position) or dicts (by name; what is left out is NULL). Rows that don't fit are a
+        DataError that names the column, and then nothing is written (of a reader: nothing of the batch at fault).
+
+        Waits while no query reads the stream or one is behind; after `timeout` seconds an OperationalError with code TIMEOUT
+        tells so, and what didn't fit into the readers' buffers until then isn't written. InterfaceError after `close`.
+        """
+        if self._channel.is_closed:
+            raise InterfaceError(f'the stream "{self.name}" is closed')
+        until = None if timeout is None else monotonic() + timeout
+        written = 0
+        for batch in batches_of(data, self._columns, self.name):
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                piece = batch.slice(start, BATCH_ROWS)
+                self._channel.put(piece, until)
+                written += piece.num_rows
+        return written
+
+    def close(self) -> None:
+        """Ends the stream; may be called again. Queries get the rows still on the way, then come to their end."""
+        self._channel.close()
+
+    def __enter__(self) -> StreamWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed else f"{self.reader_count} readers"
+        return f"<StreamWriter {self.name}: {state}>"
