@@ -113,10 +113,10 @@ def fits_in_64_bits(column: Column) -> bool:
     """Whether every sum of values of an integer column is within BIGINT."""
     rows = len(column)
     if column.type.bit_width < 64:
-        return rows << (column.type.bit_width - 1) <= LARGEST
+        return bool(rows << (column.type.bit_width - 1) <= LARGEST)
     bounds = pc.min_max(column)
     low, high = bounds["min"].as_py(), bounds["max"].as_py()
-    return low is None or rows * max(-low, high) <= LARGEST
+    return bool(low is None or rows * max(-low, high) <= LARGEST)
 
 
 @dataclass(frozen=True, slots=True)

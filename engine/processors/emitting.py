@@ -11,6 +11,10 @@ from runnel.batches import MAX_ROWS, slices
 from runnel.errors import OperationalError
 from runnel.processor import Inbox, Processor, Watermark
 
+BATCHES_PER_CALL = 16
+"""How many batches are made in one call at most. A queue that its consumer has closed takes everything, so room alone is no
+bound."""
+
 
 class EmittingProcessor(Processor):
     """Hands out batches in pieces of at most MAX_ROWS rows. Results come either from `emit` (few, at hand) or from
@@ -37,8 +41,8 @@ class EmittingProcessor(Processor):
         self._making = batches
 
     def drain(self) -> bool:
-        """Offers what waits. False: the outbox is full."""
-        while True:
+        """Offers what waits. False: not all yet, because the outbox is full or a cooperative call should end."""
+        for _ in range(BATCHES_PER_CALL):
             while self._waiting:
                 if not self.outbox.offer(self._waiting[0]):
                     return False
@@ -50,6 +54,8 @@ class EmittingProcessor(Processor):
                 self._making = None
             else:
                 self.emit(made)
+        self.context.wake()
+        return False
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
         while self.drain():

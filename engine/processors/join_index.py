@@ -126,7 +126,7 @@ def make_index(keys: Sequence[pa.Array], num_rows: int) -> JoinIndex:
 
 def is_integer_like(arrow: pa.DataType) -> bool:
     """Whether the type's values are integers in memory, equal if and only if those are."""
-    return pa.types.is_integer(arrow) or pa.types.is_temporal(arrow)
+    return bool(pa.types.is_integer(arrow) or pa.types.is_temporal(arrow))
 
 
 def integers(array: pa.Array) -> Numbers:

@@ -90,9 +90,9 @@ def _equal(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
     if pa.types.is_floating(arrow):
         dtype = np.float32 if pa.types.is_float32(arrow) else np.float64
         first, second = numbers(left, dtype), numbers(right, dtype)
-        return (first == second) | (np.isnan(first) & np.isnan(second))
-    equal = pc.equal(left, right)
-    return flags(equal)
+        equal_or_nan: Mask = (first == second) | (np.isnan(first) & np.isnan(second))
+        return equal_or_nan
+    return flags(pc.equal(left, right))
 
 
 def _equal_lists(left: pa.Array, right: pa.Array, both: Mask) -> Mask:

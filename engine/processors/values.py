@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from runnel.batches import join_arrays, make_batch
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import EvaluationContext, Frame
-from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
+from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.values import array_of
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
 from runnel.sqltypes import SqlType, to_arrow
 
-Column = pa.Array | list[Evaluator]
-"""A column whose values are all known, or the evaluators of its values."""
+Column = Any
+"""A pyarrow Array whose values are all known, or a list of the evaluators of its values."""
 
 
 class Values(EmittingProcessor):

@@ -1,0 +1,205 @@
+"""Aggregation by key in hand-built DAGs: in one stage, or accumulated where the rows are and combined by key."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import Indexes, indexes, join_arrays
+from runnel.dag import ProcessorFactory
+from runnel.errors import ProgrammingError, suggest
+from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.nodes import Column
+from runnel.expressions.values import canonical
+from runnel.processor import Inbox, Processor
+from runnel.processors.aggregate import AggregateProcessor, Aggregation, Stage
+from runnel.processors.aggregate_operation import AggregateOperation
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.row_identity import factorise
+from runnel.sqltypes import SqlType, from_arrow, to_arrow
+
+ARGUMENTS = b"runnel.arguments"
+"""The entry of a schema's metadata in which accumulated batches carry the types of keys and arguments."""
+
+Operations = Mapping[str, AggregateOperation]
+
+
+def aggregate_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
+    """A supplier of processors that group rows by the columns `keys` and emit the keys and one column per operation, called as
+    its argument: `aggregate_by_key("word", count=counting())`. The edge to several of them must be partitioned by the keys."""
+    return _supplier(keys, operations, Stage.SINGLE)
+
+
+def accumulate_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
+    """The first of two stages: groups the rows that each processor happens to get. Follow it with `combine_by_key` of the same
+    keys and operations, on an edge partitioned by the keys."""
+    return _supplier(keys, operations, Stage.ACCUMULATE)
+
+
+def combine_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
+    """The second of two stages: combines what `accumulate_by_key` has accumulated, and emits as `aggregate_by_key`."""
+    return _supplier(keys, operations, Stage.COMBINE)
+
+
+def _supplier(keys: tuple[str, ...], operations: Operations, stage: Stage) -> ProcessorFactory:
+    if not keys:
+        raise ProgrammingError("aggregation by key needs at least one key column")
+
+    def make() -> Processor:
+        if all(item.equivalent is not None for item in operations.values()):
+            return KeyedAggregate(keys, operations, stage)
+        return KeyedOperations(keys, operations, stage)
+
+    return make
+
+
+class KeyedAggregate(Processor):
+    """Operations that are SQL aggregates: an aggregation that is compiled when the first batch tells the columns' types."""
+
+    def __init__(self, keys: tuple[str, ...], operations: Operations, stage: Stage) -> None:
+        self._keys = keys
+        self._operations = operations
+        self._stage = stage
+        self._columns: list[str] = []
+        self._types: list[SqlType] = []
+        self._inner: AggregateProcessor | None = None
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        while True:
+            if self._inner is not None and not self._inner.drain():
+                return
+            batch = inbox.poll()
+            if batch is None:
+                return
+            if self._inner is None:
+                self._inner = AggregateProcessor(self._compile(batch.schema))
+                self._inner.init(self.outbox, self.context)
+            if self._stage is not Stage.COMBINE:
+                named = zip(self._columns, self._types, strict=True)
+                arrays = [canonical(batch.column(name), kind) for name, kind in named]
+                batch = pa.RecordBatch.from_arrays(arrays, names=self._columns)
+            self._inner.take(ordinal, batch)
+
+    def flush(self) -> bool:
+        return self._inner is None or self._inner.flush()
+
+    def complete(self) -> bool:
+        return self._inner is None or self._inner.complete()
+
+    def close(self) -> None:
+        if self._inner is not None:
+            self._inner.close()
+
+    def _compile(self, schema: pa.Schema) -> Aggregation:
+        if self._stage is Stage.COMBINE:
+            schema = pa.ipc.read_schema(pa.py_buffer((schema.metadata or {})[ARGUMENTS]))
+        equivalents = [item.equivalent for item in self._operations.values() if item.equivalent is not None]
+        self._columns = list(dict.fromkeys([*self._keys, *(column for _, column in equivalents if column is not None)]))
+        self._types = [from_arrow(field_of(schema, name).type) for name in self._columns]
+        known = {
+            name: Column(index=i, name=name, type=kind)
+            for i, (name, kind) in enumerate(zip(self._columns, self._types, strict=True))
+        }
+        calls = [aggregate_call(function, [] if name is None else [known[name]]) for function, name in equivalents]
+        names = (*self._keys, *self._operations)
+        aggregation = Aggregation(tuple(known[key] for key in self._keys), tuple(calls), names, self._stage)
+        if self._stage is Stage.ACCUMULATE:
+            accumulated = [*self._keys, *aggregation.schema.names[len(self._keys) :]]
+            fields = [field.with_name(name) for field, name in zip(aggregation.schema, accumulated, strict=True)]
+            types = pa.schema([pa.field(name, to_arrow(kind)) for name, kind in zip(self._columns, self._types, strict=True)])
+            aggregation.schema = pa.schema(fields, {ARGUMENTS: types.serialize().to_pybytes()})
+        return aggregation
+
+
+def field_of(schema: pa.Schema, name: str) -> pa.Field:
+    """The field of a key or argument column; ProgrammingError where there is none."""
+    if name not in schema.names:
+        raise ProgrammingError(f'column "{name}" not found in the batch', hint=suggest(name, schema.names))
+    return schema.field(name)
+
+
+class KeyedOperations(EmittingProcessor):
+    """Operations of the user's own: one Python accumulator per group and operation, called per group and batch."""
+
+    def __init__(self, keys: tuple[str, ...], operations: Operations, stage: Stage) -> None:
+        super().__init__()
+        self._keys = keys
+        self._operations = operations
+        self._stage = stage
+        self._numbers: dict[Any, int] = {}
+        self._group_keys: list[pa.RecordBatch] = []
+        self._states: list[list[Any]] = []
+        self._is_done = False
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        keys = [batch.column(batch.schema.get_field_index(field_of(batch.schema, name).name)) for name in self._keys]
+        codes, representatives = factorise(keys)
+        groups = self._group_numbers(keys, representatives)
+        self.check_accumulated(len(self._states))
+        if self._stage is Stage.COMBINE:
+            self._combine(batch, groups[codes].tolist())
+            return
+        order = np.argsort(codes, kind="stable")
+        ordered = batch.take(indexes(order))
+        ends = np.cumsum(np.bincount(codes, minlength=len(representatives))).tolist()
+        operations = list(self._operations.values())
+        start = 0
+        for group, end in zip(groups.tolist(), ends, strict=True):
+            rows = ordered.slice(start, end - start)
+            states = self._states[group]
+            for place, operation in enumerate(operations):
+                states[place] = operation.accumulate(states[place], rows)
+            start = end
+
+    def _group_numbers(self, keys: list[pa.Array], representatives: Indexes) -> Indexes:
+        """The numbers of the groups of this batch; new ones begin with empty accumulators."""
+        rows = pa.RecordBatch.from_arrays([key.take(indexes(representatives)) for key in keys], names=list(self._keys))
+        numbers, fresh = [], []
+        for place, values in enumerate(zip(*(column.to_pylist() for column in rows.columns), strict=True)):
+            number = self._numbers.setdefault(_hashable(values), len(self._states))
+            if number == len(self._states):
+                self._states.append([operation.create() for operation in self._operations.values()])
+                fresh.append(place)
+            numbers.append(number)
+        if fresh:
+            self._group_keys.append(rows.take(indexes(np.array(fresh))))
+        return np.array(numbers, np.int64)
+
+    def _combine(self, batch: pa.RecordBatch, groups: list[int]) -> None:
+        for place, (name, operation) in enumerate(self._operations.items()):
+            for group, data in zip(groups, batch.column(name).to_pylist(), strict=True):
+                states = self._states[group]
+                states[place] = operation.combine(states[place], pickle.loads(data))
+
+    def complete(self) -> bool:
+        if not self._is_done:
+            self._is_done = True
+            if self._group_keys:
+                self.emit(self._result())
+        return self.drain()
+
+    def _result(self) -> pa.RecordBatch:
+        columns = [join_arrays(parts) for parts in zip(*(item.columns for item in self._group_keys), strict=True)]
+        for place, operation in enumerate(self._operations.values()):
+            states = [state[place] for state in self._states]
+            if self._stage is Stage.ACCUMULATE:
+                columns.append(pa.array([pickle.dumps(state) for state in states], pa.binary()))
+            else:
+                columns.append(pa.array([operation.export(state) for state in states], operation.type))
+        self._group_keys, self._states = [], []
+        return pa.RecordBatch.from_arrays(columns, names=[*self._keys, *self._operations])
+
+
+def _hashable(value: Any) -> Any:
+    """A value that is equal, as a dictionary's key, to that of every row that is the same."""
+    if isinstance(value, float) and value != value:
+        return "NaN", None
+    if isinstance(value, list | tuple):
+        return tuple(_hashable(item) for item in value)
+    if isinstance(value, dict):
+        return tuple((name, _hashable(item)) for name, item in value.items())
+    return value

@@ -1,0 +1,132 @@
+"""Table functions without an input: GENERATE_SERIES and GENERATE_STREAM."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import MAX_ROWS, from_numbers, make_batch
+from runnel.dag import ProcessorFactory
+from runnel.errors import DataError, internal
+from runnel.expressions.nodes import Expression
+from runnel.processor import Outbox, Processor, ProcessorContext
+from runnel.processors.constants import constant
+from runnel.processors.emitting import EmittingProcessor
+
+STREAM_ROWS = 1024
+"""The most rows that a GENERATE_STREAM puts in one batch."""
+
+STREAM_BATCHES = 16
+"""How many batches of a GENERATE_STREAM that is behind are made in one call."""
+
+LEAST_PAUSE = 1_000_000
+"""How long (ns) a GENERATE_STREAM sleeps at least, however high the rate."""
+
+
+class GenerateSeries(EmittingProcessor):
+    """Emits start, start + step, … as far as stop, all from the processor with index 0."""
+
+    def __init__(self, arguments: tuple[Expression, ...], schema: pa.Schema) -> None:
+        super().__init__()
+        self._arguments = arguments
+        self._schema = schema
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        if context.index:
+            return
+        numbers = [_whole_number(item, context, "GENERATE_SERIES") for item in self._arguments]
+        start, stop, step = numbers if len(numbers) == 3 else (*numbers, 1)
+        if step == 0:
+            raise DataError(
+                "the step of GENERATE_SERIES cannot be equal to zero",
+                hint="leave it out to count up by 1",
+                position=self._arguments[-1].position,
+            )
+        self.emit_all(self._series(start, step, max(0, (stop - start) // step + 1)))
+
+    def _series(self, start: int, step: int, count: int) -> Iterator[pa.RecordBatch]:
+        for first in range(0, count, MAX_ROWS):
+            places = np.arange(min(MAX_ROWS, count - first), dtype=np.int64)
+            # With one value the step may be anything, also too large for the places to be multiplied with.
+            values = places * step + (start + first * step) if count > 1 else places + start
+            yield make_batch([from_numbers(values, pa.int64())], self._schema, len(values))
+
+
+class GenerateStream(EmittingProcessor):
+    """Emits 0, 1, 2, … without end, `rate` rows per second of the job's clock, all from the processor with index 0."""
+
+    def __init__(self, arguments: tuple[Expression, ...], schema: pa.Schema) -> None:
+        super().__init__()
+        self._arguments = arguments
+        self._schema = schema
+        self._rate = 0
+        self._started: int | None = None
+        self._emitted = 0
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        self._rate = _whole_number(self._arguments[0], context, "GENERATE_STREAM")
+        if self._rate < 0:
+            raise DataError(
+                "the rate of GENERATE_STREAM cannot be negative",
+                hint="give it the number of rows per second",
+                position=self._arguments[0].position,
+            )
+
+    def complete(self) -> bool:
+        if not self.drain():
+            return False
+        if self.context.index:
+            return True
+        now = self.context.job.clock()
+        if self._started is None:
+            self._started = now
+        due = (now - self._started) * self._rate // 1_000_000_000
+        for _ in range(STREAM_BATCHES):
+            count = min(due - self._emitted, STREAM_ROWS)
+            if count <= 0:
+                break
+            values = np.arange(self._emitted, self._emitted + count)
+            self._emitted += count
+            self.emit(make_batch([from_numbers(values, pa.int64())], self._schema, count))
+            if not self.drain():
+                return False
+        self._sleep(now, due)
+        return False
+
+    def _sleep(self, now: int, due: int) -> None:
+        if self._emitted < due:
+            self.context.wake()
+        elif self._rate:
+            assert self._started is not None
+            next_row = self._started + -(-(self._emitted + 1) * 1_000_000_000 // self._rate)
+            self.context.wake_at(max(next_row, now + LEAST_PAUSE))
+
+
+def _whole_number(argument: Expression, context: ProcessorContext, function: str) -> int:
+    value: Any = constant(argument, context.job.evaluation)
+    if value is None:
+        raise DataError(f"an argument of {function} is null", hint="give it whole numbers", position=argument.position)
+    return int(value)
+
+
+def generate(function: str, arguments: tuple[Expression, ...], names: tuple[str, ...]) -> ProcessorFactory:
+    """A supplier of processors for "generate_series" (start, stop and perhaps step) or "generate_stream" (rows per second).
+    The arguments are integers free of columns; the one column is BIGINT."""
+    schema = pa.schema([pa.field(names[0], pa.int64())])
+    kinds: dict[str, type[GenerateSeries] | type[GenerateStream]] = {
+        "generate_series": GenerateSeries,
+        "generate_stream": GenerateStream,
+    }
+    kind = kinds.get(function)
+    if kind is None:
+        raise internal(f"there is no generator {function}")
+
+    def make() -> Processor:
+        return kind(arguments, schema)
+
+    return make

@@ -1,0 +1,174 @@
+"""Ready-made processors for hand-built DAGs: sources, steps and sinks over record batches.
+
+    dag = DAG()
+    lines = dag.vertex("lines", source_of(batches))
+    words = dag.vertex("words", flat_map(split_into_words))
+    count = dag.vertex("count", accumulate_by_key("word", count=counting()))
+    total = dag.vertex("total", combine_by_key("word", count=counting()))
+    sink = dag.vertex("sink", sink_to_list(result), parallelism=1)
+    dag.edge(between(lines, words)).edge(between(words, count).isolated())
+    dag.edge(between(count, total).partitioned("word")).edge(between(total, sink))
+
+The functions given to them work on whole batches. They are called by several threads at once, each for another processor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.batches import slices
+from runnel.dag import ProcessorFactory, ProcessorSupplier, Supplier
+from runnel.errors import ProgrammingError
+from runnel.processor import Inbox, Outbox, Processor, ProcessorContext, StatelessProcessor, Watermark
+from runnel.processors.aggregate_operation import (
+    AggregateOperation,
+    averaging,
+    counting,
+    maximum,
+    minimum,
+    summing,
+    to_list,
+)
+from runnel.processors.by_key import accumulate_by_key, aggregate_by_key, combine_by_key
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.result import result_sink
+
+__all__ = [
+    "AggregateOperation",
+    "accumulate_by_key",
+    "aggregate_by_key",
+    "averaging",
+    "combine_by_key",
+    "counting",
+    "filter_rows",
+    "flat_map",
+    "map_batches",
+    "maximum",
+    "minimum",
+    "result_sink",
+    "sink_to",
+    "sink_to_list",
+    "source_of",
+    "summing",
+    "to_list",
+]
+
+Batches = Iterable[pa.RecordBatch]
+
+
+class Map(StatelessProcessor):
+    """Applies a function to each batch."""
+
+    def __init__(self, function: Callable[[pa.RecordBatch], pa.RecordBatch | None]) -> None:
+        self._function = function
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        return self._function(batch)
+
+
+class FlatMap(EmittingProcessor):
+    """Applies a function that gives any number of batches."""
+
+    def __init__(self, function: Callable[[pa.RecordBatch], Batches]) -> None:
+        super().__init__()
+        self._function = function
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        self.emit_all(iter(self._function(batch)))
+
+
+class IterableSource(EmittingProcessor):
+    """Emits what an iterator gives."""
+
+    def __init__(self, open_batches: Callable[[], Batches], cooperative: bool) -> None:
+        super().__init__()
+        self.cooperative = cooperative
+        self._open = open_batches
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        self.emit_all(iter(self._open()))
+
+
+class BatchesSupplier(ProcessorSupplier):
+    """Deals batches that are at hand to the processors in turn."""
+
+    def __init__(self, batches: Sequence[pa.RecordBatch]) -> None:
+        self._batches = batches
+
+    def get(self, count: int) -> Sequence[Processor]:
+        return [IterableSource(_giving(self._batches[i::count]), True) for i in range(count)]
+
+
+class IteratorSupplier(ProcessorSupplier):
+    """Gives the first processor an iterator of its own; the others have nothing to do."""
+
+    def __init__(self, open_batches: Callable[[], Batches]) -> None:
+        self._open = open_batches
+
+    def get(self, count: int) -> Sequence[Processor]:
+        idle = [IterableSource(tuple, True) for _ in range(count - 1)]
+        return [IterableSource(self._open, False), *idle]
+
+
+class Sink(Processor):
+    """Hands each batch to a function."""
+
+    cooperative = False
+
+    def __init__(self, function: Callable[[pa.RecordBatch], Any]) -> None:
+        self._function = function
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        while (batch := inbox.poll()) is not None:
+            self._function(batch)
+
+    def process_watermark(self, watermark: Watermark) -> bool:
+        return True
+
+
+def _giving(batches: Sequence[pa.RecordBatch]) -> Callable[[], Iterator[pa.RecordBatch]]:
+    return lambda: iter(batches)
+
+
+def source_of(data: pa.Table | pa.RecordBatch | Sequence[pa.RecordBatch] | Callable[[], Batches]) -> Supplier:
+    """A source. A table or batches are dealt to the processors in turn; a function is called once per execution and gives an
+    iterable of batches, which may block: it is read on a thread of its own, by one processor."""
+    if callable(data):
+        return IteratorSupplier(data)
+    if isinstance(data, pa.Table):
+        return BatchesSupplier(data.to_batches(max_chunksize=1 << 16))
+    if isinstance(data, pa.RecordBatch):
+        return BatchesSupplier(list(slices(data)))
+    batches = list(data)
+    if not all(isinstance(item, pa.RecordBatch) for item in batches):
+        raise ProgrammingError("a source is made of a table, of record batches, or of a function that gives them")
+    return BatchesSupplier(batches)
+
+
+def map_batches(function: Callable[[pa.RecordBatch], pa.RecordBatch | None]) -> ProcessorFactory:
+    """A step that replaces each batch by what `function` gives; None drops it."""
+    return lambda: Map(function)
+
+
+def filter_rows(predicate: Callable[[pa.RecordBatch], pa.BooleanArray]) -> ProcessorFactory:
+    """A step that keeps the rows for which `predicate` is true; NULL is not."""
+    return lambda: Map(lambda batch: batch.filter(predicate(batch)))
+
+
+def flat_map(function: Callable[[pa.RecordBatch], Batches]) -> ProcessorFactory:
+    """A step that replaces each batch by any number of them; `function` may be a generator."""
+    return lambda: FlatMap(function)
+
+
+def sink_to(function: Callable[[pa.RecordBatch], Any]) -> ProcessorFactory:
+    """A sink that hands each batch to `function`, which may block."""
+    return lambda: Sink(function)
+
+
+def sink_to_list(target: list[pa.RecordBatch]) -> ProcessorFactory:
+    """A sink that appends each batch to a list."""
+    return lambda: Sink(target.append)

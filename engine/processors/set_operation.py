@@ -1,0 +1,79 @@
+"""INTERSECT and EXCEPT: the rows of both inputs are grouped as they are, and counted by input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import MAX_ROWS, Indexes, from_numbers, indexes, make_batch
+from runnel.dag import ProcessorFactory
+from runnel.expressions.aggregate_states import Count, filled
+from runnel.processor import Outbox, ProcessorContext
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.group_state import GroupState, Layout
+
+
+class SetOperation(EmittingProcessor):
+    """Holds the distinct rows of both inputs (0 is the left one), with how often each occurs on either side."""
+
+    def __init__(self, is_intersection: bool, is_all: bool) -> None:
+        super().__init__()
+        self._is_intersection = is_intersection
+        self._is_all = is_all
+        self._groups: GroupState | None = None
+        self._schema: pa.Schema | None = None
+        self._alone = False
+        self._is_done = False
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        self._alone = context.parallelism == 1
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        if self._groups is None:
+            counts = (Count(), Count())
+            layout = Layout(tuple(batch.schema.types), (pa.int8(), pa.int8()), counts, ((0,), (1,)))
+            self._groups = GroupState(layout, self.check_accumulated, self._alone)
+        if ordinal == 0 and self._schema is None:
+            self._schema = batch.schema
+        present = from_numbers(np.zeros(batch.num_rows, np.int8), pa.int8())
+        absent = pa.nulls(batch.num_rows, pa.int8())
+        sides = [present, absent] if ordinal == 0 else [absent, present]
+        self._groups.add([*batch.columns, *sides], batch.num_rows)
+
+    def complete(self) -> bool:
+        if not self._is_done:
+            self._is_done = True
+            if self._groups is not None and self._schema is not None:
+                self.emit_all(self._result(self._groups, self._schema))
+            self._groups = None
+        return self.drain()
+
+    def _result(self, groups: GroupState, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        partial = groups.combined()
+        left, right = (filled(columns[0], np.int64) for columns in partial.columns)
+        rows = make_batch(partial.keys, schema, partial.num_rows)
+        chosen = np.repeat(np.arange(partial.num_rows), self._copies(left, right))
+        for start in range(0, len(chosen), MAX_ROWS):
+            yield rows.take(indexes(chosen[start : start + MAX_ROWS]))
+
+    def _copies(self, left: Indexes, right: Indexes) -> Indexes:
+        """How often each distinct row is in the result."""
+        if self._is_all:
+            copies: Indexes = np.minimum(left, right) if self._is_intersection else np.maximum(left - right, 0)
+        else:
+            copies = ((left > 0) & ((right > 0) == self._is_intersection)).astype(np.int64)
+        return copies
+
+    def close(self) -> None:
+        super().close()
+        self._groups = None
+
+
+def set_operation(operation: str, all: bool) -> ProcessorFactory:  # noqa: A002 - as SQL calls it
+    """A supplier of processors for "intersect" or "except", with `all` by count. Both inputs have the same column types;
+    NULLs are equal. With several processors both inputs must be partitioned by all columns."""
+    is_intersection = operation.lower() == "intersect"
+    return lambda: SetOperation(is_intersection, all)
