@@ -1,0 +1,161 @@
+"""Mutated SQL: whatever is thrown at the cursor, the answer is rows or an error of PEP 249, soon, and never a fault of ours.
+
+`python -m tests.test_fuzz SECONDS [SEED]` goes on for as long as told and prints what it finds.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+import runnel
+
+SEEDS = range(40)
+STATEMENTS_PER_SEED = 40
+TIMEOUT = 5.0
+
+CORPUS = [
+    "SELECT a, b || 'x' AS c FROM t WHERE a > 1 AND b LIKE '%y_' ORDER BY a DESC NULLS LAST LIMIT 3 OFFSET 1",
+    "SELECT b, COUNT(*), SUM(a) FILTER (WHERE f > 0), AVG(DISTINCT a) FROM t GROUP BY b HAVING COUNT(*) > 1 ORDER BY 2",
+    "SELECT t.a, u.c FROM t LEFT JOIN u ON t.a = u.a AND u.c <> 'q' WHERE t.a IN (SELECT a FROM u WHERE c IS NOT NULL)",
+    "SELECT * FROM t FULL JOIN u USING (a), (VALUES (1, 'x'), (2, NULL)) AS v(i, s) WHERE v.i = t.a",
+    "WITH q(n) AS (SELECT a + 1 FROM t), r AS (SELECT n FROM q UNION ALL SELECT 3) SELECT MAX(n), MIN(n) FROM r",
+    "SELECT CASE WHEN a > 2 THEN 'big' WHEN a IS NULL THEN NULL ELSE CAST(a AS VARCHAR) END, COALESCE(f, 0.5) FROM t",
+    "SELECT a FROM t UNION SELECT a FROM u EXCEPT SELECT 2 INTERSECT SELECT 1 ORDER BY 1",
+    "SELECT w, COUNT(*) FROM t, UNNEST(regexp_split_to_array(b, '')) AS s(w) GROUP BY w",
+    "SELECT EXTRACT(YEAR FROM d), d + INTERVAL '1' MONTH, CAST(d AS TIMESTAMP) - INTERVAL '1:30' HOUR TO MINUTE FROM t",
+    "SELECT a, EXISTS (SELECT 1 FROM u WHERE u.a = t.a), (SELECT MAX(c) FROM u), a NOT IN (SELECT a FROM u) FROM t",
+    "SELECT SUBSTRING(b FROM 1 FOR 2), TRIM(BOTH 'x' FROM b), POSITION('y' IN b), ROUND(f, 1), ABS(-a), f / a FROM t",
+    "SELECT __key, this FROM m WHERE __key = 3",
+    "SELECT this FROM m WHERE __key BETWEEN 1 AND 5 OR this IN ('a', 'b')",
+    "INSERT INTO m VALUES (100, 'x'), (101, 'y')",
+    "SINK INTO m (__key, this) SELECT a, b FROM t WHERE a IS NOT NULL",
+    "UPDATE m SET this = this || '!' WHERE __key % 2 = 0",
+    "DELETE FROM m WHERE __key > 50 AND this IS NOT NULL",
+    "CREATE OR REPLACE VIEW v (x, y) AS SELECT a, COUNT(*) FROM t GROUP BY a",
+    "CREATE MAPPING IF NOT EXISTS n (__key INT, v DECIMAL(5, 2)) TYPE IMap "
+    "OPTIONS ('keyFormat'='int', 'valueFormat'='json-flat')",
+    "CREATE INDEX IF NOT EXISTS i ON m (this) TYPE SORTED",
+    "DROP VIEW IF EXISTS v",
+    "EXPLAIN (FORMAT JSON) SELECT a FROM t JOIN u USING (a) ORDER BY a LIMIT 1",
+    "SHOW MAPPINGS",
+    "SELECT v FROM TABLE(GENERATE_SERIES(1, 10, 3)) AS g(v) WHERE v <> 4 FETCH FIRST 2 ROWS ONLY",
+    "SELECT v FROM TABLE(GENERATE_STREAM(1000)) LIMIT 2",
+]
+WORDS = """
+    SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT ( ) , . * + - / % || = <> < > 'x' '' 1 0 -1 1.5 1e400 9223372036854775807
+    NULL TRUE NOT AND OR IN EXISTS BETWEEN LIKE IS a b f d t u m ? " ' ; -- /* CAST AS INT DECIMAL VARCHAR DATE INTERVAL
+    JOIN LEFT ON USING UNION ALL DISTINCT COUNT SUM MIN CASE WHEN END VALUES UNNEST ARRAY [ ] :: OVER TABLE nosuch
+""".split()
+
+
+ALIKE = [
+    "a b f d t.a u.a NULL 1 0 -1 1.5 1e300 'x' '' '7' 9223372036854775807 ? TRUE c this __key DATE'2024-02-29'".split(),
+    "= <> < > <= >= + - * / % || AND OR LIKE".split(),
+    "COUNT SUM AVG MIN MAX ABS ROUND UPPER LENGTH COALESCE NULLIF SQRT FLOOR SUBSTRING CONCAT_WS ANY_VALUE".split(),
+    "t u m v q (SELECT*FROM(t)) (VALUES(1,'x'))".split(),
+    "INT DECIMAL VARCHAR DATE TIMESTAMP BOOLEAN DOUBLE TIME SMALLINT".split(),
+    "LEFT RIGHT FULL INNER CROSS".split(),
+    "UNION INTERSECT EXCEPT".split(),
+]
+"""Words that can stand in each other's place: a statement so changed often still means something."""
+
+
+def mutated(source: random.Random) -> str:
+    """A statement of the corpus with some words replaced by their like; one in three is also torn apart."""
+    tokens = source.choice(CORPUS).replace("(", " ( ").replace(")", " ) ").replace(",", " , ").split()
+    for _ in range(source.randint(1, 3)):
+        at = source.randrange(len(tokens))
+        alike = [words for words in ALIKE if tokens[at] in words]
+        if alike:
+            tokens[at] = source.choice(source.choice(alike))
+    return torn(tokens, source) if source.random() < 0.33 else " ".join(tokens)
+
+
+def torn(tokens: list[str], source: random.Random) -> str:
+    """The tokens with a few dropped, doubled, replaced by any word, broken, or spliced with another statement's."""
+    for _ in range(source.randint(1, 4)):
+        at = source.randrange(len(tokens)) if tokens else 0
+        match source.randrange(6):
+            case 0 if tokens:
+                del tokens[at]
+            case 1 if tokens:
+                tokens.insert(at, tokens[source.randrange(len(tokens))])
+            case 2 if tokens:
+                tokens[at] = source.choice(WORDS)
+            case 3:
+                tokens.insert(at, source.choice(WORDS))
+            case 4:
+                other = source.choice(CORPUS).split()
+                cut = source.randrange(len(other))
+                tokens[at:at] = other[cut : cut + source.randint(1, 6)]
+            case _ if tokens:
+                text = tokens[at]
+                place = source.randrange(len(text) + 1)
+                tokens[at] = text[:place] + source.choice("()'\"?;.*0é\0 ") + text[place:]
+    return " ".join(tokens)
+
+
+def connected() -> runnel.Connection:
+    connection = runnel.connect()
+    days = pa.array([0, 19_000, None, -400, 11_016], pa.date32())
+    frame = {
+        "a": [1, 2, 3, None, 2],
+        "b": ["xy", "", None, "y'y", "zy_"],
+        "f": [0.5, float("nan"), -0.0, None, 1e300],
+        "d": days,
+    }
+    connection.register("t", pa.table(frame))
+    connection.register("u", pa.table({"a": [1, 2, 2, None], "c": ["p", "q", None, "s"]}))
+    cursor = connection.cursor()
+    cursor.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar')")
+    cursor.executemany("SINK INTO m VALUES (?, ?)", [(i, "abc"[i % 3]) for i in range(60)])
+    return connection
+
+
+def faults(connection: runnel.Connection, source: random.Random, count: int) -> Iterator[str]:
+    """What went wrong in `count` statements: exceptions that shouldn't be, and statements that took too long."""
+    for _ in range(count):
+        sql = mutated(source)
+        arguments = [source.choice([1, None, "x", 2.5]) for _ in range(sql.count("?") if source.random() < 0.9 else 1)]
+        start = time.monotonic()
+        cursor = connection.cursor()
+        try:
+            cursor.execute(sql, arguments, timeout=TIMEOUT)
+            cursor.fetchmany(1000) if cursor.description else None
+        except runnel.InternalError as error:
+            yield f"internal error: {error!r} for {sql!r} with {arguments!r}"
+        except runnel.Error:
+            pass
+        except Exception as error:
+            yield f"{type(error).__name__}: {error} for {sql!r} with {arguments!r}"
+        finally:
+            cursor.close()
+        if time.monotonic() - start > 2 * TIMEOUT:
+            yield f"took {time.monotonic() - start:.1f} s: {sql!r}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_mutated_statements(seed: int) -> None:
+    with connected() as connection:
+        assert list(faults(connection, random.Random(seed), STATEMENTS_PER_SEED)) == []
+
+
+def main(seconds: float, seed: int) -> None:
+    end, done, found = time.monotonic() + seconds, 0, 0
+    while time.monotonic() < end:
+        with connected() as connection:
+            for fault in faults(connection, random.Random(seed), 200):
+                found += 1
+                print(fault, flush=True)
+        done, seed = done + 200, seed + 1
+    print(f"{done} statements, {found} faults; next seed {seed}")
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1000)
