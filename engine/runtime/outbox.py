@@ -1,7 +1,7 @@
 """Outboxes: how what a processor offers gets into the queues of its output edges.
 
 An outbox remembers what of a refused item was accepted already, so the processor offers the same item until all of it is
-through. `offered` and `refused` tell the tasklet what a call led to; it resets them before each. Rows are counted when a
+through. With `only_owed` it accepts the rest of such an item and nothing after it. `offered` and `refused` tell the tasklet what a call led to; it resets them before each. Rows are counted when a
 batch is accepted as a whole.
 """
 
@@ -24,9 +24,13 @@ RecordBatch = pa.RecordBatch
 class BaseOutbox:
     """What all outboxes have in common; it serves a processor without outputs as it is."""
 
-    __slots__ = ("batches", "offered", "owed", "refused", "rows", "snapshot_target")
+    __slots__ = ("batches", "offered", "only_owed", "owed", "refused", "rows", "snapshot_target")
+
+    is_partial = False
+    """Whether some of the queues have accepted the item that was refused, and others have not."""
 
     def __init__(self) -> None:
+        self.only_owed = False
         self.offered = False
         self.refused = False
         self.batches = 0
@@ -48,6 +52,16 @@ class BaseOutbox:
             return True
         self.refused = True
         return False
+
+    def forget_owed(self) -> None:
+        """Before a control item of the runtime's own: what was refused as a whole comes after it."""
+        if self.is_partial:
+            raise OperationalError(
+                "a processor kept back an item that some of its outputs have already",
+                hint="in save_snapshot and flush, return False until the outbox has accepted what it refused",
+            )
+        self.owed = None
+        self.only_owed = False
 
     def finish(self) -> None:
         """Appends the end to every queue."""
@@ -104,11 +118,12 @@ class SingleOutbox(BaseOutbox):
 class FanOutbox(BaseOutbox):
     """Several outputs, or several queues of one output."""
 
-    __slots__ = ("_outputs", "_waiting")
+    __slots__ = ("_is_begun", "_outputs", "_waiting")
 
     def __init__(self, outputs: Sequence[Output]) -> None:
         super().__init__()
         self._outputs = outputs
+        self._is_begun = False
         self._waiting: list[Output] = []
 
     def offer(self, item: Item, ordinal: int = -1) -> bool:
@@ -118,7 +133,11 @@ class FanOutbox(BaseOutbox):
         if rows == 0:
             return True
         if self.owed is None:
+            if self.only_owed:
+                self.refused = True
+                return False
             self._waiting = list(self._outputs) if ordinal < 0 else [self._outputs[ordinal]]
+            self._is_begun = False
             for output in self._waiting:
                 output.begin(item, rows >= 0)
         else:
@@ -134,11 +153,16 @@ class FanOutbox(BaseOutbox):
             self.rows += rows
         return True
 
+    @property
+    def is_partial(self) -> bool:  # type: ignore[override]
+        return self.owed is not None and self._is_begun
+
     def _push(self, output: Output) -> bool:
         left = output.left
         through = output.push()
         if through or output.left < left:
             self.offered = True
+            self._is_begun = True
         return through
 
     def finish(self) -> None:

@@ -57,12 +57,12 @@ class State(IntEnum):
     FLUSH = 6
     """Call `flush` until it returns True; then NEXT."""
     FORWARD_IDLE = 7
-    """Offer IDLE to all outputs until it is accepted; then NEXT."""
+    """Call `flush` until it returns True, then offer IDLE to all outputs until it is accepted; then NEXT."""
     COMPLETE_EDGE = 8
     """Call `complete_edge` until it returns True; then NEXT."""
     COMPLETE = 9
-    """Call `complete` until it returns True; then AWAIT_COMMIT if a commit is outstanding, else END. A request for a
-    snapshot leads to NEXT between two calls."""
+    """Call `complete` until it returns True; then SAVE_LAST if snapshots are taken, else END. Between two calls, COMMIT or SAVE if
+    the snapshot calls for it."""
     SAVE = 10
     """Call `save_snapshot` until it returns True; then PREPARE."""
     PREPARE = 11
@@ -73,13 +73,16 @@ class State(IntEnum):
     """Call `commit` until it returns True; then where it came from: NEXT or END."""
     AWAIT_COMMIT = 14
     """Wait until the snapshot is safe or given up; then COMMIT, and after it END."""
-    END = 15
+    SAVE_LAST = 15
+    """Call `save_snapshot` until it returns True, for the snapshots to come; then AWAIT_COMMIT if a commit is outstanding, else
+    END."""
+    END = 16
     """The processor is closed and the outputs have their ends."""
 
 
 # A global each, since an attribute of an Enum class is slow and a step reads several.
 INIT, RESTORE, FINISH_RESTORE, NEXT, PROCESS, WATERMARK, FLUSH, FORWARD_IDLE = list(State)[:8]
-COMPLETE_EDGE, COMPLETE, SAVE, PREPARE, EMIT_BARRIER, COMMIT, AWAIT_COMMIT, END = list(State)[8:]
+COMPLETE_EDGE, COMPLETE, SAVE, PREPARE, EMIT_BARRIER, COMMIT, AWAIT_COMMIT, SAVE_LAST, END = list(State)[8:]
 
 
 class ProcessorTasklet(Tasklet):
@@ -280,6 +283,10 @@ class ProcessorTasklet(Tasklet):
         if self.inputs.are_done:
             barrier = self.snapshots.barrier_due(self)
             if barrier is not None:
+                # An item that some outputs have and others haven't must be through before the barrier.
+                self.outbox.only_owed = self.outbox.is_partial
+                if self.outbox.only_owed:
+                    return False
                 self.barrier = barrier
                 self.state = SAVE
                 return True
@@ -311,6 +318,11 @@ class ProcessorTasklet(Tasklet):
         return self._again()
 
     def _forward_idle(self) -> bool:
+        if self.unflushed:
+            if not self.processor.flush():
+                return self._again()
+            self.unflushed = False
+            self.outbox.forget_owed()
         if self.outbox.offer(IDLE):
             self.state = NEXT
             return True
@@ -328,10 +340,9 @@ class ProcessorTasklet(Tasklet):
         if self.snapshots is not None and self._turn_to_snapshot():
             return True
         if self.processor.complete():
-            outstanding = self.snapshots is not None and self.snapshots.awaits_commit(self)
-            self.state = AWAIT_COMMIT if outstanding else END
+            self.state = END if self.snapshots is None else SAVE_LAST
             return True
-        return self._again()
+        return self._again() or (self.outbox.only_owed and not self.outbox.is_partial)
 
     def _save(self) -> bool:
         assert self.snapshots is not None and self.barrier is not None
@@ -339,6 +350,7 @@ class ProcessorTasklet(Tasklet):
         saved = self.processor.save_snapshot()
         self.outbox.snapshot_target = None
         if saved:
+            self.outbox.forget_owed()
             self.state = PREPARE
             return True
         return self._again()
@@ -365,6 +377,16 @@ class ProcessorTasklet(Tasklet):
         self.resume = END
         self.state = COMMIT
         return True
+
+    def _save_last(self) -> bool:
+        assert self.snapshots is not None
+        self.outbox.snapshot_target = self.snapshots.last_target(self)
+        saved = self.processor.save_snapshot()
+        self.outbox.snapshot_target = None
+        if saved:
+            self.state = AWAIT_COMMIT if self.snapshots.awaits_commit(self) else END
+            return True
+        return self._again()
 
     def _commit(self) -> bool:
         assert self.snapshots is not None
@@ -396,4 +418,5 @@ STEPS: tuple[Callable[[ProcessorTasklet], bool], ...] = (
     ProcessorTasklet._emit_barrier,
     ProcessorTasklet._commit,
     ProcessorTasklet._await_commit,
+    ProcessorTasklet._save_last,
 )

@@ -2,7 +2,7 @@
 
 Used twice: over the queues of one edge, and over the edges of one processor. For each time column the result is the minimum
 of the inputs that count. An input that is done, or idle, doesn't count; an idle one counts again as soon as it
-gives anything. When all that are left are idle, the largest promise of any of them is made, and the idleness passed on.
+gives anything. When all that are left are idle, the largest promise of any is made, and the idleness passed on.
 Results increase strictly: an input that comes back from idleness with old times doesn't take a promise back.
 """
 
@@ -84,8 +84,7 @@ class WatermarkCoalescer:
                 promises = [self._seen[i].get(column) for i in counting]
                 time = None if None in promises else min(promise for promise in promises if promise is not None)
             else:
-                idle = (i for i in range(len(self._seen)) if not self._done[i])
-                time = max((self._seen[i][column] for i in idle if column in self._seen[i]), default=None)
+                time = max((seen[column] for seen in self._seen if column in seen), default=None)
             if time is not None and (column not in self._told or time > self._told[column]):
                 self._told[column] = time
                 passed_on.append(Watermark(time, column))
