@@ -263,7 +263,7 @@ def _unnest(node: logical.Unnest, snapshot: Snapshot) -> Physical:
         input=choose(node.input, snapshot),
         array=node.array,
         outer=node.outer,
-        ordinality=node.ordinality is not None,
+        ordinality=node.ordinality,
     )
 
 

@@ -84,11 +84,8 @@ def _sort_keys(keys: Sequence[SortKey]) -> str:
     return listed(keys)
 
 
-def _join_title(kind: JoinKind, has_keys: bool, how: bool) -> str:
-    text = f"{kind.value.capitalize()} join"
-    if not how or kind is JoinKind.CROSS:
-        return text
-    return text + (" by hash" if has_keys else " by nested loop")
+def _join_title(kind: JoinKind, how: str = "") -> str:
+    return f"{kind.value.capitalize()} join{how}"
 
 
 def _scan(node: logical.Scan) -> _Description:
@@ -128,14 +125,15 @@ def _aggregate(node: logical.Aggregate | physical.HashAggregate) -> _Description
 
 
 def _join(node: logical.Join) -> _Description:
-    return _join_title(node.kind, bool(node.left_keys), how=False), {
+    return _join_title(node.kind), {
         "on": _pairs(node.left_keys, node.right_keys),
         "where": _optional(node.condition),
     }
 
 
 def _hash_join(node: physical.HashJoin) -> _Description:
-    return _join_title(node.kind, bool(node.probe_keys), how=True), {
+    how = " by hash" if node.probe_keys else "" if node.condition is None else " by nested loop"
+    return _join_title(node.kind, how), {
         "on": _pairs(node.probe_keys, node.build_keys),
         "where": _optional(node.condition),
         "build": "second input" + (", divided by key" if node.is_partitioned else ""),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runnel.expressions.nodes import Call, Expression, InList, Literal, conjuncts
+from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
 from runnel.relation import (
     LEFT_ONLY,
     Aggregate,
@@ -62,9 +62,23 @@ def _filtered(rows: int | None, condition: Expression | None) -> int | None:
 
 def _scan(node: Scan) -> int | None:
     rows = None if node.is_unbounded else _filtered(node.table.row_count(), node.predicate)
+    if rows is not None and _finds_one_row(node):
+        rows = min(rows, 1)
     if node.limit is not None:
         return node.limit if rows is None else min(rows, node.limit)
     return rows
+
+
+def _finds_one_row(node: Scan) -> bool:
+    """Whether the predicate gives every key column one value."""
+    fixed = {
+        side.index
+        for part in conjuncts(node.predicate)
+        if isinstance(part, Call) and part.function == "eq"
+        for side, other in (part.arguments, part.arguments[::-1])
+        if isinstance(side, Column) and isinstance(other, Literal | Parameter)
+    }
+    return bool(node.table.key_columns) and fixed.issuperset(node.table.key_columns)
 
 
 def _generate(node: Generate) -> int | None:

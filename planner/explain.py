@@ -113,7 +113,8 @@ def dag_text(dag: DAG) -> list[str]:
     for vertex in dag.validate():
         inputs = dag.inputs(vertex.name)
         lines.append(f"{vertex.name}, {_parallelism(vertex.parallelism)}")
-        lines += [f"  <- {edge.source}: {_edge(edge, len(inputs) > 1)}" for edge in inputs]
+        differ = len({edge.priority for edge in inputs}) > 1
+        lines += [f"  <- {edge.source}: {_edge(edge, differ)}" for edge in inputs]
     return lines
 
 
@@ -123,11 +124,11 @@ def _parallelism(parallelism: int | None) -> str:
     return f"{parallelism} processor" if parallelism == 1 else f"{parallelism} processors"
 
 
-def _edge(edge: Edge, has_siblings: bool) -> str:
+def _edge(edge: Edge, with_priority: bool) -> str:
     routing = edge.routing.value
     if edge.routing is Routing.PARTITIONED:
         routing += f" by {', '.join(edge.keys)}"
-    return routing + (f", priority {edge.priority}" if has_siblings else "")
+    return routing + (f", priority {edge.priority}" if with_priority else "")
 
 
 def _dot(parts: dict[str, Node | DAG]) -> list[str]:

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from runnel.catalog import Index, Snapshot
 from runnel.connector import IndexedTable, IndexLookup
-from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
+from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, Literal, Parameter, conjuncts
 from runnel.relation import Scan
+from runnel.sqltypes import SqlType
 
 
 class OrderColumn(NamedTuple):
@@ -120,17 +121,20 @@ def _comparison(part: Expression, column: int) -> tuple[str, Expression] | None:
     if not isinstance(part, Call) or part.function not in MIRRORED:
         return None
     left, right = part.arguments
-    if _is_column(left, column) and is_bound(right, left):
+    if _is_column(left, column) and is_bound(right, left.type):
         return part.function, right
-    if _is_column(right, column) and is_bound(left, right):
+    if _is_column(right, column) and is_bound(left, right.type):
         return MIRRORED[part.function], left
     return None
 
 
 def _is_column(expression: Expression, column: int) -> bool:
+    """Whether an expression is the column, perhaps made a wider integer to be compared with one."""
+    while isinstance(expression, Cast) and expression.operand.type.is_integer and expression.type.is_integer:
+        expression = expression.operand
     return isinstance(expression, Column) and expression.index == column
 
 
-def is_bound(value: Expression, column: Expression) -> bool:
-    """Whether `value` is a literal or a parameter of the column's own type."""
-    return isinstance(value, Literal | Parameter) and value.type == column.type
+def is_bound(value: Expression, compared: SqlType) -> bool:
+    """Whether `value` is a literal or a parameter of the type in which the column is compared."""
+    return isinstance(value, Literal | Parameter) and value.type == compared

@@ -112,7 +112,7 @@ def _index_scan(to: _Lowering, node: physical.IndexScan) -> _Output:
     names = column_names(node.fields)
     source = node.indexed_table.index_scan(node.request, node.lookup)
     supplier = scan(source, node.condition, node.projections, names)
-    name = f"scan {node.table.name} by {node.lookup.index.name}"
+    name = f"scan {node.table.name} using {node.lookup.index.name}"
     return to.source(name, supplier, names, is_parallel=not node.lookup.ordered)
 
 

@@ -175,7 +175,7 @@ class Unnest(SingleInput):
 
     array: Expression
     outer: bool
-    ordinality: bool
+    ordinality: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

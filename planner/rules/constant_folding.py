@@ -43,6 +43,8 @@ def _fold(node: Expression) -> Expression:
         return _fold_connective(node)
     if isinstance(node, Case):
         return _fold_case(node)
+    if isinstance(node, Call) and node.function == "not":
+        node = _fold_not(node)
     is_foldable = isinstance(node, Call | Cast | InList) and all(isinstance(item, Literal) for item in node.children)
     if not is_foldable or not is_constant(node):
         return node
@@ -69,6 +71,28 @@ def _fold_connective(node: Call) -> Expression:
     if len(parts) == 1:
         return parts[0]
     return node if tuple(parts) == node.arguments else replace(node, arguments=tuple(parts))
+
+
+_OPPOSITES = {
+    "not": "",
+    "is_null": "is_not_null",
+    "is_not_null": "is_null",
+    "is_true": "is_not_true",
+    "is_not_true": "is_true",
+    "is_false": "is_not_false",
+    "is_not_false": "is_false",
+    "is_distinct": "is_not_distinct",
+    "is_not_distinct": "is_distinct",
+}
+"""The test that gives the opposite for every value. (Not for comparisons: which of `<` and `>=` is read is worth keeping.)"""
+
+
+def _fold_not(node: Call) -> Expression:
+    inner = node.arguments[0]
+    if not isinstance(inner, Call) or inner.function not in _OPPOSITES:
+        return node
+    opposite = _OPPOSITES[inner.function]
+    return replace(inner, function=opposite, position=node.position) if opposite else inner.arguments[0]
 
 
 def _fold_case(node: Case) -> Expression:

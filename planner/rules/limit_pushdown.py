@@ -53,11 +53,12 @@ def _rows_needed(node: Limit) -> Expression | None:
 
 
 def _limited(relation: Relation, rows: Expression) -> Relation:
-    """The first `rows` rows; itself where it has that limit already."""
+    """About the first `rows` rows (a scan takes the number as advice); itself where it has that limit already."""
     if isinstance(relation, Project):
         return replace(relation, input=_limited(relation.input, rows))
     if isinstance(relation, Limit) and relation.offset is None and relation.count == rows:
         return relation
-    if isinstance(relation, Scan) and isinstance(rows, Literal) and relation.limit is not None and relation.limit <= rows.value:
-        return relation
+    if isinstance(relation, Scan) and relation.predicate is None and isinstance(rows, Literal):
+        limit = rows.value if relation.limit is None else min(relation.limit, rows.value)
+        return relation if limit == relation.limit else replace(relation, limit=limit)
     return Limit(input=relation, count=rows, offset=None, position=relation.position)

@@ -161,7 +161,7 @@ def test_an_ordered_index_scan_is_read_by_one_processor() -> None:
     left = scan(trades())
     ordered = Sort(input=left, keys=(SortKey(column(left, "ts")),))
     made = lower(choose(apply(ordered), sample_snapshot()), 4)
-    assert dag_text(made)[0] == "scan trades by by_ts, 1 processor"
+    assert dag_text(made)[0] == "scan trades using by_ts, 1 processor"
     assert left.table.sources[-1].lookup.ordered  # type: ignore[attr-defined]
 
 
