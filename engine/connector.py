@@ -143,7 +143,8 @@ class IndexedTable(ReadableTable):
 @dataclass(frozen=True, slots=True)
 class IndexLookup:
     """Which entries of an index: those equal to one of `points`, or those in the range from `lower` to `upper`, or all
-    (in order). The expressions are literals or parameters of the first column's type; NULL never matches.
+    (in order). The expressions are literals or parameters of the first column's type (for an integer column of any integer
+    type, so perhaps beyond its range); NULL never matches.
 
     `ordered`: rows come sorted by the index's columns (`descending` if set; NULL smallest), at most `limit` of them if given
     (a literal or parameter; only without a predicate).
