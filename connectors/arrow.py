@@ -71,7 +71,7 @@ class StoredBatches(Origin):
         self.describe(schema)
         # One plain schema (no metadata, all nullable): batches of different origins can then be put together.
         self._batches = [rename(batch, self.schema) for batch in batches]
-        self._rows = sum(batch.num_rows for batch in batches)
+        self._rows: int = sum(batch.num_rows for batch in batches)
 
     def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
         return BatchesSource(lambda: self._batches, self.projection(columns), limit)

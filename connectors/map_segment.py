@@ -25,6 +25,9 @@ MOST_ROWS = 1 << 20
 SMALL_ROWS = 4096
 """Neighbours that together are no larger than this are always merged."""
 
+FEW = 256
+"""So many dead rows are listed before the mask is changed."""
+
 
 class Segment:
     """A batch of rows. Its rows never change; `live` counts those not yet dead.
@@ -33,7 +36,7 @@ class Segment:
     under the lock of its store; `row` and `position` may be called by any thread.
     """
 
-    __slots__ = ("_dead", "_decoders", "_mask", "_rows", "_view", "batch", "first", "layout", "live", "numbers", "orders")
+    __slots__ = ("_dead", "_mask", "_readers", "_rows", "_view", "batch", "first", "layout", "live", "numbers", "orders")
 
     def __init__(self, batch: pa.RecordBatch, layout: Layout, first: int, numbers: Numbers | None = None) -> None:
         self.batch = batch
@@ -43,10 +46,10 @@ class Segment:
         self.live = self._rows = batch.num_rows
         self.orders: dict[tuple[Layout, tuple[int, ...]], Any] = {}
         """Secondary indexes of these rows, by layout and columns; made when first used."""
-        self._view = None if numbers is None else memoryview(np.ascontiguousarray(numbers))
+        self._view: memoryview[int] | None = None if numbers is None else np.ascontiguousarray(numbers).data
         self._mask: Mask | None = None
         self._dead: list[int] = []
-        self._decoders: dict[Layout, tuple[Decoder, ...]] = {}
+        self._readers: dict[Layout, Callable[[int], tuple[Any, ...]]] = {}
 
     def __len__(self) -> int:
         return self._rows
@@ -59,21 +62,24 @@ class Segment:
         if self._view is None:
             offset = number - self.first
             return offset if offset < self._rows else -1
-        offset = bisect_left(self._view, number)
-        return offset if offset < self._rows and self._view[offset] == number else -1
+        place = bisect_left(self._view, number)
+        return place if place < self._rows and self._view[place] == number else -1
 
     def positions(self, numbers: Numbers) -> Numbers:
         """The indexes of rows with these numbers, all of which are there."""
         return numbers - self.first if self.numbers is None else np.searchsorted(self.numbers, numbers)
 
-    def row(self, position: int, layout: Layout) -> tuple[Any, ...]:
-        """One row as a mapping with this layout sees it."""
-        decoders = self._decoders.get(layout)
-        if decoders is None:
+    def find(self, number: int, layout: Layout) -> tuple[Any, ...] | None:
+        """The row with a number, as a mapping with this layout sees it; None if it was dropped."""
+        position = number - self.first if self._view is None else self.position(number)
+        if not 0 <= position < self._rows:
+            return None
+        read = self._readers.get(layout)
+        if read is None:
             columns = select_fields(self.batch, self.layout, layout, range(len(layout.paths)))
-            decoders = tuple(decoder(array, item) for array, item in zip(columns, layout.types, strict=True))
-            self._decoders[layout] = decoders
-        return tuple([decode(position) for decode in decoders])
+            read = _reader([decoder(array, item) for array, item in zip(columns, layout.types, strict=True)])
+            self._readers[layout] = read
+        return read(position)
 
     def kill(self, position: int) -> None:
         """Marks one row dead."""
@@ -82,7 +88,12 @@ class Segment:
 
     def kill_all(self, positions: Numbers) -> None:
         """Marks rows dead, each of which is alive."""
-        self._dead.extend(positions.tolist())
+        if len(positions) < FEW:
+            self._dead.extend(positions.tolist())
+        else:
+            mask = self.mask()
+            self._mask = np.ones(self._rows, dtype=np.bool_) if mask is None else mask.copy()
+            self._mask[positions] = False
         self.live -= len(positions)
 
     def mask(self) -> Mask | None:
@@ -97,7 +108,7 @@ class Segment:
     @property
     def is_worn(self) -> bool:
         """Whether at least half of the rows are dead, so that it pays to drop them."""
-        return self.live * 2 <= self._rows
+        return bool(self.live * 2 <= self._rows)
 
     def compacted(self) -> Segment:
         """A segment of the live rows only."""
@@ -110,6 +121,20 @@ class Segment:
         if mask is None:
             return self.batch, numbers
         return self.batch.filter(arrow_mask(mask)), numbers[mask]
+
+
+def _reader(decoders: Sequence[Decoder]) -> Callable[[int], tuple[Any, ...]]:
+    """A function that reads a row; short rows without a loop, as a look-up has a microsecond for it."""
+    if len(decoders) == 1:
+        only = decoders[0]
+        return lambda i: (only(i),)
+    if len(decoders) == 2:
+        first, second = decoders
+        return lambda i: (first(i), second(i))
+    if len(decoders) == 3:
+        one, two, three = decoders
+        return lambda i: (one(i), two(i), three(i))
+    return lambda i: tuple([decode(i) for decode in decoders])
 
 
 def merged(first: Segment, second: Segment) -> Segment | None:

@@ -16,7 +16,7 @@ from runnel.connector import Sink, Token, WriteMode
 from runnel.connectors.map_layout import Layout, select_fields
 from runnel.connectors.map_segment import MOST_ROWS
 from runnel.connectors.map_staging import StagedRows, Staging
-from runnel.connectors.map_store import Key, duplicate, keys_of, null_key
+from runnel.connectors.map_store import Key, keys_of, null_key
 
 Batches = list[pa.RecordBatch]
 
@@ -51,26 +51,12 @@ class MapSink(Sink):
             columns = select_fields(rows, self._written, wanted, range(len(wanted.paths)))
             batches.append(pa.RecordBatch.from_arrays(columns, schema=wanted.schema))
             keys.append(group_keys)
-        if self._mode is WriteMode.INSERT:
-            self._check_distinct(keys)
         self._batches, self._keys = [], []
         name = uuid4().hex
         staged = StagedRows(self._mode, self._layout, batches, keys)
         self._staging.stage(name, staged, is_lasting=epoch > 0)
         self._tokens.append(name)
         return {"map": self._name, "rows": name}
-
-    def _check_distinct(self, keys: list[list[Key]]) -> None:
-        distinct: set[Key] = set()
-        distinct.update(*keys)
-        if len(distinct) == sum(map(len, keys)):
-            return
-        seen: set[Key] = set()
-        for chunk in keys:
-            for key in chunk:
-                if key in seen:
-                    raise duplicate(self._name, key, self._layout, "comes twice in the rows to insert")
-                seen.add(key)
 
     def commit(self, token: Token) -> None:
         self._staging.commit(str(token["rows"]))

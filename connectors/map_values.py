@@ -111,8 +111,9 @@ def _with_nulls(array: pa.Array, decode: Decoder) -> Decoder:
 def _fixed_width(array: pa.Array, kind: Kind) -> Decoder:
     form, width = _FORMATS[kind]
     start = array.offset * width
-    view = memoryview(array.buffers()[1])[start : start + len(array) * width].cast(form)
-    return view.__getitem__
+    view: Any = memoryview(array.buffers()[1])[start : start + len(array) * width]
+    read: Decoder = view.cast(form).__getitem__
+    return read
 
 
 def _bits(buffer: Any, offset: int) -> Callable[[int], bool]:
@@ -168,7 +169,7 @@ def key_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
     kind = sql_type.kind
     if kind in _FORMATS:
         numbers = fixed_width_values(array, kind)
-        values = numbers.tolist()
+        values: list[Any] = numbers.tolist()
         if sql_type.is_approximate:
             for i in np.flatnonzero(numbers != numbers).tolist():
                 values[i] = NAN
