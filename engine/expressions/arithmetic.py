@@ -130,10 +130,6 @@ def _compile(call: Call) -> Kernel:
         return _DECIMAL_KERNELS[call.function](left, right, call.type)
     if call.type.is_approximate:
         return _float_kernel(call.function)
-    if call.function == "divide":
-        return pc.divide_checked
-    if call.function == "remainder":
-        return pc.remainder
     checked, unchecked = _INTEGER_KERNELS[call.function]
     return checked if _can_fail(call) else unchecked
 
@@ -142,6 +138,8 @@ _INTEGER_KERNELS: dict[str, tuple[Kernel, Kernel]] = {
     "add": (pc.add_checked, pc.add),
     "subtract": (pc.subtract_checked, pc.subtract),
     "multiply": (pc.multiply_checked, pc.multiply),
+    "divide": (pc.divide_checked, pc.divide_checked),
+    "remainder": (pc.remainder, pc.remainder),
 }
 _DECIMAL_KERNELS: dict[str, Callable[[SqlType, SqlType, SqlType], Kernel]] = {
     "multiply": decimals.multiply_kernel,
@@ -198,7 +196,8 @@ def _compile_negate(call: Call) -> Kernel:
     if call.type.kind is Kind.INTERVAL:
         duration, integer = to_arrow(call.type), pa.int64()
         return lambda value: pc.cast(pc.negate_checked(pc.cast(value, integer)), duration)
-    return pc.negate_checked
+    kernel: Kernel = pc.negate_checked
+    return kernel
 
 
 FUNCTIONS = (

@@ -32,11 +32,9 @@ def unscaled(value: Decimal, scale: int) -> int:
     """A finite Decimal as an integer number of 10^-scale; digits beyond are cut, the caller has seen to them."""
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
-    number = 0
-    for digit in digits:
-        number = number * 10 + digit
     shift = exponent + scale
-    number = number * 10**shift if shift >= 0 else number // 10**-shift
+    number: int = int("".join(map(str, digits)) or "0")
+    number = number * int(10**shift) if shift >= 0 else number // int(10**-shift)
     return -number if sign else number
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Context, Decimal, InvalidOperation
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.buffers import pack, pack_scalar, unscaled
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.decimals import to_scale
 from runnel.expressions.function import Datum, over_first
-from runnel.sqltypes import DOUBLE, INTEGER_WIDTHS, Kind, SqlType, as_decimal, to_arrow
+from runnel.sqltypes import DOUBLE, INTEGER_WIDTHS, VARCHAR, Kind, SqlType, as_decimal, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]
 
@@ -66,34 +67,33 @@ def text_to_decimal(text: Datum, arrow: pa.DataType) -> Datum:
     try:
         return pc.cast(text, arrow)
     except pa.ArrowInvalid:
-        shortened = pc.replace_substring_regex(text, r"^([^eE]*\.[0-9]{30})[0-9]+$", r"\1")
-        tiny = pc.match_substring_regex(shortened, r"[eE]-[0-9]+$")
-        exponent_free = pc.if_else(tiny, _without_exponent(shortened), shortened)
-        return to_scale(pc.cast(exponent_free, pa.decimal256(76, 38)), arrow)
+        shortened = pc.replace_substring_regex(text, r"^([^eE]*\.[0-9]{38})[0-9]+$", r"\1")
+        if any_true(pc.match_substring(shortened, "e", ignore_case=True)):
+            shortened = over_first(_without_exponents)(shortened)
+        return to_scale(pc.cast(shortened, pa.decimal256(76, 38)), arrow)
 
 
-def _without_exponent(text: Datum) -> Datum:
-    """Numbers with a negative exponent, written out to 37 digits after the point (what lies beyond can't matter)."""
-    return over_first(_write_out)(text)
+def _without_exponents(texts: pa.Array) -> pa.Array:
+    """Numbers written out, once per distinct text: what Arrow reads with an exponent must come out exact."""
+    encoded = texts.dictionary_encode()
+    return pack([_written_out(text) for text in encoded.dictionary.to_pylist()], VARCHAR).take(encoded.indices)
 
 
-def _write_out(text: pa.Array) -> pa.Array:
-    from decimal import Decimal, InvalidOperation, localcontext
+def _written_out(text: str) -> str:
+    """A number with an exponent as plain digits, cut 38 places after the point; any other text as it is."""
+    if "e" not in text.lower():
+        return text
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text
+    if not -_PLACES <= number.adjusted() <= _PLACES:
+        return "0" if number.adjusted() < 0 else text
+    return str(Decimal(unscaled(number, _PLACES)).scaleb(-_PLACES, _EXACT)) if number.is_finite() else text
 
-    def plain(value: str | None) -> str | None:
-        if value is None or "e" not in value.lower():
-            return value
-        try:
-            with localcontext() as context:
-                context.prec = 400
-                return f"{Decimal(value):.37f}"
-        except InvalidOperation:
-            return value
 
-    encoded = text.dictionary_encode()
-    return pa.DictionaryArray.from_arrays(
-        encoded.indices, pa.array([plain(value) for value in encoded.dictionary.to_pylist()], pa.string())
-    ).cast(pa.string())
+_PLACES = 38
+_EXACT = Context(prec=100)
 
 
 def _float_to_integer(target: SqlType) -> Callable[[Datum], Datum]:

@@ -24,10 +24,10 @@ _TRUE = pack(["true", "t", "yes", "y", "on", "1"], VARCHAR)
 _FALSE = pack(["false", "f", "no", "n", "off", "0"], VARCHAR)
 _INFINITE = r"(?i)^[+-]?inf(inity)?$"
 _DATE = r"(?P<year>[0-9]{1,4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
-_SECONDS = r"(:(?P<second>[0-9]{1,2})(\.(?P<fraction>[0-9]{1,9}))?)?"
+_SECONDS = r"(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]{1,9}))?)?"
 _TIME = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})" + _SECONDS
-_CLOCK = r"(?P<hour>[0-9]{1,2})(:(?P<minute>[0-9]{1,2})" + _SECONDS + ")?"
-_OFFSET = r"( ?(?P<zone>Z|z|(?P<sign>[+-])(?P<zone_hour>[0-9]{1,2})(:?(?P<zone_minute>[0-9]{2}))?))?"
+_CLOCK = r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})" + _SECONDS + ")?"
+_OFFSET = r"(?: ?(?P<zone>Z|z|(?P<sign>[+-])(?P<zone_hour>[0-9]{1,2})(?::?(?P<zone_minute>[0-9]{2}))?))?"
 _MINUTE_US = pack_scalar(60_000_000, BIGINT)
 _SIXTY = pack_scalar(60, BIGINT)
 _MINUS_ONE = pack_scalar(-1, BIGINT)
@@ -129,7 +129,7 @@ def _to_timestamp(datum: Datum, context: EvaluationContext) -> Datum:
     try:
         return pc.cast(datum, _TIMESTAMP_TYPE)
     except pa.ArrowInvalid:
-        group = _groups(pc.utf8_trim_whitespace(datum), f"^{_DATE}([T ]{_CLOCK})?$")
+        group = _groups(pc.utf8_trim_whitespace(datum), f"^{_DATE}(?:[T ]{_CLOCK})?$")
         return _moment(group)
 
 
@@ -142,7 +142,7 @@ def _to_instant(datum: Datum, context: EvaluationContext) -> Datum:
     try:
         return pc.cast(datum, pa.timestamp("us", "UTC"))
     except pa.ArrowInvalid:
-        group = _groups(pc.utf8_trim_whitespace(datum), f"^{_DATE}([T ]{_CLOCK}{_OFFSET})?$")
+        group = _groups(pc.utf8_trim_whitespace(datum), f"^{_DATE}(?:[T ]{_CLOCK}{_OFFSET})?$")
         moment = _moment(group)
         minutes = pc.add(pc.multiply(_number(group("zone_hour")), _SIXTY), _number(group("zone_minute")))
         sign = pc.if_else(pc.equal(group("sign"), _DASH), _MINUS_ONE, _ONE)

@@ -59,7 +59,7 @@ def multiply_can_fail(left: SqlType, right: SqlType) -> bool:
 
 def add_kernel(name: str, left: SqlType, right: SqlType, result: SqlType) -> Kernel:
     """`name` is "add" or "subtract"."""
-    operation = pc.add if name == "add" else pc.subtract
+    operation: Kernel = pc.add if name == "add" else pc.subtract
     if not add_can_fail(left, right):
         return operation
     first, second, target = _wide(left), _wide(right), to_arrow(result)

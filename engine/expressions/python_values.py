@@ -49,7 +49,7 @@ def python_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
     return values
 
 
-def null_positions(array: pa.Array) -> list[int]:
+def null_positions(array: pa.Array) -> Any:
     flags = pc.cast(array.is_null(), pa.uint8())
     return np.flatnonzero(_view(flags, "uint8")).tolist()
 
@@ -59,13 +59,13 @@ def _view(array: pa.Array, dtype: str) -> np.ndarray[Any, Any]:
     return np.frombuffer(array.buffers()[1], dtype=dtype, count=len(array), offset=array.offset * itemsize)
 
 
-def _numbers(array: pa.Array, kind: Kind) -> list[Any]:
+def _numbers(array: pa.Array, kind: Kind) -> Any:
     if kind is Kind.DATE:
         return _view(array, "int32").astype("datetime64[D]").tolist()
     return _view(array, _NUMPY[kind]).tolist()
 
 
-def _booleans(array: pa.Array, sql_type: SqlType) -> list[Any]:
+def _booleans(array: pa.Array, sql_type: SqlType) -> Any:
     return _view(pc.cast(array, pa.uint8()), "bool").tolist()
 
 
@@ -98,7 +98,7 @@ def _binaries(array: pa.Array, sql_type: SqlType) -> list[Any]:
     return [data[a - start : b - start] for a, b in pairwise(ends)]
 
 
-def _offsets(array: pa.Array) -> list[int]:
+def _offsets(array: pa.Array) -> Any:
     return np.frombuffer(array.buffers()[1], dtype="int32", count=len(array) + 1, offset=array.offset * 4).tolist()
 
 
@@ -112,9 +112,8 @@ def _content(array: pa.Array) -> memoryview:
 
 
 def _decimals(array: pa.Array, sql_type: SqlType) -> list[Any]:
-    zero = "0" if array.null_count else None
     texts = _texts(pc.cast(array, pa.string()), sql_type)
-    return [Decimal(text or zero) for text in texts]
+    return [Decimal(text or "0") for text in texts]
 
 
 def _arrays(array: pa.Array, sql_type: SqlType) -> list[Any]:
