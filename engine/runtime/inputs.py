@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runnel.errors import internal
-from runnel.processor import IDLE, Barrier, Done, Idle, Item, Watermark
+from runnel.processor import DONE, IDLE, Barrier, Idle, Item, Watermark
 from runnel.runtime.queues import BatchInbox, Queue, name_of
 from runnel.runtime.watermarks import WatermarkCoalescer
 
@@ -175,23 +175,26 @@ class Inputs:
     def _take(self, edge: InputEdge, queue: Queue) -> None:
         item = queue.items.popleft()
         queue.made_room()
-        if isinstance(item, Watermark | Idle):
-            index = edge.queues.index(queue)
-            coalescer = edge.watermarks()
-            self._pass_on(edge, coalescer.idle(index) if item is IDLE else coalescer.observe(index, item))  # type: ignore[arg-type]
+        if item is DONE:
+            self._end_queue(edge, queue)
+        elif isinstance(item, Watermark):
+            self._pass_on(edge, edge.watermarks().observe(edge.queues.index(queue), item))
+        elif item is IDLE:
+            self._pass_on(edge, edge.watermarks().idle(edge.queues.index(queue)))
         elif isinstance(item, Barrier):
             self._barrier(edge, queue, item)
-        elif isinstance(item, Done):
-            edge.live.remove(queue)
-            edge.blocked.discard(queue)
-            if edge.live:
-                if edge.coalescer is not None:
-                    self._pass_on(edge, edge.coalescer.done(edge.queues.index(queue)))
-            else:
-                self._end_edge(edge)
-            self._check_alignment()
         else:
             raise internal(f"{item!r} arrived on edge {edge.ordinal} of {self.name}")
+
+    def _end_queue(self, edge: InputEdge, queue: Queue) -> None:
+        edge.live.remove(queue)
+        edge.blocked.discard(queue)
+        if not edge.live:
+            self._end_edge(edge)
+        elif edge.coalescer is not None:
+            self._pass_on(edge, edge.coalescer.done(edge.queues.index(queue)))
+        if self.barrier is not None:
+            self._check_alignment()
 
     def _end_edge(self, edge: InputEdge) -> None:
         if edge in self._group:

@@ -1,8 +1,8 @@
 """Outboxes: how what a processor offers gets into the queues of its output edges.
 
 An outbox remembers what of a refused item was accepted already, so the processor offers the same item until all of it is
-through. With `only_owed` it accepts the rest of such an item and nothing after it. `offered` and `refused` tell the tasklet what a call led to; it resets them before each. Rows are counted when a
-batch is accepted as a whole.
+through. With `only_owed` it accepts the rest of such an item and nothing after it. `offered` and `refused` tell the tasklet
+what a call led to; it resets them before each. Rows are counted when a batch is accepted as a whole.
 """
 
 from __future__ import annotations

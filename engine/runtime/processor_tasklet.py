@@ -61,8 +61,8 @@ class State(IntEnum):
     COMPLETE_EDGE = 8
     """Call `complete_edge` until it returns True; then NEXT."""
     COMPLETE = 9
-    """Call `complete` until it returns True; then SAVE_LAST if snapshots are taken, else END. Between two calls, COMMIT or SAVE if
-    the snapshot calls for it."""
+    """Call `complete` until it returns True; then SAVE_LAST if snapshots are taken, else END. Between two calls, COMMIT or
+    SAVE if the snapshot calls for it."""
     SAVE = 10
     """Call `save_snapshot` until it returns True; then PREPARE."""
     PREPARE = 11
@@ -203,6 +203,7 @@ class ProcessorTasklet(Tasklet):
             if is_interrupt(error):
                 raise
             self.execution.fail(error, self.vertex)
+        self.processor = _CLOSED  # what it held is given back now, not when the collector breaks the circle
         if not self.inputs.are_done:
             self.inputs.abandon()
         self.outbox.finish()
@@ -401,6 +402,8 @@ class ProcessorTasklet(Tasklet):
         kind = "" if self.is_cooperative else " blocking"
         return f"<{kind}tasklet {self.name} {self.state.name}{'' if self.state is END else ' ' + how}>".replace("< ", "<")
 
+
+_CLOSED = Processor()
 
 STEPS: tuple[Callable[[ProcessorTasklet], bool], ...] = (
     ProcessorTasklet._init,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -161,7 +162,7 @@ def chain(*suppliers: Callable[[], Processor], parallelism: int = 1) -> DAG:
     """A DAG of vertices v0 → v1 → …"""
     dag = DAG()
     vertices = [dag.vertex(f"v{i}", supplier, parallelism) for i, supplier in enumerate(suppliers)]
-    for source, target in zip(vertices, vertices[1:], strict=False):
+    for source, target in pairwise(vertices):
         dag.edge(between(source, target))
     return dag
 

@@ -1,0 +1,59 @@
+select 1
+select a, b as c, t.d "e", 'x' as f from t as u where x is not null
+select distinct a from t where exists (select 1 from u where u.x = t.x) and a in (select b from c)
+select a, count(*) from t where x = ? group by 1 having count(*) > ? order by 2 desc nulls last, a limit ? offset ?
+select * from a offset 2 rows fetch next 3 rows only
+select 1 from t fetch first row only
+select * from a limit 2, 3
+select all a from t union all select b from u intersect select c except all select d
+(select 1) union (select 2) order by 1 limit 3
+with a(x) as materialized (select 1), b as (select x from a) select * from a natural join b
+select * from a left outer join b using (x, y) cross join c, d full join e on a.x = e.x
+select * from (a join b on true) inner join (select 1) c on 1 = 1
+select * from unnest(array[1, 2]) with ordinality as t(w, o), (values (1, 2), (3, 4)) v(a, b)
+select w from lines, unnest(regexp_split_to_array(lower(line), '[^a-z]+')) as t(w)
+select v from table(generate_series(1, 10, step => 2)) as t(v) join table(csv_file(path => 'x.csv')) c on true
+values (1, 'a'), (?, null)
+table t
+select case a when 1 then 2 else 3 end, case when a then b end, coalesce(a, b), nullif(a, b), if(a, b, c)
+select count(*) filter (where x), count(distinct a, b), sum(all c), string_agg(a, ',' order by b desc) from t
+select cast(a as decimal(10, 2)), a::int array, a::timestamp with time zone at time zone 'UTC', b::row(x int, y varchar[])
+select extract(year from a), substring(a from 2 for 3), substring(a for 3), substring(a, 1, 2), position('a' in b)
+select trim(a), trim(both 'x' from y), trim(leading from y), trim(y, 'x'), overlay(a placing b from 1 for 2)
+select current_date, current_timestamp, now(), localtimestamp, left(a, 1), right(a, 2), replace(a, b, c), truncate(a, 2)
+select date '2020-01-01', time '10:00', timestamp '2020-01-01 10:00:00', interval '1' day, interval '1:30' hour to minute
+select row(1, 2), (1, 2) in ((1, 2)), a[1], array[1, 2], [1, 2], -a, +a, not a, a || b, a <> b, 1.5e3, true, null
+select a between 1 and 2, a not between symmetric 1 and 2, a like b escape '!', a not like b, a ilike b, a in (1, ?)
+select a is distinct from b, a is not distinct from b, a is true, a is not false, a is unknown, a isnull, a notnull
+select "A"."b c" from "T" "A" where "A"."from" = 'it''s'
+select a /* comment */ from -- another
+create mapping m type IMap
+create or replace external mapping m external name a.b (k int external name "__key", v row(x decimal, y varchar[])) connector type IMap object type o options ('a' = 'b', 'c' = '')
+create mapping if not exists public.m ("from" timestamp without time zone, b map(varchar, double precision)) type "IMap" options ()
+drop mapping if exists m
+drop external mapping m
+create view v as select 1
+create or replace temp view v (a, b) as with x as (select 1) select 1, 2
+drop view if exists v
+create index if not exists i on m (a, b) type hash
+create index i on m using hash (a)
+drop index i on m
+insert into t values (1, 2)
+insert into t (a, b) select a, b from u where c = ?
+sink into public.t (a) values (?), (?)
+insert into t (select 1)
+update t set a = a + ?, b = case when a in (1, 2) then 1 else 2 end where c = ?
+update t as x set "from" = (select max(a) from u)
+delete from t
+delete from t x where x.a = 1 and not exists (select 1)
+explain select 1
+explain plan for insert into t values (1)
+explain (dag, format dot) update t set a = 1
+show mappings
+show all
+show plan_cache_size
+set a = 'b'
+set time zone 'UTC'
+set a to -1.5
+reset a
+SELECT 1;
