@@ -97,7 +97,7 @@ class BatchesPartition(SourcePartition):
             end += 1
         self._next = end
         parts = [self._projection.apply(batch) for batch in self._batches[position:end]]
-        return parts[0] if len(parts) == 1 or not parts[0].num_columns else pa.concat_batches(parts)
+        return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
 
     def close(self) -> None:
         self._batches = ()
