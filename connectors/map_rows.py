@@ -83,15 +83,21 @@ def _real(value: Any) -> Any:
     if type(value) is not float:
         return None
     try:
-        narrow: float = struct.unpack("f", struct.pack("f", value))[0]
-    except (OverflowError, struct.error):
+        narrow: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
         raise DataError(f"{value!r} is out of range for REAL") from None
     return narrow
 
 
 def _text(value: Any) -> Any:
-    # Text that isn't ASCII may hold lone surrogates, which no column can: the long way finds them.
-    return value if type(value) is str and value.isascii() else None
+    if type(value) is not str:
+        return None
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise DataError(f"text {value!r} can't be written in UTF-8", hint="leave lone surrogates out") from None
+    return value
 
 
 def _binary(value: Any) -> Any:
