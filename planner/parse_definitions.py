@@ -130,7 +130,7 @@ def _columns(reader: StatementReader) -> tuple[MappingColumn, ...]:
         columns.append(MappingColumn(name, column_type, external_name))
         if not reader.accept(","):
             break
-    if reader.peek() in ("PRIMARY", "NOT", "NULL", "DEFAULT", "UNIQUE", "CHECK", "REFERENCES", "WATERMARK"):
+    if reader.peek() in ("PRIMARY KEY", "NOT", "NULL", "DEFAULT", "UNIQUE", "CHECK", "REFERENCES", "WATERMARK"):
         raise NotSupportedError(
             f"{reader.peek()} in a column of a mapping is not supported",
             hint='the key of an IMap is the column named "__key", or with EXTERNAL NAME "__key"',

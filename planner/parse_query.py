@@ -43,6 +43,9 @@ from runnel.planner.tokens import DIALECT, position_at
 MAX_DEPTH = 100
 """How deep parentheses, CASE and prefix operators may nest, and how deep a tree may be."""
 
+MAX_DOTS = 20
+"""How many names a chain such as `f(a).g(b).c` may have: sqlglot's time grows with the cube of it."""
+
 _OPERANDS = {
     TokenType.VAR,
     TokenType.IDENTIFIER,
@@ -60,6 +63,7 @@ _OPERANDS = {
     TokenType.END,
 }
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
+_DOTTED = {TokenType.DOT, TokenType.VAR, TokenType.IDENTIFIER, TokenType.L_PAREN, TokenType.R_PAREN}
 _UNCONDITIONAL = {TokenType.CROSS, TokenType.NATURAL}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 
@@ -106,7 +110,7 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
 
 def _check_nesting(tokens: Sequence[Token], sql: str) -> None:
     """Refuses what would overflow the parser's stack, which is C's in the compiled build."""
-    depth = run = joins = windows = 0
+    depth = run = joins = windows = dots = 0
     before = None
     for token in tokens:
         kind = token.token_type
@@ -121,7 +125,11 @@ def _check_nesting(tokens: Sequence[Token], sql: str) -> None:
         elif kind is TokenType.OVER or kind is TokenType.COMMA:
             windows = windows + 1 if kind is TokenType.OVER else 0
         run = 0 if kind in _OPERANDS else run + 1
-        if max(depth, run, joins, windows) > MAX_DEPTH:
+        if kind not in _DOTTED:
+            dots = 0
+        elif kind is TokenType.DOT:
+            dots += 1
+        if max(depth, run, joins, windows) > MAX_DEPTH or dots > MAX_DOTS:
             raise too_deep(position_at(token, sql))
         before = kind
 

@@ -53,18 +53,24 @@ _SEPARATORS = {
 }
 
 
+_OPERANDS = {
+    *(TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER),
+    *(TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.PLACEHOLDER),
+}
+
+
 def number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
     """The number of each `?`, by its offset in the text; ProgrammingError for parameters of another style."""
     numbers: dict[int, int] = {}
-    for token, following in zip(tokens, [*tokens[1:], None], strict=True):
+    before = None
+    for token in tokens:
         if token.token_type is TokenType.PLACEHOLDER:
             numbers[token.start] = len(numbers)
-        elif token.token_type is TokenType.PARAMETER or (
-            token.token_type is TokenType.COLON and following is not None and following.start == token.end + 1
-        ):
+        elif token.token_type is TokenType.PARAMETER or (token.token_type is TokenType.COLON and before not in _OPERANDS):
             raise ProgrammingError(
                 f'syntax error at "{token.text}"', hint="parameters are written as ?", position=position_at(token, sql)
             )
+        before = token.token_type
     return numbers
 
 

@@ -202,17 +202,17 @@ def check(tree: Any, sql: str) -> None:
         name = type(node).__name__
         allowed = ALLOWED.get(name)
         if allowed is None:
-            raise refused(_NODE_NAMES.get(name, _sql_name(node)), position_of(node, sql))
+            raise refused(_NODE_NAMES.get(name, _sql_name(node)), _place_of(node, sql))
         for key, value in node.args.items():
             if value and key not in allowed:
                 place = value[0] if isinstance(value, list) else value
                 at = position_of(place, sql) if isinstance(place, exp.Expr) else None
                 what = _ARGUMENT_NAMES.get((name, key), f"{key.strip('_').upper()} in {name.upper()}")
-                raise refused(what, at or position_of(node, sql))
+                raise refused(what, at or _place_of(node, sql))
         found = complaint(node)
         if found is not None:
             kind = ProgrammingError if found.is_wrong else NotSupportedError
-            raise kind(found.message, hint=found.hint, position=position_of(node, sql) or position_of(node.parent or node, sql))
+            raise kind(found.message, hint=found.hint, position=_place_of(node, sql))
 
 
 def depth_of(tree: Any) -> int:
@@ -249,6 +249,16 @@ def position_of(node: Any, sql: str) -> Position | None:
     if last < 0:
         return None
     return Position.at(sql, first, last - first + 1)
+
+
+def _place_of(node: Any, sql: str) -> Position | None:
+    """Where a node or the nearest node around it stands."""
+    while node is not None:
+        position = position_of(node, sql)
+        if position is not None:
+            return position
+        node = node.parent
+    return Position.at(sql, len(sql) - len(sql.lstrip()))
 
 
 def function_call(node: Any) -> tuple[str, list[Any]] | None:
