@@ -23,7 +23,7 @@ def python_dialect(dialect: CsvDialect) -> dict[str, Any]:
 
 
 def line_of_row(path: str, options: FileOptions, row: int) -> int | None:
-    """The line on which row `row` begins (blank lines are no rows; a header is one); None if it can't be told."""
+    """The line on which row `row` begins (a header is one); None if it can't be told."""
     try:
         for index, (line, _) in enumerate(_rows(path, options)):
             if index == row:
@@ -52,13 +52,15 @@ def ragged_row(path: str, options: FileOptions, width: int) -> DataError | None:
 
 
 def _rows(path: str, options: FileOptions) -> Iterator[tuple[int, list[str]]]:
-    """The rows that aren't blank, each with the number of its first line."""
+    """The rows, each with the number of its first line. A blank line is a row only among rows of one field."""
     with open_text(path, options.compression, replace_invalid=options.replace_invalid) as stream:
         rows = csv.reader(stream, **python_dialect(options.dialect))
         before = 0
+        width = 0
         for fields in rows:
-            if fields:
-                yield before + 1, fields
+            width = width or len(fields)
+            if fields or width == 1:
+                yield before + 1, fields or [""]
             before = rows.line_num
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from runnel.catalog import TableColumn
 from runnel.connectors.csv_faults import line_of_row
 from runnel.connectors.csv_reader import CsvHead, read_head, text_batches
+from runnel.connectors.csv_writer import CsvWriter
 from runnel.connectors.file_conversion import Place, convert_or_fail, converter, unfit
 from runnel.connectors.file_format import (
     SMALL_BYTES,
@@ -29,6 +30,7 @@ from runnel.connectors.file_format import (
 )
 from runnel.connectors.file_inference import TextColumns
 from runnel.connectors.file_input import reading
+from runnel.connectors.file_output import FileOutput, RowWriter
 from runnel.connectors.file_paths import DataFile
 from runnel.errors import DataError, ProgrammingError, suggest
 from runnel.sqltypes import VARCHAR, to_arrow
@@ -81,6 +83,9 @@ class CsvFormat(FileFormat):
         for file in share.files:
             with reading(file.path):
                 yield from self._read_file(file, asked)
+
+    def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
+        return CsvWriter(output, columns, self.options.dialect)
 
     def _read_file(self, file: DataFile, asked: Reading) -> Batches:
         head = read_head(file, self.options)

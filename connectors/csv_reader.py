@@ -140,6 +140,8 @@ def _arrow_options(head: CsvHead, used: Sequence[int], dialect: CsvDialect, bloc
             double_quote=bool(dialect.quote),
             escape_char=dialect.escape or False,
             newlines_in_values=bool(dialect.quote),
+            # A blank line is a row only where rows have one field: then it is how a NULL looks.
+            ignore_empty_lines=len(names) > 1,
         ),
         "convert_options": arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(included, pa.string()),

@@ -105,7 +105,7 @@ def _text_converter(target: SqlType) -> Converter:
     def convert(array: pa.Array) -> pa.Array:
         try:
             return array.cast(arrow_type)
-        except pa.ArrowInvalid:
+        except pa.ArrowException:
             return _cast(VARCHAR, target)(_blank_to_null(array))
 
     if target.kind in _BY_ARROW:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connectors.file_options import FileOptions, format_of
+from runnel.connectors.file_output import FileOutput, RowWriter
 from runnel.connectors.file_paths import DataFile, FilePath
 from runnel.errors import ProgrammingError
 from runnel.expressions.context import EvaluationContext
@@ -70,6 +71,8 @@ class FileFormat(ABC):
     """One format, with the options of one mapping."""
 
     name: str
+    is_text = True
+    """Whether its files are text, which may be compressed as a whole."""
 
     def __init__(self, options: FileOptions) -> None:
         self.options = options
@@ -83,6 +86,10 @@ class FileFormat(ABC):
     def read(self, share: FileShare, asked: Reading) -> Batches:
         """The rows, in batches of any size, in canonical Arrow types. A generator: nothing is opened before the first
         batch is asked for, and closing it closes the files."""
+
+    @abstractmethod
+    def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
+        """A writer of a new file with these columns."""
 
     def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
         """Fails where declared columns can't be read from this format, or are in none of the files."""

@@ -104,6 +104,8 @@ def _checked(values: pa.Array, candidate: SqlType) -> SqlType | None:
         return candidate
     try:
         values.cast(to_arrow(candidate))
+    except pa.ArrowNotImplementedError:
+        return candidate
     except pa.ArrowInvalid:
         if candidate == BIGINT and pc.max(pc.utf8_length(pc.utf8_ltrim(values, "-"))).as_py() <= MAX_PRECISION:
             return _WHOLE_DECIMAL

@@ -12,9 +12,22 @@ from time import monotonic_ns
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connector import BATCH_ROWS, END, End, ReadableTable, ScanRequest, Source, SourcePartition
+from runnel.connector import (
+    BATCH_ROWS,
+    END,
+    End,
+    ReadableTable,
+    ScanRequest,
+    Sink,
+    SinkRequest,
+    Source,
+    SourcePartition,
+    WritableTable,
+    WriteMode,
+)
 from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading, batch_of
 from runnel.connectors.file_paths import DataFile, FilePath
+from runnel.connectors.file_sink import FileSink, sink_target
 from runnel.processor import JobContext
 
 MOST_PARTITIONS = 16
@@ -31,7 +44,7 @@ GATHERED_NANOSECONDS = 50_000_000
 """Batches are gathered until they have so many rows, or took so long."""
 
 
-class FileTable(ReadableTable):
+class FileTable(ReadableTable, WritableTable):
     """Files with one set of columns."""
 
     connector = "File"
@@ -50,6 +63,13 @@ class FileTable(ReadableTable):
 
     def scan(self, request: ScanRequest) -> Source:
         return FileSource(self, request)
+
+    @property
+    def write_modes(self) -> frozenset[WriteMode]:
+        return frozenset({WriteMode.INSERT, WriteMode.SINK})
+
+    def sink(self, request: SinkRequest) -> Sink:
+        return FileSink(self.format, sink_target(self.path, self.format), self.columns, request)
 
 
 class FileSource(Source):

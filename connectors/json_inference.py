@@ -12,8 +12,7 @@ from typing import Any
 
 from runnel.connectors.file_format import FileColumn
 from runnel.connectors.file_inference import type_of_text
-from runnel.errors import DataError
-from runnel.expressions.values import array_of
+from runnel.connectors.file_input import split_lines
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, JSON, MAX_PRECISION, NULL, VARCHAR, SqlType, array, decimal, row
 
 MOST_FIELDS = 1_000
@@ -64,8 +63,8 @@ def _integer_of(values: Sequence[int]) -> SqlType:
 def _text_of(values: Sequence[str]) -> SqlType:
     if not values[0][:1].isdigit():
         return VARCHAR
-    try:
-        found = type_of_text(array_of(values, VARCHAR))
-    except DataError:
+    joined = "\n".join(values)
+    if joined.count("\n") != len(values) - 1 or not joined.isascii():
         return VARCHAR
+    found = type_of_text(split_lines(joined.encode() + b"\n"))
     return found if found.is_temporal else VARCHAR

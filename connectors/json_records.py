@@ -98,7 +98,8 @@ def _line_of_element(block: bytes, stream: pa.NativeFile, path: str, record: int
             start = int(starts[record]) + 1
             after = block[start:] + stream.read(CHUNK_BYTES)
             blank = after[: len(after) - len(after.lstrip(_BLANK))]
-            return line + block.count(b"\n", 0, start) + blank.count(b"\n")
+            found: int = line + block.count(b"\n", 0, start) + blank.count(b"\n")
+            return found
         record -= len(starts)
         line += block.count(b"\n")
         block = stream.read(CHUNK_BYTES)
@@ -157,7 +158,7 @@ class ArrayCutter:
 
     def _quotes(self, block: bytes, places: npt.NDArray[np.int64], marks: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
         """Which marks are quotes that begin or end a string: those that no backslash escapes."""
-        quotes = marks == _QUOTE
+        quotes: npt.NDArray[np.bool_] = marks == _QUOTE
         was_escaped, self._is_escaped = self._is_escaped, False
         if not was_escaped and b"\\" not in block:
             return quotes
@@ -175,7 +176,8 @@ class ArrayCutter:
         after = slashes[firsts] + lengths
         escaped = after[lengths % 2 == 1]
         self._is_escaped = bool(len(escaped)) and int(escaped[-1]) == len(block)
-        return quotes & ~np.isin(places, escaped)
+        quotes &= ~np.isin(places, escaped)
+        return quotes
 
     def _check_end(self, block: bytes) -> None:
         if block.strip(_BLANK):

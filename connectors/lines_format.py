@@ -11,12 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from runnel.catalog import TableColumn
 from runnel.connectors.file_format import Batches, FileColumn, FileFormat, FileShare, Reading, batch_of, external_name
-from runnel.connectors.file_input import BLOCK_BYTES, open_bytes, reading, undecodable
+from runnel.connectors.file_input import BLOCK_BYTES, open_bytes, reading, split_lines, undecodable
+from runnel.connectors.file_output import FileOutput, RowWriter, text_buffer
 from runnel.connectors.file_paths import DataFile
-from runnel.errors import OperationalError, ProgrammingError
+from runnel.errors import DataError, OperationalError, ProgrammingError
+from runnel.expressions.values import scalar_of
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
 
 LONGEST_LINE = 1 << 30
@@ -68,6 +71,11 @@ class LinesFormat(FileFormat):
                         waiting, size = [], 0
         if waiting:
             yield self._batch(waiting, asked)
+
+    def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
+        if len(columns) != 1:
+            raise ProgrammingError("only a mapping with one column, the line, can be written in format lines")
+        return LinesWriter(output)
 
     def _pieces(self, file: DataFile) -> Iterator[Piece]:
         with open_bytes(file.path, self.options.compression) as stream:
@@ -123,16 +131,20 @@ class LinesFormat(FileFormat):
             raise
 
 
-def split_lines(data: bytes) -> pa.Array:
-    """Bytes in which every line has its end, as a text array of the lines; ArrowInvalid where they aren't UTF-8."""
-    if b"\r" in data:
-        data = data.replace(b"\r\n", b"\n")
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
-    offsets = np.zeros(len(ends) + 1, np.int32)
-    # Without the line feeds, each line ends earlier by as many bytes as there were line feeds before its own.
-    np.subtract(ends, np.arange(len(ends)), out=offsets[1:], casting="unsafe")
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data.replace(b"\n", b""))]
-    return pa.Array.from_buffers(pa.binary(), len(ends), buffers).cast(pa.string())
+class LinesWriter(RowWriter):
+    """Writes each value as a line; NULL as an empty one."""
+
+    def __init__(self, output: FileOutput) -> None:
+        self._output = output
+        self._end = scalar_of("\n", VARCHAR)
+        self._nothing = scalar_of("", VARCHAR)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        lines = batch.column(0)
+        if pc.any(pc.match_substring(lines, "\n")).as_py():
+            raise DataError("a text with a line feed can't be written as one line", hint="use format csv or json")
+        lines = pc.fill_null(lines, self._nothing)
+        self._output.write(text_buffer(pc.binary_join_element_wise(lines, self._end, self._nothing)))
 
 
 def _file_names(pieces: Sequence[Piece]) -> pa.Array:

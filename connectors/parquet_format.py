@@ -27,10 +27,17 @@ from runnel.connectors.file_format import (
 )
 from runnel.connectors.file_inference import united_columns
 from runnel.connectors.file_input import reading
+from runnel.connectors.file_options import FileOptions
+from runnel.connectors.file_output import FileOutput, RowWriter
 from runnel.connectors.file_paths import DataFile, FilePath
 from runnel.connectors.parquet_pruning import groups_to_read
 from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError, suggest
 from runnel.sqltypes import can_cast, from_arrow, to_arrow
+
+ROW_GROUP_ROWS = 262_144
+"""How many rows a row group has that we write."""
+
+_COMPRESSIONS = {"auto": "zstd", "zst": "zstd", "gz": "gzip", "lz4": "lz4", "none": "none"}
 
 COUNTED_FILES = 16
 """Up to so many files are opened to count their rows for the planner."""
@@ -54,6 +61,12 @@ class ParquetFormat(FileFormat):
     """Columnar files with types of their own."""
 
     name = "parquet"
+    is_text = False
+
+    def __init__(self, options: FileOptions) -> None:
+        super().__init__(options)
+        if options.compression == "bz2":
+            raise ProgrammingError("format parquet has no compression bz2", hint="use zst, gz, lz4 or none")
 
     def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
         return united_columns([self._columns_of(file) for file in sample_of(files)])
@@ -113,6 +126,9 @@ class ParquetFormat(FileFormat):
             with reading_parquet(file.path), pq.ParquetFile(file.path) as opened:
                 yield from self._read_file(opened, (file, share.parts), asked)
 
+    def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
+        return ParquetRows(output, columns, _COMPRESSIONS[self.options.compression])
+
     def _read_file(self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading) -> Batches:
         file, parts = what
         schema = opened.schema_arrow
@@ -142,6 +158,31 @@ class ParquetFormat(FileFormat):
             else:
                 result.append(_typed(array, column, (file, row), is_inferred=asked.is_inferred))
         return batch_of(result, asked.names, rows)
+
+
+class ParquetRows(RowWriter):
+    """Writes batches as row groups of a good size."""
+
+    def __init__(self, output: FileOutput, columns: Sequence[TableColumn], compression: str) -> None:
+        self._schema = pa.schema([pa.field(external_name(item), to_arrow(item.type)) for item in columns])
+        self._writer = pq.ParquetWriter(output.stream, self._schema, compression=compression)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
+        self._rows += batch.num_rows
+        if self._rows >= ROW_GROUP_ROWS:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
+            self._waiting, self._rows = [], 0
+
+    def finish(self) -> None:
+        self._write_group()
+        self._writer.close()
 
 
 def _typed(array: pa.Array, column: TableColumn, origin: tuple[DataFile, int], *, is_inferred: bool) -> pa.Array:

@@ -1,0 +1,76 @@
+"""Writing CSV: values as CAST AS VARCHAR gives them, quoted only where reading them back needs it.
+
+NULL is the `nullValue` without quotes; text that would read as NULL is quoted. All of it is done on whole columns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.catalog import TableColumn
+from runnel.connectors.file_conversion import converter
+from runnel.connectors.file_format import external_name
+from runnel.connectors.file_options import CsvDialect
+from runnel.connectors.file_output import FileOutput, RowWriter, text_buffer
+from runnel.errors import DataError
+from runnel.expressions.values import array_of, scalar_of
+from runnel.sqltypes import VARCHAR, Kind
+
+_HARMLESS_DELIMITERS = ",;\t|"
+"""Delimiters that the text of no number, date or time has in it."""
+
+
+class CsvWriter(RowWriter):
+    """Writes the header at once, then the rows."""
+
+    def __init__(self, output: FileOutput, columns: Sequence[TableColumn], dialect: CsvDialect) -> None:
+        self._output = output
+        self._columns = columns
+        self._dialect = dialect
+        self._delimiter = scalar_of(dialect.delimiter, VARCHAR)
+        self._null = scalar_of(dialect.null, VARCHAR)
+        self._quote = scalar_of(dialect.quote, VARCHAR)
+        self._nothing = scalar_of("", VARCHAR)
+        self._end = scalar_of("\n", VARCHAR)
+        special = "".join(re.escape(item) for item in (dialect.delimiter, dialect.quote, dialect.escape) if item)
+        self._special = rf"[{special}\r\n]|^$|^\s|\s$|^{re.escape(dialect.null)}$"
+        if dialect.header:
+            names = [self._quoted(array_of([external_name(column)], VARCHAR)) for column in columns]
+            self._write_lines(names)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        fields = []
+        for column, values in zip(self._columns, batch.columns, strict=True):
+            convert = converter(column.type, VARCHAR)
+            text = values if convert is None else convert(values)
+            if column.type.kind in (Kind.VARCHAR, Kind.JSON) or self._dialect.delimiter not in _HARMLESS_DELIMITERS:
+                text = self._quoted(text)
+            fields.append(pc.fill_null(text, self._null))
+        self._write_lines(fields)
+
+    def _quoted(self, text: pa.Array) -> pa.Array:
+        needs_quotes = pc.match_substring_regex(text, self._special)
+        if not pc.any(needs_quotes).as_py():
+            return text
+        if not self._dialect.quote:
+            shown = text.filter(needs_quotes)[0].as_py()
+            raise DataError(
+                f"the text '{shown}' can't be written to a CSV file without quotes", hint="leave the option quote out"
+            )
+        quote, escape = self._dialect.quote, self._dialect.escape
+        inner = pc.replace_substring(text, escape, escape * 2) if escape else text
+        inner = pc.replace_substring(inner, quote, quote * 2)
+        return pc.if_else(needs_quotes, self._join(self._quote, inner, self._quote, self._nothing), text)
+
+    def _write_lines(self, fields: Sequence[pa.Array]) -> None:
+        lines = self._join(*fields, self._delimiter) if len(fields) > 1 else fields[0]
+        self._output.write(text_buffer(self._join(lines, self._end, self._nothing)))
+
+    @staticmethod
+    def _join(*parts: pa.Array | pa.Scalar) -> pa.Array:
+        """The parts of each row, the last being what stands between them."""
+        return pc.binary_join_element_wise(*parts)
