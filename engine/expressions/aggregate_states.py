@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from runnel.batches import from_numbers, indexes, join_arrays, numbers, validity
 from runnel.errors import DataError
+from runnel.expressions.buffers import unscaled
 
 Column = Any
 """A pyarrow Array or ChunkedArray."""
@@ -146,7 +147,7 @@ class SumDecimal(State):
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
         if low is None:
             return True
-        largest = int(max(-low, high).scaleb(self.scale)) + 1
+        largest = max(abs(unscaled(low, self.scale)), abs(unscaled(high, self.scale)))
         return len(column) * largest < _LARGEST_128
 
 

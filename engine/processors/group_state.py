@@ -117,7 +117,7 @@ class GroupState:
             self._partials.append(self.collapse())
         if len(self._partials) > 1:
             self._partials = [self.combine(self._partials)]
-            self._check(self._partials[0].num_rows)
+        self._check(self._partials[0].num_rows)
         self._fresh = 0
         return self._partials[0]
 
