@@ -99,7 +99,10 @@ class Caller:
         finally:
             self._spent += self._clock.monotonic() - started
             self._driving.release()
-            if self._execution.is_cancelled:
+            if self._is_gone:
+                # Handed over by another thread while this one was calling: what it put back to the list follows.
+                self._forward()
+            elif self._execution.is_cancelled:
                 self.sweep()
 
     def _drive(self, until: int) -> None:
