@@ -19,6 +19,8 @@ from runnel.jobs import Job, JobOptions
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from runnel.connectors.stream import StreamWriter
+
 
 def connect(path: str | Path | None = None, **settings: Any) -> Connection:
     """Opens a connection: to a directory that keeps maps and the catalog, or, without `path`, to memory only.
@@ -72,8 +74,22 @@ class Connection:
         frame, or anything with `__arrow_c_stream__`. Nothing is copied. An earlier registration of that name is replaced."""
         from runnel.connectors.arrow import registered_table
 
+        self._database.check_open()
         try:
             self._register(name, registered_table(name, data))
+        except BaseException as error:
+            fail(error, None)
+
+    def register_stream(self, name: str, schema: Any) -> StreamWriter:
+        """Makes a stream that queries can read, and gives its writer: `writer.write(rows)`, and `writer.close()` at the end.
+        `schema` is a pyarrow Schema, or names with SQL types. A query sees what is written after its `execute`."""
+        from runnel.connectors.stream import StreamTable
+
+        self._database.check_open()
+        try:
+            table = StreamTable(name, schema)
+            self._register(name, table)
+            return table.writer()
         except BaseException as error:
             fail(error, None)
 
