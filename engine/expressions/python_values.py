@@ -70,7 +70,9 @@ def _booleans(array: pa.Array, sql_type: SqlType) -> Any:
 
 
 def _instants(array: pa.Array, sql_type: SqlType) -> list[Any]:
-    return [value.replace(tzinfo=UTC) for value in _view(array, "datetime64[us]").tolist()]
+    # What lies under a NULL may be anything, numpy's NaT too, which comes as None.
+    values = _view(array, "datetime64[us]").tolist()
+    return [None if value is None else value.replace(tzinfo=UTC) for value in values]
 
 
 def _times(array: pa.Array, sql_type: SqlType) -> list[Any]:
