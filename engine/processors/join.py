@@ -41,6 +41,7 @@ class JoinPlan:
         condition: Expression | None,
         fields: tuple[Sequence[Field], Sequence[Field]],
         names: tuple[str, ...],
+        columns: tuple[int, ...] | None,
     ) -> None:
         self.kind = kind
         self.left_keys = [compile_expression(item) for item in keys[0]]
@@ -54,7 +55,20 @@ class JoinPlan:
         given = list(fields[0]) if self.is_left_only else [*fields[0], *fields[1]]
         if kind in MARKS:
             given.append(Field("matched", BOOLEAN))
-        self.schema = _schema([Field(n, item.type) for n, item in zip(names, given, strict=True)])
+        chosen = range(len(given)) if columns is None else columns
+        self.schema = _schema([Field(n, given[i].type) for n, i in zip(names, chosen, strict=True)])
+        self.left_output = [i for i in chosen if i < self.left_width]
+        self.right_output = [i - self.left_width for i in chosen if i >= self.left_width]
+        found = [*self.left_output, *(self.left_width + i for i in self.right_output)]
+        self._order = None if found == list(chosen) else [found.index(i) for i in chosen]
+
+    def left_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Those of the left side that are part of the result."""
+        return batch if len(self.left_output) == self.left_width else batch.select(self.left_output)
+
+    def row_batch(self, columns: list[pa.Array], count: int) -> pa.RecordBatch:
+        """The result of the left side's output columns followed by the others."""
+        return make_batch(columns if self._order is None else [columns[i] for i in self._order], self.schema, count)
 
 
 def _schema(fields: Sequence[Field]) -> pa.Schema:
@@ -74,6 +88,7 @@ class Join(EmittingProcessor):
 
     _index: JoinIndex
     _build: pa.RecordBatch
+    _build_output: pa.RecordBatch
     _build_keys: list[pa.Array]
     _build_matched: Mask
     _unknown: UnknownMatches
@@ -108,6 +123,7 @@ class Join(EmittingProcessor):
             columns = [pa.nulls(0, field.type) for field in plan.right_schema]
             self._build = make_batch(columns, plan.right_schema, 0)
         self._held = []
+        self._build_output = self._build if plan.is_left_only else self._build.select(plan.right_output)
         count = self._build.num_rows
         frame = Frame(self._build.columns, count, self.context.job.evaluation)
         self._build_keys = [evaluate(item, frame) for item in plan.right_keys]
@@ -203,11 +219,12 @@ class Join(EmittingProcessor):
 
     def _rows(self, batch: pa.RecordBatch, probe: Indexes, build: Indexes, valid: Mask | None) -> pa.RecordBatch:
         count = len(probe)
+        left = self._plan.left_columns(batch)
         # A probe side whose rows all match once, in order, is passed on as it is.
-        if count != batch.num_rows or not np.array_equal(probe, np.arange(count)):
-            batch = batch.take(indexes(probe))
-        columns = [*batch.columns, *self._build.take(indexes(build, valid)).columns]
-        return make_batch(columns, self._plan.schema, count)
+        if left.num_columns and (count != batch.num_rows or not np.array_equal(probe, np.arange(count))):
+            left = left.take(indexes(probe))
+        right = self._build_output.take(indexes(build, valid)).columns if self._plan.right_output else ()
+        return self._plan.row_batch([*left.columns, *right], count)
 
     def _left_only(self, batch: pa.RecordBatch, keys: list[pa.Array], matched: Mask) -> pa.RecordBatch:
         kind = self._plan.kind
@@ -225,11 +242,12 @@ class Join(EmittingProcessor):
         return self._kept(batch, ~(matched | unknown))
 
     def _marked(self, batch: pa.RecordBatch, mark: pa.Array) -> pa.RecordBatch:
-        return make_batch([*batch.columns, mark], self._plan.schema, batch.num_rows)
+        columns = self._plan.left_columns(batch).columns
+        return self._plan.row_batch([*columns, mark] if self._plan.right_output else columns, batch.num_rows)
 
     def _kept(self, batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
-        kept = batch.filter(from_flags(keep))
-        return make_batch(kept.columns, self._plan.schema, kept.num_rows)
+        kept = self._plan.left_columns(batch).filter(from_flags(keep))
+        return self._plan.row_batch(kept.columns, int(np.count_nonzero(keep)))
 
     def complete(self) -> bool:
         if not self._is_done:
@@ -241,32 +259,33 @@ class Join(EmittingProcessor):
     def _lonely_build_rows(self) -> Iterator[pa.RecordBatch]:
         rows = np.flatnonzero(~self._build_matched)
         for start in range(0, len(rows), MAX_ROWS):
-            build = self._build.take(indexes(rows[start : start + MAX_ROWS]))
-            nulls = [pa.nulls(build.num_rows, field.type) for field in self._plan.left_schema]
-            yield make_batch([*nulls, *build.columns], self._plan.schema, build.num_rows)
+            chosen = rows[start : start + MAX_ROWS]
+            build = self._build_output.take(indexes(chosen)).columns if self._plan.right_output else ()
+            nulls = [pa.nulls(len(chosen), self._plan.left_schema.field(i).type) for i in self._plan.left_output]
+            yield self._plan.row_batch([*nulls, *build], len(chosen))
 
     def close(self) -> None:
         super().close()
         self._held = []
-        for name in ("_index", "_build", "_build_keys", "_build_matched", "_unknown"):
+        for name in ("_index", "_build", "_build_output", "_build_keys", "_build_matched", "_unknown"):
             self.__dict__.pop(name, None)
 
 
 def join(
     kind: JoinKind,
-    left_keys: tuple[Expression, ...],
-    right_keys: tuple[Expression, ...],
+    keys: tuple[Sequence[Expression], Sequence[Expression]],
     condition: Expression | None,
-    left_fields: Sequence[Field],
-    right_fields: Sequence[Field],
+    fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
+    columns: tuple[int, ...] | None = None,
 ) -> ProcessorFactory:
-    """A supplier of processors that join; keys and condition as in `relation.Join`, the result's columns called by `names`.
+    """A supplier of processors that join; keys and condition as in `relation.Join`, keys and fields of the left side first.
+    The result has those of the join's columns that are at `columns` (None: all), in that order, called by `names`.
 
     Input 0 is the right relation and must have a smaller priority than input 1, the left one. With several processors the
     right side is broadcast to all, or both are partitioned by the keys; RIGHT and FULL (every processor emits the build
     rows that it didn't match) and MARK, NULL_ANTI with NULLs among the keys (which concern every row) don't go with the
     former and the latter, respectively.
     """
-    plan = JoinPlan(kind, (left_keys, right_keys), condition, (left_fields, right_fields), names)
+    plan = JoinPlan(kind, keys, condition, fields, names, columns)
     return lambda: Join(plan)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 
+from runnel.batches import from_numbers
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
 from runnel.processor import Outbox, ProcessorContext
@@ -21,6 +23,7 @@ class Limit(EmittingProcessor):
         self._offset = offset
         self._to_skip = 0
         self._to_pass: int | None = None
+        self._saved: pa.RecordBatch | None = None
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -41,6 +44,26 @@ class Limit(EmittingProcessor):
             self._to_pass -= batch.num_rows
             self.is_satisfied = self._to_pass == 0
         self.emit(batch)
+
+    def save_snapshot(self) -> bool:
+        if not self.drain() or not self.outbox.offer_snapshot(self._state()):
+            return False
+        self._saved = None
+        return True
+
+    def _state(self) -> pa.RecordBatch:
+        """How many rows are still to be left out, and to be passed on."""
+        if self._saved is None:
+            to_pass = np.array([self._to_pass or 0], np.int64)
+            has_bound = np.array([self._to_pass is not None])
+            columns = [from_numbers(np.array([self._to_skip], np.int64), pa.int64())]
+            columns.append(from_numbers(to_pass, pa.int64(), has_bound))
+            self._saved = pa.RecordBatch.from_arrays(columns, names=["to_skip", "to_pass"])
+        return self._saved
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        self._to_skip, self._to_pass = (column[0].as_py() for column in batch.columns)
+        self.is_satisfied = self._to_pass == 0
 
 
 def limit(count: Expression | None, offset: Expression | None) -> ProcessorFactory:

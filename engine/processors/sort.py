@@ -38,6 +38,7 @@ class Sort(EmittingProcessor):
         self._held = 0
         self._bound: pa.Scalar | None = None
         self._is_sorted = False
+        self._saved = 0
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -85,6 +86,20 @@ class Sort(EmittingProcessor):
         end = len(order) if self._needed is None else min(len(order), self._needed)
         for start in range(self._skip, end, MAX_ROWS):
             yield rows.take(order.slice(start, min(MAX_ROWS, end - start)))
+
+    def save_snapshot(self) -> bool:
+        """The rows that are held; once they are in order they are emitted first, and nothing is left to save."""
+        if self._is_sorted:
+            return self.drain()
+        while self._saved < len(self._batches):
+            if not self.outbox.offer_snapshot(self._batches[self._saved]):
+                return False
+            self._saved += 1
+        self._saved = 0
+        return True
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        self.take(0, batch)
 
     def _frame(self, batch: pa.RecordBatch) -> Frame:
         return Frame(batch.columns, batch.num_rows, self.context.job.evaluation)

@@ -37,7 +37,7 @@ def join_of(kind: JoinKind, keys: str, left: pa.Table, right: pa.Table, conditio
     fields = fields_of(left) if kind in LEFT_ONLY or kind in MARKS else (*fields_of(left), *fields_of(right))
     names = [field.name for field in fields] + (["matched"] if kind in MARKS else [])
     left_keys, right_keys = (tuple(columns[side + key] for key in keys) for side in "lr")
-    return join(kind, left_keys, right_keys, condition, fields_of(left), fields_of(right), tuple(names))
+    return join(kind, (left_keys, right_keys), condition, (fields_of(left), fields_of(right)), tuple(names))
 
 
 def is_less(left: pa.Table, right: pa.Table) -> Expression:
@@ -117,12 +117,12 @@ def test_sides_without_columns() -> None:
     nothing: tuple[Field, ...] = ()
     number = (Field("n", BIGINT),)
     rows = pa.RecordBatch.from_pydict({"n": [1, 2]})
-    supplier = join(JoinKind.CROSS, (), (), None, nothing, number, ("n",))
+    supplier = join(JoinKind.CROSS, ((), ()), None, (nothing, number), ("n",))
     verify_processor(supplier, [[rows], [empty_columns(2)]], [(1,), (1,), (2,), (2,)], **QUICK)
-    supplier = join(JoinKind.LEFT, (), (), None, number, nothing, ("n",))
+    supplier = join(JoinKind.LEFT, ((), ()), None, (number, nothing), ("n",))
     verify_processor(supplier, [[], [rows]], [(1,), (2,)], **QUICK)
     verify_processor(supplier, [[empty_columns(3)], [rows]], [(1,)] * 3 + [(2,)] * 3, **QUICK)
-    supplier = join(JoinKind.SEMI, (), (), None, number, nothing, ("n",))
+    supplier = join(JoinKind.SEMI, ((), ()), None, (number, nothing), ("n",))
     verify_processor(supplier, [[empty_columns(1)], [rows]], [(1,), (2,)], **QUICK)
 
 
