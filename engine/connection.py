@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -50,6 +51,8 @@ class Connection:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        # Closes a connection that was forgotten, at the latest when the interpreter ends, while its threads still run.
+        weakref.finalize(self, _close_quietly, database)
 
     def cursor(self) -> Cursor:
         """A new cursor."""
@@ -145,11 +148,6 @@ class Connection:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         self.close()
 
-    def __del__(self) -> None:
-        # A connection that was forgotten; when the interpreter ends, parts of it may be gone already.
-        with suppress(Exception):
-            self._database.close()
-
     def __repr__(self) -> str:
         directory = self._database.directory
         where = "in memory" if directory is None else f"to {str(directory.path)!r}"
@@ -164,3 +162,8 @@ class Connection:
                 kind = "mapping" if isinstance(found, Mapping) else "view"
                 raise ProgrammingError(f'{kind} "{found.name}" exists already', hint="register under another name")
             database.change(put=Registration(name, table))
+
+
+def _close_quietly(database: Database) -> None:
+    with suppress(Exception):
+        database.close()

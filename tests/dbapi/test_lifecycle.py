@@ -12,6 +12,7 @@ from time import monotonic, sleep
 
 import pyarrow as pa
 import pytest
+
 import runnel
 from runnel import Connection, Cursor, ErrorCode
 
@@ -142,7 +143,7 @@ def test_the_timeout_bounds_a_write(connection: Connection) -> None:
 
 def test_ctrl_c_in_a_fetch(connection: Connection) -> None:
     cursor = connection.execute(ENDLESS + " WHERE v < 0")
-    timer = threading.Timer(0.05, signal.raise_signal, (signal.SIGINT,))
+    timer = threading.Timer(0.05, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         cursor.fetchone()
