@@ -220,7 +220,9 @@ class ProcessorTasklet(Tasklet):
         if not self.context.wakes_itself and not (results is not None and results.is_wanted):
             if self.poll is None:
                 self.poll = Backoff()
-            self.owner.wake_at(self, self.execution.clock() + self.poll.next_delay())
+            delay = self.poll.next_delay()
+            # On a grid, so that many that are polled are called at one waking of a worker.
+            self.owner.wake_at(self, (self.execution.clock() // delay + 1) * delay)
         return False
 
     def _init(self) -> bool:
@@ -398,9 +400,9 @@ class ProcessorTasklet(Tasklet):
         return True
 
     def __repr__(self) -> str:
-        how = "parked" if self.is_parked else "ready"
-        kind = "" if self.is_cooperative else " blocking"
-        return f"<{kind}tasklet {self.name} {self.state.name}{'' if self.state is END else ' ' + how}>".replace("< ", "<")
+        kind = "tasklet" if self.is_cooperative else "blocking tasklet"
+        how = "" if self.state is END else " parked" if self.is_parked else " ready"
+        return f"<{kind} {self.name} {self.state.name}{how}>"
 
 
 _CLOSED = Processor()

@@ -53,7 +53,7 @@ class WatermarkCoalescer:
     def done(self, index: int) -> Sequence[Watermark | Idle]:
         """Input `index` ended. When all have, nothing is passed on: the end says it."""
         self._done[index] = True
-        return () if all(self._done) else self._leave_out()
+        return [] if all(self._done) else self._leave_out()
 
     def last(self, column: int = 0) -> int | None:
         """The last watermark that was passed on."""
@@ -72,9 +72,9 @@ class WatermarkCoalescer:
         if self._counting():
             return self._advance(columns)
         if self._all_idle:
-            return ()
+            return []
         self._all_idle = True
-        return (*self._advance(columns), IDLE)
+        return [*self._advance(columns), IDLE]
 
     def _advance(self, columns: Sequence[int]) -> Sequence[Watermark]:
         counting = self._counting()
