@@ -114,11 +114,8 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-for _error in (Warning, Error, InterfaceError, DatabaseError, DataError, OperationalError, IntegrityError, InternalError):
-    _error.__module__ = "runnel"
-for _error in (ProgrammingError, NotSupportedError):
-    _error.__module__ = "runnel"
-del _error
+for _name in ("ErrorCode", "Position", "Warning", *(name for name in __all__ if name.endswith("Error"))):
+    globals()[_name].__module__ = "runnel"
 
 
 def __getattr__(name: str) -> Any:

@@ -38,6 +38,8 @@ def connect(path: str | Path | None = None, **settings: Any) -> Connection:
 class Connection:
     """A connection. Threads may share it, each with cursors of its own; there are no transactions."""
 
+    __module__ = "runnel"
+
     Warning = errors.Warning
     Error = errors.Error
     InterfaceError = errors.InterfaceError

@@ -38,6 +38,8 @@ class ColumnDescription(NamedTuple):
 class Cursor:
     """A place to run statements and take their rows. Made by `Connection.cursor`."""
 
+    __module__ = "runnel"
+
     arraysize = 1
     """How many rows `fetchmany` takes when it isn't told."""
 
@@ -62,7 +64,7 @@ class Cursor:
             outcome = self._database.run(sql, args, timeout)
         except BaseException as error:
             self._fail(error)
-        if type(outcome) is int:
+        if isinstance(outcome, int):
             self._rowcount = outcome
         else:
             self._result = outcome

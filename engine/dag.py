@@ -29,6 +29,8 @@ class Routing(Enum):
     that the processor is connected to.
     """
 
+    __module__ = "runnel"
+
     UNICAST = "unicast"
     ISOLATED = "isolated"
     BROADCAST = "broadcast"
@@ -74,6 +76,8 @@ Supplier = ProcessorFactory | ProcessorSupplier | ProcessorMetaSupplier
 class Vertex:
     """A step of the computation. `parallelism` None means: as the supplier prefers, else one per worker thread."""
 
+    __module__ = "runnel"
+
     name: str
     supplier: Supplier
     parallelism: int | None = None
@@ -86,6 +90,8 @@ class Edge:
     Inputs of a smaller `priority` are read to their end before those of a larger one are touched. `keys` are the names of
     the key columns of a PARTITIONED edge. A distributed edge crosses members; with one member it equals a local one.
     """
+
+    __module__ = "runnel"
 
     source: str
     target: str
@@ -130,6 +136,8 @@ def between(source: Vertex, target: Vertex) -> Edge:
 @dataclass(slots=True)
 class DAG:
     """Vertices and edges under construction; `validate` checks them and gives the vertices in topological order."""
+
+    __module__ = "runnel"
 
     vertices: dict[str, Vertex] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)

@@ -152,6 +152,8 @@ class Jobs:
 class Job:
     """The handle of a light job. `started` is wall time in µs since the epoch (UTC)."""
 
+    __module__ = "runnel"
+
     __slots__ = (
         "__weakref__",
         "_callbacks",

@@ -42,6 +42,9 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+MODULES = frozenset(map(module_name, SOURCES))
+
+
 def part_of(module: str) -> str:
     """The part of the package that a module belongs to: the second name, `__init__` for the package itself."""
     names = module.split(".")
@@ -63,9 +66,8 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno}: relative import"
             module = node.module or ""
-            yield node.lineno, module
-            if module in ("runnel", *FOLDERS.values()):
-                yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+            names = [f"{module}.{alias.name}" for alias in node.names]
+            yield from ((node.lineno, name if name in MODULES else module) for name in names)
         elif isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
 

@@ -102,4 +102,5 @@ def write_batch(table: WritableTable, mode: WriteMode, columns: tuple[int, ...],
             sink.commit(token)
         finally:
             sink.close()
-    return batch.num_rows
+    count: int = batch.num_rows
+    return count

@@ -30,6 +30,7 @@ Rows = list[tuple[Any, ...]]
 _CREATE_MAPPING = re.compile(
     r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?(?:EXTERNAL\s+)?MAPPING\s+(?:IF\s+NOT\s+EXISTS\s+)?(\"[^\"]+\"|\w+)", re.IGNORECASE
 )
+_SPECIAL = re.compile(r"[][\\.^$*+?{}|()]")
 _NAMES_IN_ARGUMENTS = {
     "Decimal": Decimal,
     "date": datetime.date,
@@ -82,7 +83,8 @@ class Run:
             if cursor.description is not None:
                 cursor.fetchall()
         except runnel.Error as error:
-            self.heads[record.line] = f"statement error {re.escape(error.message)}"
+            if outcome != "error" or re.search(detail, str(error)) is None:
+                self.heads[record.line] = f"statement error {_SPECIAL.sub(_escaped, error.message)}"
             if outcome != "error":
                 raise Failure(f"{record.place}: {sql}\nfailed: {error}") from error
             if re.search(detail, str(error)) is None:
@@ -168,6 +170,10 @@ class Run:
             return self._oracle.execute(theirs, arguments)
         except duckdb.Error as error:
             raise Failure(f"{record.place}: {theirs}\nfailed on DuckDB: {error}") from error
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return "\\" + match[0]
 
 
 def _arguments(record: Record) -> tuple[Any, ...]:
