@@ -35,7 +35,7 @@ from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token
 
-from runnel.errors import Error, Position, ProgrammingError
+from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.planner import supported
 from runnel.planner.parse_tokens import TokenRewriter, check_nothing_lost, check_tokens, finish_tree
 from runnel.planner.tokens import DIALECT, position_at
@@ -150,6 +150,10 @@ def _syntax_error(error: SqlglotError, tokens: Sequence[Token], sql: str) -> Err
     details = error.errors[0] if isinstance(error, ParseError) and error.errors else {}
     description = str(details.get("description") or str(error).partition("\n")[0])
     blamed = _blamed_token(details, tokens)
+    if description.endswith("does not support CTE"):
+        return NotSupportedError(
+            "WITH is not supported here", hint="write SELECT * FROM (VALUES …)", position=position_at(blamed or tokens[0], sql)
+        )
     wanted = _EXPECTING.match(description)
     detail: str | None
     if description.startswith("Required keyword"):

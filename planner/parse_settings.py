@@ -25,11 +25,11 @@ def parse_show(reader: StatementReader) -> Show:
 
 
 def parse_set(reader: StatementReader) -> SetOption:
-    """SET name {= | TO} value"""
+    """SET {name {= | TO} | TIME ZONE} value"""
     position = reader.position
     reader.expect("SET")
     name = _setting(reader)
-    if not reader.accept("TO"):
+    if not reader.accept("TO") and not (name.text == "time_zone" and reader.peek() != "="):
         reader.expect("=")
     return SetOption(sql=reader.sql, position=position, name=name, value=_value(reader))
 

@@ -36,7 +36,7 @@ _SYNTAX_TYPES = {
     getattr(TokenType, name)
     for name in (
         *("ALL", "ANY", "ARRAY", "COLLATE", "EXISTS", "FILTER", "GLOB", "ILIKE", "INTERVAL", "ISNULL", "LIKE", "OFFSET"),
-        *("PRIMARY_KEY", "RLIKE", "SOME", "TABLE", "UNNEST", "WINDOW", "XOR"),
+        *("NULL", "PRIMARY_KEY", "RLIKE", "SOME", "TABLE", "UNION", "UNKNOWN", "UNNEST", "WINDOW", "XOR"),
     )
 }
 _CALLABLE = (_PARSER.FUNC_TOKENS | {TokenType.IDENTIFIER}) - _SYNTAX_TYPES

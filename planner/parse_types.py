@@ -27,6 +27,7 @@ _SIMPLE = {
     "REAL": sqltypes.REAL,
     "FLOAT4": sqltypes.REAL,
     "DOUBLE": sqltypes.DOUBLE,
+    "DOUBLE PRECISION": sqltypes.DOUBLE,
     "FLOAT8": sqltypes.DOUBLE,
     "FLOAT": sqltypes.DOUBLE,
     "VARCHAR": sqltypes.VARCHAR,
@@ -44,7 +45,7 @@ _SIMPLE = {
 }
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC")
 _NESTED = ("ROW", "STRUCT", "MAP")
-_NAMES = (*_SIMPLE, *_DECIMALS, *_NESTED, "CHARACTER VARYING")
+_NAMES = (*_SIMPLE, *_DECIMALS, *_NESTED)
 _MONTHS = ("YEAR", "MONTH")
 _SECONDS = ("DAY", "HOUR", "MINUTE", "SECOND")
 MAX_NESTING = 16
@@ -94,14 +95,15 @@ def _base(reader: TokenReader, depth: int) -> SqlType:
     if reader.at_end or reader.tokens[reader.index].token_type is TokenType.STRING:
         raise reader.error("a type")
     name = reader.name("a type")
-    word = name.text.upper()
+    # sqlglot makes one token of some names of two words.
+    word = " ".join(name.text.upper().split())
     if word in _DECIMALS:
         return _decimal(reader)
     if word == "MAP" or word in ("ROW", "STRUCT"):
         return _map(reader, depth) if word == "MAP" else _row(reader, depth)
     if word == "DOUBLE":
         reader.accept("PRECISION")
-    elif word in ("CHARACTER", "CHAR") and reader.accept("VARYING"):
+    elif word in ("CHARACTER VARYING", "CHAR VARYING"):
         word = "VARCHAR"
     elif word == "INTERVAL":
         return _interval(reader)

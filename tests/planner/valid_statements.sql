@@ -23,10 +23,11 @@ select trim(a), trim(both 'x' from y), trim(leading from y), trim(y, 'x'), overl
 select current_date, current_timestamp, now(), localtimestamp, left(a, 1), right(a, 2), replace(a, b, c), truncate(a, 2)
 select date '2020-01-01', time '10:00', timestamp '2020-01-01 10:00:00', interval '1' day, interval '1:30' hour to minute
 select row(1, 2), (1, 2) in ((1, 2)), a[1], array[1, 2], [1, 2], -a, +a, not a, a || b, a <> b, 1.5e3, true, null
+select (a + b) - c * d / e % f, a < b or a <= b and a > b or a >= b, (a).b
 select a between 1 and 2, a not between symmetric 1 and 2, a like b escape '!', a not like b, a ilike b, a in (1, ?)
 select a is distinct from b, a is not distinct from b, a is true, a is not false, a is unknown, a isnull, a notnull
 select "A"."b c" from "T" "A" where "A"."from" = 'it''s'
-select a /* comment */ from -- another
+select a /* comment */ from t -- another
 create mapping m type IMap
 create or replace external mapping m external name a.b (k int external name "__key", v row(x decimal, y varchar[])) connector type IMap object type o options ('a' = 'b', 'c' = '')
 create mapping if not exists public.m ("from" timestamp without time zone, b map(varchar, double precision)) type "IMap" options ()
