@@ -123,10 +123,34 @@ def _fused(
             condition=conjunction(parts),
             projections=_unless_identity(projections, len(request.columns)),
         )
+    if isinstance(below, physical.HashJoin):
+        below, condition, projections = _narrowed(below, condition, projections)
     projections = _unless_identity(projections, len(below.fields))
     if condition is None and projections is None:
         return replace(below, fields=node.fields)
     return physical.Calc(fields=node.fields, rows=estimate(node), input=below, condition=condition, projections=projections)
+
+
+def _narrowed(
+    below: physical.HashJoin, condition: Expression | None, projections: tuple[Expression, ...] | None
+) -> tuple[physical.HashJoin, Expression | None, tuple[Expression, ...] | None]:
+    """A join that gives only the columns that are read above it, and what is above it over those columns. A projection
+    of columns alone is left to the join."""
+    if projections is None or below.columns is not None:
+        return below, condition, projections
+    if condition is None and all(isinstance(item, Column) for item in projections):
+        kept = [item.index for item in projections if isinstance(item, Column)]
+        if len(set(kept)) == len(kept):
+            return _giving(below, kept), None, None
+    read = set().union(*map(columns_of, (*projections, *conjuncts(condition))))
+    kept = sorted(read)
+    places = {index: place for place, index in enumerate(kept)}
+    condition = None if condition is None else renumber(condition, places)
+    return _giving(below, kept), condition, tuple(renumber(item, places) for item in projections)
+
+
+def _giving(below: physical.HashJoin, columns: list[int]) -> physical.HashJoin:
+    return replace(below, fields=tuple(below.fields[i] for i in columns), columns=tuple(columns))
 
 
 def _unless_identity(projections: tuple[Expression, ...] | None, width: int) -> tuple[Expression, ...] | None:

@@ -137,6 +137,7 @@ def _hash_join(node: physical.HashJoin) -> _Description:
         "on": _pairs(node.probe_keys, node.build_keys),
         "where": _optional(node.condition),
         "build": "second input" + (", divided by key" if node.is_partitioned else ""),
+        "columns": "" if node.columns is None else ", ".join(_field_names(node.fields)) or "none",
     }
 
 

@@ -102,9 +102,9 @@ class HashAggregate(SingleInput):
 class HashJoin(Physical):
     """A join that reads `build` (the right side) to its end, then streams `probe` (the left side) past it.
 
-    Without keys it compares every pair. The columns of the result are the probe side's, then the build side's, as
-    `kind` has it. `is_partitioned`: where several processors run, both sides are divided by the hash of the keys;
-    otherwise each processor is given the whole build side.
+    Without keys it compares every pair. The columns of the result are those at `columns` (None: all) of the probe side's,
+    followed by the build side's, as `kind` has it. `is_partitioned`: where several processors run, both sides are divided
+    by the hash of the keys; otherwise each processor is given the whole build side.
     """
 
     kind: JoinKind
@@ -113,6 +113,7 @@ class HashJoin(Physical):
     probe_keys: tuple[Expression, ...]
     build_keys: tuple[Expression, ...]
     condition: Expression | None = None
+    columns: tuple[int, ...] | None = None
     is_partitioned: bool = False
 
     @property

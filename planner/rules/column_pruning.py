@@ -127,7 +127,7 @@ def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
         kept = [0]
     calls = [node.aggregates[i] for i in kept]
     read = _read([*node.keys, *(item for call in calls for item in (*call.arguments, call.predicate))])
-    below, places = _prune(node.input, read)
+    below, places = _narrow(node.input, read)
     move = _moved(places)
     aggregate = replace(
         node,

@@ -115,6 +115,18 @@ SELECT u FROM (SELECT UPPER(ticker) || 'x' AS u FROM trades) x WHERE u LIKE 'A%'
 SELECT COUNT(*) FROM (SELECT id FROM trades LIMIT 7) x
 SELECT COUNT(*) FROM (SELECT id FROM trades UNION ALL SELECT size FROM companies LIMIT 9) x
 SELECT COUNT(*) FROM (SELECT t.id FROM trades t LEFT JOIN companies c ON t.ticker = c.code LIMIT 3) x
+SELECT COUNT(*) FROM trades t JOIN companies c ON t.ticker = c.code
+SELECT COUNT(*) FROM trades t LEFT JOIN companies c ON t.ticker = c.code AND c.size > t.quantity
+SELECT COUNT(*) FROM trades t RIGHT JOIN companies c ON t.ticker = c.code
+SELECT COUNT(*) FROM trades t FULL JOIN companies c ON t.ticker = c.code
+SELECT COUNT(*) FROM trades t FULL JOIN companies c ON t.ticker || 'x' = c.code || 'x'
+SELECT COUNT(*) FROM trades t CROSS JOIN companies c
+SELECT COUNT(*) FROM trades WHERE ticker IN (SELECT code FROM companies)
+SELECT COUNT(*) FROM trades WHERE ticker NOT IN (SELECT code FROM companies WHERE size > 2)
+SELECT COUNT(*) FROM trades WHERE ticker IN (SELECT code FROM companies) OR 1 = 1
+SELECT c.name, t.id, c.size, t.ticker, c.name FROM trades t JOIN companies c ON t.ticker = c.code
+SELECT c.name || 'x', t.id + c.size FROM trades t LEFT JOIN companies c ON t.ticker = c.code WHERE t.id > 7
+SELECT 1 FROM trades t JOIN companies c ON t.ticker = c.code
 SELECT 1 + 1, 'a' || 'b'
 SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (NULL, 'c')) AS v(x, y) WHERE x > 1 OR y = 'c'
 SELECT COUNT(*) FROM (VALUES (1), (2), (3)) AS v(x)
