@@ -69,6 +69,11 @@ def _compile(call: Call) -> Kernel:
     return _KERNELS[name]
 
 
+def comparison_kernel(name: str, sql_type: SqlType) -> Kernel:
+    """The kernel of `name` ("eq", "lt", …) for two values of one type."""
+    return _float_kernel(name) if sql_type.is_approximate else _KERNELS[name]
+
+
 def _wide_decimal_kernel(kernel: Kernel, call: Call) -> Kernel:
     left, right = (pa.decimal256(item.type.precision, item.type.scale) for item in call.arguments)
 

@@ -5,10 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from runnel.expressions import arithmetic, comparison, logic
+from runnel.expressions import (
+    arithmetic,
+    arrays,
+    comparison,
+    extract,
+    extremes,
+    logic,
+    mathematics,
+    patterns,
+    rounding,
+    strings,
+    temporal,
+)
 from runnel.expressions.function import Function
 
-_FAMILIES = (arithmetic, comparison, logic)
+_FAMILIES = (
+    logic,
+    comparison,
+    arithmetic,
+    mathematics,
+    rounding,
+    strings,
+    patterns,
+    extremes,
+    extract,
+    temporal,
+    arrays,
+)
 
 FUNCTIONS: Mapping[str, Function] = MappingProxyType(
     {function.name: function for family in _FAMILIES for function in family.FUNCTIONS}

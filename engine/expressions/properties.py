@@ -32,7 +32,7 @@ def is_constant(expression: Expression) -> bool:
     for node in walk(expression):
         if isinstance(node, Call):
             function = FUNCTIONS[node.function]
-            if function.is_volatile or not function.is_constant:
+            if function.is_volatile or function.depends_on_session(node):
                 return False
         elif isinstance(node, Cast):
             if depends_on_session(node):

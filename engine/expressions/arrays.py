@@ -1,0 +1,176 @@
+"""ARRAY, ROW and MAP: construction and access. Subscripts count from 1; one outside gives NULL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.errors import Position, ProgrammingError, suggest
+from runnel.expressions.buffers import null_scalar, pack_scalar
+from runnel.expressions.coercion import coerce, convert
+from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
+from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.expressions.signature import ARRAY, named, signature
+from runnel.sqltypes import BIGINT, INTEGER, NULL, VARCHAR, Kind, array, to_arrow
+
+_ZERO, _ONE = pack_scalar(0, INTEGER), pack_scalar(1, BIGINT)
+
+
+def _bind_array(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """ARRAY[…]: the elements in their common type."""
+    if not arguments:
+        return (), array(NULL)
+    items = coerce(arguments, "ARRAY", position)
+    return tuple(items), array(items[0].type)
+
+
+def _compile_array(call: Call) -> Kernel:
+    arrow = to_arrow(call.type)
+    if not call.arguments:
+        empty = pack_scalar([], call.type)
+        return lambda: empty
+    width = len(call.arguments)
+
+    def run(*columns: pa.Array) -> pa.Array:
+        rows = len(columns[0])
+        order = np.arange(width * rows, dtype=np.int64).reshape(width, rows).T.reshape(-1)
+        items = pa.concat_arrays(columns).take(_integers(np.ascontiguousarray(order), pa.int64()))
+        offsets = pa.py_buffer(np.arange(0, width * rows + 1, width, dtype=np.int32))
+        return pa.Array.from_buffers(arrow, rows, [None, offsets], children=[items])
+
+    return over_arrays(run)
+
+
+def _integers(values: np.ndarray, arrow: pa.DataType) -> pa.Array:
+    return pa.Array.from_buffers(arrow, len(values), [None, pa.py_buffer(values)])
+
+
+def _bind_subscript(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    operand, subscript = arguments
+    kind, element = operand.type.kind, operand.type.element
+    if kind is Kind.ARRAY and element is not None and (subscript.type.is_integer or subscript.type.kind is Kind.NULL):
+        return (operand, convert(subscript, BIGINT)), element
+    if kind is Kind.MAP and element is not None and operand.type.key is not None and subscript.type == operand.type.key:
+        return (operand, subscript), element
+    raise ProgrammingError(
+        f"cannot take element [{subscript.type}] of {operand.type}",
+        hint="an ARRAY takes an integer, a MAP a key of its type",
+        position=position,
+    )
+
+
+def _compile_subscript(call: Call) -> Kernel:
+    return over_arrays(_element_of_map if call.arguments[0].type.kind is Kind.MAP else _element)
+
+
+def _element(lists: pa.Array, subscripts: pa.Array) -> pa.Array:
+    """Works out where each element lies in the flat values, and takes them."""
+    lengths = pc.cast(pc.list_value_length(lists), pa.int64())
+    inside = pc.and_(pc.greater_equal(subscripts, _ONE), pc.less_equal(subscripts, lengths))
+    starts = np.frombuffer(lists.buffers()[1], dtype=np.int32, count=len(lists), offset=4 * lists.offset)
+    places = pc.add(_integers(starts.astype(np.int64), pa.int64()), pc.subtract(subscripts, _ONE))
+    return lists.values.take(pc.if_else(pc.coalesce(inside, _FALSE), places, null_scalar(BIGINT)))
+
+
+_FALSE = pc.equal(_ZERO, pack_scalar(1, INTEGER))
+
+
+def _element_of_map(maps: pa.Array, keys: pa.Array) -> pa.Array:
+    """One look-up per distinct key."""
+    answer: Datum = pa.nulls(len(maps), maps.type.item_type)
+    for key in keys.unique().drop_null():
+        chosen = pc.coalesce(pc.equal(keys, key), _FALSE)
+        answer = pc.if_else(chosen, pc.map_lookup(maps, key, "first"), answer)
+    return answer
+
+
+def _cardinality(value: Datum) -> Datum:
+    return pc.list_value_length(value)
+
+
+def _length_of_dimension(value: Datum, dimension: Datum) -> Datum:
+    """PostgreSQL's array_length: NULL for an empty array, and for a dimension that isn't there."""
+    length = pc.list_value_length(value)
+    there = pc.and_(pc.equal(dimension, _ONE), pc.greater(length, _ZERO))
+    return pc.if_else(there, length, null_scalar(INTEGER))
+
+
+def _join(value: Datum, separator: Datum) -> Datum:
+    """NULL elements are left out."""
+    return over_arrays(_join_lists)(value, separator)
+
+
+def _join_lists(lists: pa.Array, separators: pa.Array) -> pa.Array:
+    lengths = pc.coalesce(pc.list_value_length(lists), _ZERO)
+    flat = lists.flatten()
+    present = flat.is_valid()
+    if flat.null_count:
+        counts = np.frombuffer(lengths.buffers()[1], dtype=np.int32, count=len(lengths), offset=4 * lengths.offset)
+        flags = np.frombuffer(pc.cast(present, pa.int8()).buffers()[1], dtype=np.int8, count=len(flat))
+        sums = np.concatenate([[0], np.cumsum(flags)])
+        ends = np.cumsum(counts)
+        offsets = np.concatenate([[0], sums[ends]]).astype(np.int32)
+        flat = flat.drop_null()
+        valid = lists.is_valid()
+        compact = pa.ListArray.from_arrays(_integers(offsets, pa.int32()), flat)
+        lists = pc.if_else(valid, compact, pa.nulls(1, compact.type)[0])
+    return pc.binary_join(lists, separators)
+
+
+def _bind_field(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """row.name; names match without regard to case."""
+    operand, wanted = arguments
+    assert isinstance(wanted, Literal)
+    if operand.type.kind is not Kind.ROW:
+        raise ProgrammingError(f'cannot take field "{wanted.value}" of {operand.type}', position=position)
+    for field_name, field_type in operand.type.fields:
+        if field_name.lower() == wanted.value.lower():
+            return (operand, Literal(value=field_name, type=VARCHAR, position=wanted.position)), field_type
+    names = [field_name for field_name, _ in operand.type.fields]
+    raise ProgrammingError(
+        f'field "{wanted.value}" not found in {operand.type}',
+        hint=suggest(wanted.value, names),
+        position=wanted.position or position,
+    )
+
+
+def _compile_field(call: Call) -> Kernel:
+    names = [name for name, _ in call.arguments[0].type.fields]
+    wanted = call.arguments[1]
+    assert isinstance(wanted, Literal)
+    index = names.index(wanted.value)
+    return lambda value, name: pc.struct_field(value, [index])
+
+
+FUNCTIONS = (
+    Function("array", "x ANY, …", "ARRAY of the common type", _bind_array, _compile_array, family="array"),
+    Function(
+        "subscript",
+        "x ARRAY or MAP, index BIGINT or key",
+        "the element's type",
+        _bind_subscript,
+        _compile_subscript,
+        family="array",
+    ),
+    Function("field", "x ROW, name VARCHAR", "the field's type", _bind_field, _compile_field, family="array"),
+    named("cardinality", "x ARRAY", "INTEGER", signature(ARRAY, result=INTEGER), kernel=_cardinality, family="array"),
+    named(
+        "array_length",
+        "x ARRAY, dimension BIGINT",
+        "INTEGER",
+        signature(ARRAY, BIGINT, result=INTEGER),
+        kernel=_length_of_dimension,
+        family="array",
+    ),
+    named(
+        "array_to_string",
+        "x VARCHAR ARRAY, separator VARCHAR",
+        "VARCHAR",
+        signature(array(VARCHAR), VARCHAR, result=VARCHAR),
+        kernel=_join,
+        family="array",
+    ),
+)

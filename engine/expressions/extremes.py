@@ -1,0 +1,58 @@
+"""GREATEST and LEAST: NULLs are left out; the result is NULL where all arguments are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow.compute as pc
+
+from runnel.errors import Position, ProgrammingError
+from runnel.expressions.buffers import FALSE
+from runnel.expressions.coercion import coerce
+from runnel.expressions.comparison import comparison_kernel
+from runnel.expressions.function import Bound, Datum, Function, Kernel
+from runnel.expressions.nodes import Call, Expression
+from runnel.sqltypes import Kind
+
+_BY_KERNEL = {Kind.REAL, Kind.DOUBLE, Kind.BOOLEAN, Kind.NULL, Kind.INTERVAL}
+"""The kinds for which Arrow has no kernel, or one that takes NaN for no value."""
+
+
+def _bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    if not arguments:
+        raise ProgrammingError(f"{name.upper()} takes at least 1 argument, not 0", position=position)
+    items = coerce(arguments, name.upper(), position)
+    if items[0].type.is_nested:
+        raise ProgrammingError(f"{name.upper()} doesn't compare {items[0].type}", position=position)
+    return tuple(items), items[0].type
+
+
+def _compile(call: Call) -> Kernel:
+    greatest = call.function == "greatest"
+    if call.type.kind not in _BY_KERNEL:
+        kernel = pc.max_element_wise if greatest else pc.min_element_wise
+        return lambda *values: kernel(*values, skip_nulls=True)
+    better = comparison_kernel("gt" if greatest else "lt", call.type)
+
+    def run(*values: Datum) -> Datum:
+        best = values[0]
+        for value in values[1:]:
+            takes = pc.or_(pc.coalesce(better(value, best), FALSE), pc.is_null(best))
+            best = pc.if_else(takes, value, best)
+        return best
+
+    return run
+
+
+FUNCTIONS = tuple(
+    Function(
+        name=name,
+        arguments="x ANY, …",
+        result="the common type",
+        bind=_bind,
+        compile=_compile,
+        sql_names=(name.upper(),),
+        family="conditional",
+    )
+    for name in ("greatest", "least")
+)

@@ -1,0 +1,187 @@
+"""Functions on numbers. The transcendental ones work in DOUBLE; a result that isn't a number, or not a finite one, though
+the arguments are, is a DataError."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.errors import DataError
+from runnel.expressions import cast_numbers
+from runnel.expressions.arithmetic import finite
+from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.cast_numbers import any_true
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.function import Datum, Function, Kernel, always_may_fail, over_first
+from runnel.expressions.nodes import Call, Expression
+from runnel.expressions.signature import NUMERIC, named, signature
+from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType, decimal, to_arrow
+
+_PI = pack_scalar(math.pi, DOUBLE)
+_FLOAT = pa.float64()
+
+
+def over_numpy(operation: Callable[[Any], Any]) -> Kernel:
+    """A numpy function over a DOUBLE array; what it makes of the slots of NULLs doesn't matter."""
+
+    def run(array: pa.Array) -> pa.Array:
+        values = np.frombuffer(array.buffers()[1], dtype=np.float64, count=len(array), offset=8 * array.offset)
+        with np.errstate(all="ignore"):
+            result = operation(values)
+        validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
+        return pa.Array.from_buffers(_FLOAT, len(array), [validity, pa.py_buffer(result)])
+
+    return over_first(run)
+
+
+def _finite(kernel: Kernel) -> Kernel:
+    return lambda *operands: finite(kernel(*operands), *operands)
+
+
+def _power(base: Datum, exponent: Datum) -> Datum:
+    result = pc.power(base, exponent)
+    unexplained = pc.and_not(pc.is_nan(result), pc.or_(pc.is_nan(base), pc.is_nan(exponent)))
+    if any_true(unexplained):
+        raise DataError("a negative number raised to a fraction has no real value")
+    return finite(result, base, exponent)
+
+
+def _cotangent(value: Datum) -> Datum:
+    return pc.divide_checked(pack_scalar(1.0, DOUBLE), pc.tan_checked(value))
+
+
+def _in_domain(kernel: Kernel, message: str) -> Kernel:
+    """A kernel whose domain error is told in our words."""
+
+    def run(*operands: Datum) -> Datum:
+        try:
+            return kernel(*operands)
+        except pa.ArrowInvalid:
+            raise DataError(message) from None
+
+    return run
+
+
+_LOGARITHM = "logarithm of a number that isn't positive"
+_UNARY: dict[str, Kernel] = {
+    "square": _finite(lambda value: pc.multiply(value, value)),
+    "sqrt": _in_domain(pc.sqrt_checked, "square root of a negative number"),
+    "cbrt": over_numpy(np.cbrt),
+    "exp": _finite(pc.exp),
+    "ln": _in_domain(pc.ln_checked, _LOGARITHM),
+    "log2": _in_domain(pc.log2_checked, _LOGARITHM),
+    "log10": _in_domain(pc.log10_checked, _LOGARITHM),
+    "degrees": _finite(over_numpy(np.degrees)),
+    "radians": over_numpy(np.radians),
+    "sin": _in_domain(pc.sin_checked, "sine of an infinite number"),
+    "cos": _in_domain(pc.cos_checked, "cosine of an infinite number"),
+    "tan": _in_domain(pc.tan_checked, "tangent of an infinite number"),
+    "cot": _cotangent,
+    "asin": _in_domain(pc.asin_checked, "arc sine of a number outside -1 to 1"),
+    "acos": _in_domain(pc.acos_checked, "arc cosine of a number outside -1 to 1"),
+    "atan": pc.atan,
+}
+_TOTAL = ("cbrt", "radians", "atan")
+_ALIASES = {"log10": ("LOG",)}
+
+
+def _same_type(arguments: Sequence[Expression]) -> SqlType:
+    return arguments[0].type
+
+
+def _sign(call: Call) -> Kernel:
+    if call.type.kind is Kind.DECIMAL:
+        widen, arrow = cast_numbers.conversion(BIGINT, call.type), pa.int64()
+        return lambda value: widen(pc.cast(pc.sign(value), arrow), EvaluationContext())
+    return _cast_sign(to_arrow(call.type))
+
+
+def _cast_sign(arrow: pa.DataType) -> Kernel:
+    return lambda value: pc.cast(pc.sign(value), arrow)
+
+
+def _sign_type(arguments: Sequence[Expression]) -> SqlType:
+    given = arguments[0].type
+    return decimal(1, 0) if given.kind is Kind.DECIMAL else given
+
+
+def _abs_can_fail(call: Call) -> bool:
+    return call.type.is_integer
+
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+
+
+def _random(frame: Frame, *seed: Datum) -> Datum:
+    """Without a seed a new number for every row; with one, the number that belongs to the seed (splitmix64)."""
+    if not seed:
+        return pa.Array.from_buffers(_FLOAT, frame.num_rows, [None, pa.py_buffer(_GENERATOR.random(frame.num_rows))])
+    return over_first(_seeded)(seed[0])
+
+
+def _seeded(array: pa.Array) -> pa.Array:
+    state = np.frombuffer(array.buffers()[1], dtype=np.uint64, count=len(array), offset=8 * array.offset) + _GAMMA
+    state = (state ^ (state >> np.uint64(30))) * _MIX[0]
+    state = (state ^ (state >> np.uint64(27))) * _MIX[1]
+    numbers = ((state ^ (state >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+    validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
+    return pa.Array.from_buffers(_FLOAT, len(array), [validity, pa.py_buffer(numbers)])
+
+
+_GENERATOR = np.random.default_rng()
+
+
+FUNCTIONS = (
+    *(
+        named(
+            name,
+            "x DOUBLE",
+            "DOUBLE",
+            signature(DOUBLE, result=DOUBLE),
+            kernel=kernel,
+            sql_names=_ALIASES.get(name, ()),
+            can_fail=(lambda call: False) if name in _TOTAL else always_may_fail,
+            family="math",
+        )
+        for name, kernel in _UNARY.items()
+    ),
+    named(
+        "power",
+        "x DOUBLE, y DOUBLE",
+        "DOUBLE",
+        signature(DOUBLE, DOUBLE, result=DOUBLE),
+        kernel=_power,
+        sql_names=("POW",),
+        can_fail=always_may_fail,
+        family="math",
+    ),
+    named("atan2", "y DOUBLE, x DOUBLE", "DOUBLE", signature(DOUBLE, DOUBLE, result=DOUBLE), kernel=pc.atan2, family="math"),
+    named("pi", "", "DOUBLE", signature(result=DOUBLE), kernel=lambda: _PI, family="math"),
+    named(
+        "abs",
+        "x NUMERIC",
+        "the type of x",
+        signature(NUMERIC, result=_same_type),
+        kernel=pc.abs_checked,
+        can_fail=_abs_can_fail,
+        family="math",
+    ),
+    named("sign", "x NUMERIC", "the type of x; DECIMAL(1, 0)", signature(NUMERIC, result=_sign_type), _sign, family="math"),
+    Function(
+        name="rand",
+        arguments="[seed BIGINT]",
+        result="DOUBLE, from 0 to below 1; one per row, with a seed the one that belongs to it",
+        bind=signature(BIGINT, result=DOUBLE, optional=1),
+        compile=lambda call: _random,
+        sql_names=("RAND", "RANDOM"),
+        needs_frame=True,
+        is_volatile=True,
+        family="math",
+    ),
+)

@@ -1,0 +1,68 @@
+"""Kernels whose options are fixed when they are called, for arguments that are the same for every row, and what to do for
+the others.
+
+Most text kernels of Arrow take a pattern, a length or a separator as an option: one for the whole call. `by_option` runs
+such a kernel where the arguments after the first are scalars, which is nearly always. Where they differ from row to row
+there is no kernel: then a Python function works through the rows, the one place in the engine where that is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.expressions.buffers import null_scalar, pack
+from runnel.expressions.function import Datum, Kernel, spread
+from runnel.expressions.nodes import Call
+from runnel.expressions.python_values import python_values
+from runnel.sqltypes import SqlType, to_arrow
+
+MakeKernel = Callable[..., Callable[[Datum], Datum]]
+
+
+def by_option(make_kernel: MakeKernel, of_row: Callable[..., Any]) -> Callable[[Call], Kernel]:
+    """Compiles a call whose first argument is data. `make_kernel(*options)` gives a kernel over the data; `of_row(value,
+    *options)` is the value of one row. NULL anywhere gives NULL. Made kernels are kept while the options stay the same."""
+
+    def compile_call(call: Call) -> Kernel:
+        types = [item.type for item in call.arguments]
+        result = call.type
+        cached = lru_cache(maxsize=8)(make_kernel)
+
+        def run(value: Datum, *options: Datum) -> Datum:
+            if all(isinstance(option, pa.Scalar) for option in options):
+                if not all(option.is_valid for option in options):
+                    return null_like(value, result)
+                return cached(*(option.as_py() for option in options))(value)
+            return _row_by_row((value, *options), types, result, of_row)
+
+        return run
+
+    return compile_call
+
+
+def null_like(datum: Datum, sql_type: SqlType) -> Datum:
+    """NULL as a scalar, or for every row of an array."""
+    return null_scalar(sql_type) if isinstance(datum, pa.Scalar) else pa.nulls(len(datum), to_arrow(sql_type))
+
+
+def _row_by_row(arguments: tuple[Datum, ...], types: list[SqlType], result: SqlType, of_row: Callable[..., Any]) -> pa.Array:
+    rows = next(len(item) for item in arguments if not isinstance(item, pa.Scalar))
+    columns = [python_values(spread(item, rows), item_type) for item, item_type in zip(arguments, types, strict=True)]
+    values = [None if any(item is None for item in row) else of_row(*row) for row in zip(*columns, strict=True)]
+    return pack(values, result)
+
+
+def of_distinct(function: Callable[[Any], Any], source: SqlType, result: SqlType) -> Kernel:
+    """A kernel that calls a Python function once per distinct text; for what no kernel does."""
+
+    def run(datum: Datum) -> Datum:
+        if isinstance(datum, pa.Scalar):
+            return run(pa.repeat(datum, 1))[0]
+        encoded = datum.dictionary_encode()
+        return pack([function(value) for value in python_values(encoded.dictionary, source)], result).take(encoded.indices)
+
+    return run

@@ -1,0 +1,148 @@
+"""FLOOR, CEIL, ROUND and TRUNCATE.
+
+ROUND goes half away from zero, TRUNCATE toward zero; digits may be negative. Integers stay what they are without digits. Of
+a DECIMAL only the digits asked for remain in the type; digits that differ from row to row leave its scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.errors import Position
+from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.cast_numbers import any_true
+from runnel.expressions.decimals import HALF_UP
+from runnel.expressions.function import Bound, Datum, Function, Kernel, never_fails
+from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.expressions.signature import NUMERIC, named, signature
+from runnel.sqltypes import BIGINT, INTEGER_DIGITS, MAX_PRECISION, Kind, SqlType, decimal, to_arrow
+
+_MODES = {"round": HALF_UP, "truncate": "towards_zero", "floor": "down", "ceil": "up"}
+_MOST_FLOAT_DIGITS = 308
+
+
+def _whole_type(arguments: Sequence[Expression]) -> SqlType:
+    given = arguments[0].type
+    if given.kind is not Kind.DECIMAL:
+        return given
+    carry = 1 if given.scale else 0
+    return decimal(min(given.precision - given.scale + carry, MAX_PRECISION), 0)
+
+
+def _rounded_type(arguments: Sequence[Expression]) -> SqlType:
+    given = arguments[0].type
+    if given.kind is not Kind.DECIMAL:
+        return given
+    if len(arguments) == 1:
+        return _whole_type(arguments)
+    digits = _digits_of(arguments)
+    scale = given.scale if digits is None else max(min(digits, given.scale), 0)
+    return decimal(min(given.precision - given.scale + scale + 1, MAX_PRECISION), scale)
+
+
+def _digits_of(arguments: Sequence[Expression]) -> int | None:
+    """The digits, where they are a literal."""
+    if len(arguments) == 1:
+        return 0
+    digits = arguments[1]
+    return int(digits.value) if isinstance(digits, Literal) and digits.value is not None else None
+
+
+def _compile(call: Call) -> Kernel:
+    given, mode = call.arguments[0].type, _MODES[call.function]
+    digits = _digits_of(call.arguments)
+    if given.is_integer and digits is not None and digits >= 0:
+        return lambda value, *digits: value
+    if digits is None:
+        return _by_row(call, mode)
+    kernel = _with_digits(given, call.type, mode, digits)
+    return lambda value, *rest: kernel(value)
+
+
+def _with_digits(given: SqlType, result: SqlType, mode: str, digits: int) -> Callable[[Datum], Datum]:
+    """Rounding to a number of digits that is the same for all rows."""
+    arrow = to_arrow(result)
+    if given.kind is Kind.DECIMAL:
+        wide = pa.decimal256(76, given.scale)
+        clamped = max(digits, given.scale - 76 + 1)
+        return lambda value: pc.cast(pc.round(pc.cast(value, wide), clamped, round_mode=mode), arrow)
+    if given.is_integer:
+        # Through DECIMAL: Arrow refuses as many digits as the type has, where the result is zero or an overflow.
+        wide = pa.decimal128(INTEGER_DIGITS[given.kind], 0)
+        roomy = pa.decimal128(MAX_PRECISION, 0)
+        clamped = max(digits, -MAX_PRECISION + 1)
+        return lambda value: pc.cast(pc.round(pc.cast(pc.cast(value, wide), roomy), clamped, round_mode=mode), arrow)
+    if digits > _MOST_FLOAT_DIGITS:
+        return lambda value: value
+    if digits < -_MOST_FLOAT_DIGITS:
+        zero = pack_scalar(0.0, given)
+        return lambda value: pc.if_else(pc.is_finite(value), zero, value)
+    return lambda value: _round_float(value, digits, mode)
+
+
+def _round_float(value: Datum, digits: int, mode: str) -> Datum:
+    try:
+        return pc.round(value, digits, round_mode=mode)
+    except pa.ArrowInvalid:
+        # value · 10^digits isn't finite: the value has no such digits, so it stays.
+        limit = pack_scalar(10.0 ** max(_MOST_FLOAT_DIGITS - 1 - digits, 0), SqlType(Kind.DOUBLE))
+        large = pc.greater(pc.abs(pc.cast(value, pa.float64())), limit)
+        if digits < 0 or not any_true(large):
+            raise
+        kept = pc.if_else(large, pack_scalar(0.0, SqlType(Kind.DOUBLE)), pc.cast(value, pa.float64()))
+        return pc.cast(pc.if_else(large, value, pc.round(kept, digits, round_mode=mode)), value.type)
+
+
+def _by_row(call: Call, mode: str) -> Kernel:
+    """Digits that aren't a literal: one pass per different number of digits."""
+    given, result = call.arguments[0].type, call.type
+    null = pa.nulls(1, to_arrow(result))[0]
+
+    def run(value: Datum, digits: Datum) -> Datum:
+        if isinstance(digits, pa.Scalar):
+            return null if not digits.is_valid else _with_digits(given, result, mode, digits.as_py())(value)
+        answer: Datum = null
+        for number in digits.unique().drop_null():
+            chosen = pc.equal(digits, number)
+            rows = pc.if_else(chosen, value, pa.nulls(1, to_arrow(given))[0])
+            answer = pc.if_else(pc.coalesce(chosen, _FALSE), _with_digits(given, result, mode, number.as_py())(rows), answer)
+        return answer if not isinstance(answer, pa.Scalar) else pa.nulls(len(digits), to_arrow(result))
+
+    return run
+
+
+_FALSE = pack_scalar(False, SqlType(Kind.BOOLEAN))
+
+
+def _round_can_fail(call: Call) -> bool:
+    digits = _digits_of(call.arguments)
+    return digits is None or (call.arguments[0].type.is_exact and digits < 0) or call.type.precision == MAX_PRECISION
+
+
+def _entry(
+    name: str, sql_names: tuple[str, ...], bind: Callable[[str, Sequence[Expression], Position | None], Bound]
+) -> Function:
+    has_digits = name in ("round", "truncate")
+    return named(
+        name,
+        "x NUMERIC [, digits INTEGER]" if has_digits else "x NUMERIC",
+        "the type of x; a DECIMAL with the scale that remains",
+        bind,
+        _compile,
+        sql_names=sql_names,
+        can_fail=_round_can_fail if has_digits else never_fails,
+        family="math",
+    )
+
+
+_ONE = signature(NUMERIC, result=_whole_type)
+_WITH_DIGITS = signature(NUMERIC, BIGINT, result=_rounded_type, optional=1)
+FUNCTIONS = (
+    _entry("floor", (), _ONE),
+    _entry("ceil", ("CEILING",), _ONE),
+    _entry("round", (), _WITH_DIGITS),
+    _entry("truncate", ("TRUNC",), _WITH_DIGITS),
+)

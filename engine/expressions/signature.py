@@ -1,0 +1,134 @@
+"""Signatures of functions called by name: how many arguments, of which types, and what comes out.
+
+A parameter is a SQL type or a group of types (`NUMERIC`, `TEXT`, …). An argument is converted implicitly where that is
+exact in kind: an integer to a wider integer or to a number, a DATE to a TIMESTAMP, a text literal to a temporal value;
+`TEXT` takes VARCHAR and JSON only, `ANY_TEXT` turns anything into VARCHAR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from runnel.errors import Position, ProgrammingError
+from runnel.expressions.coercion import convert, takes_type
+from runnel.expressions.function import Bind, Bound, Function, Kernel, never_fails
+from runnel.expressions.nodes import Call, Expression
+from runnel.sqltypes import BIGINT, DATE, DOUBLE, TIMESTAMP, VARCHAR, Kind, SqlType, can_cast, common_type
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A parameter that takes several types. `default` is what NULL and an untyped parameter become."""
+
+    name: str
+    accepts: Callable[[SqlType], bool]
+    default: SqlType
+
+
+NUMERIC = Group("NUMERIC", lambda item: item.is_numeric, DOUBLE)
+MOMENT = Group("DATE or TIMESTAMP", lambda item: item.is_temporal and item.kind is not Kind.TIME, TIMESTAMP)
+TEMPORAL = Group("a date, a time or an INTERVAL", lambda item: item.is_temporal or item.is_interval, TIMESTAMP)
+ARRAY = Group("an ARRAY", lambda item: item.kind is Kind.ARRAY, SqlType(Kind.ARRAY, element=VARCHAR))
+ANY_TEXT = Group("ANY", lambda item: can_cast(item, VARCHAR), VARCHAR)
+ANY = Group("ANY", lambda item: True, VARCHAR)
+INTEGER_VALUE = BIGINT
+TEXT = VARCHAR
+
+Parameter = SqlType | Group
+
+
+def signature(
+    *parameters: Parameter,
+    result: SqlType | Callable[[Sequence[Expression]], SqlType],
+    optional: int = 0,
+    repeats: bool = False,
+) -> Bind:
+    """How a function with these parameters binds. The last `optional` of them may be left out; with `repeats` the last one
+    may be given any number of times. `result` is the result's type, or made of the converted arguments."""
+    least, most = len(parameters) - optional, len(parameters)
+
+    def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+        count = len(arguments)
+        if count < least or (count > most and not repeats):
+            raise ProgrammingError(f"{name.upper()} takes {_counted(least, most, repeats)}, not {count}", position=position)
+        wanted = [*parameters, *([parameters[-1]] * (count - most) if repeats else [])]
+        converted = tuple(
+            _converted(name, index, argument, parameter, position)
+            for index, (argument, parameter) in enumerate(zip(arguments, wanted, strict=False), 1)
+        )
+        return converted, result if isinstance(result, SqlType) else result(converted)
+
+    return bind
+
+
+def _counted(least: int, most: int, repeats: bool) -> str:
+    if repeats:
+        number = f"at least {least}"
+    elif least == most:
+        number = str(least)
+    else:
+        number = f"{least} to {most}"
+    return f"{number} argument{'s' if (most if least != most else least) != 1 else ''}"
+
+
+def _converted(name: str, index: int, argument: Expression, parameter: Parameter, position: Position | None) -> Expression:
+    source = argument.type
+    if isinstance(parameter, Group):
+        if source.kind is Kind.NULL or (takes_type(argument, parameter.default) and not parameter.accepts(source)):
+            return convert(argument, parameter.default)
+        if parameter.accepts(source):
+            return convert(argument, VARCHAR) if parameter is ANY_TEXT else argument
+    elif source == parameter or takes_type(argument, parameter) or _widens(source, parameter):
+        return convert(argument, parameter)
+    raise ProgrammingError(
+        f"argument {index} of {name.upper()} must be {parameter.name if isinstance(parameter, Group) else parameter}"
+        f", not {source}",
+        hint="add an explicit CAST",
+        position=argument.position or position,
+    )
+
+
+def _widens(source: SqlType, target: SqlType) -> bool:
+    if source.is_numeric and target.kind is Kind.DOUBLE:
+        return True
+    if source.kind is Kind.DATE and target.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+        return True
+    if source.kind is Kind.TIMESTAMP and target.kind is Kind.TIMESTAMP_TZ:
+        return True
+    return common_type(source, target) == target
+
+
+def named(
+    name: str,
+    arguments: str,
+    result: str,
+    bind: Bind,
+    compile_call: Callable[[Call], Kernel] | None = None,
+    *,
+    kernel: Kernel | None = None,
+    sql_names: tuple[str, ...] = (),
+    can_fail: Callable[[Call], bool] = never_fails,
+    family: str = "",
+) -> Function:
+    """A function that SQL calls by its name (and by `sql_names`); with a `kernel` that needs nothing of the call."""
+    if compile_call is None:
+        assert kernel is not None
+        fixed = kernel
+
+        def compile_call(call: Call) -> Kernel:
+            return fixed
+
+    return Function(
+        name=name,
+        arguments=arguments,
+        result=result,
+        bind=bind,
+        compile=compile_call,
+        sql_names=(name.upper(), *sql_names),
+        can_fail=can_fail,
+        family=family,
+    )
+
+
+__all__ = ["ANY", "ANY_TEXT", "ARRAY", "DATE", "MOMENT", "NUMERIC", "TEMPORAL", "Group", "named", "signature"]

@@ -1,0 +1,359 @@
+"""Functions on text. Positions and lengths count characters (code points), from 1. Patterns are in `patterns.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.errors import DataError, Position, ProgrammingError
+from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.cast_numbers import any_true
+from runnel.expressions.coercion import convert
+from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail
+from runnel.expressions.nodes import Call, Expression
+from runnel.expressions.options import by_option, null_like, of_distinct
+from runnel.expressions.signature import ANY_TEXT, named, signature
+from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, Kind, array, can_cast
+
+_EMPTY = pack_scalar("", VARCHAR)
+_ZERO = pack_scalar(0, INTEGER)
+_ONE = pack_scalar(1, INTEGER)
+LONGEST = 100_000_000
+"""No text function makes a value with more characters than this."""
+
+
+def _trim(kernel: Kernel, of_row: Callable[[str, str], str]) -> Callable[[Call], Kernel]:
+    with_characters = by_option(lambda characters: lambda text: kernel(text, characters), of_row)
+
+    def compile_call(call: Call) -> Kernel:
+        return with_characters(call) if len(call.arguments) == 2 else lambda text: kernel(text, " ")
+
+    return compile_call
+
+
+def _substring(start: int, length: int | None = None) -> Callable[[Datum], Datum]:
+    _check_substring(start, length)
+    stop = None if length is None else start - 1 + length
+    return lambda text: pc.utf8_slice_codeunits(text, start - 1, stop)
+
+
+def _substring_of_row(text: str, start: int, length: int | None = None) -> str:
+    _check_substring(start, length)
+    return text[start - 1 :] if length is None else text[start - 1 : start - 1 + length]
+
+
+def _check_substring(start: int, length: int | None) -> None:
+    if start < 1:
+        raise DataError(f"SUBSTRING start must be at least 1, not {start}")
+    if length is not None and length < 0:
+        raise DataError(f"SUBSTRING length must not be negative, but is {length}")
+
+
+def _left(count: int) -> Callable[[Datum], Datum]:
+    return lambda text: pc.utf8_slice_codeunits(text, 0, count)
+
+
+def _right(count: int) -> Callable[[Datum], Datum]:
+    if count == 0:
+        return lambda text: pc.utf8_slice_codeunits(text, 0, 0)
+    return lambda text: pc.utf8_slice_codeunits(text, -count)
+
+
+def _right_of_row(text: str, count: int) -> str:
+    return "" if count == 0 else text[-count:]
+
+
+def _pad(at_left: bool) -> tuple[Callable[..., Callable[[Datum], Datum]], Callable[..., str]]:
+    """LPAD and RPAD: to exactly `length` characters; what is longer is cut at its end."""
+
+    def of_row(text: str, length: int, fill: str = " ") -> str:
+        _check_length(length)
+        if len(text) >= length or not fill:
+            return text[: max(length, 0)]
+        missing = length - len(text)
+        padding = (fill * (missing // len(fill) + 1))[:missing]
+        return padding + text if at_left else text + padding
+
+    def make(length: int, fill: str = " ") -> Callable[[Datum], Datum]:
+        _check_length(length)
+        if len(fill) != 1:
+            return of_distinct(lambda text: None if text is None else of_row(text, length, fill), VARCHAR, VARCHAR)
+        kernel = pc.utf8_lpad if at_left else pc.utf8_rpad
+        width = max(length, 0)
+        return lambda text: pc.utf8_slice_codeunits(kernel(text, width, fill), 0, width)
+
+    return make, of_row
+
+
+def _check_length(length: int) -> None:
+    if length > LONGEST:
+        raise DataError(f"a text of {length} characters is too long", hint=f"the most is {LONGEST}")
+
+
+def _repeat(text: Datum, count: Datum) -> Datum:
+    times = pc.max_element_wise(count, pack_scalar(0, BIGINT), skip_nulls=False)
+    most = times.as_py() if isinstance(times, pa.Scalar) else pc.max(times).as_py()
+    longest = pc.utf8_length(text)
+    longest = longest.as_py() if isinstance(longest, pa.Scalar) else pc.max(longest).as_py()
+    if most is not None and longest is not None and most * longest > LONGEST:
+        _check_repeat(times, text)
+    return pc.binary_repeat(text, times)
+
+
+def _check_repeat(times: Datum, text: Datum) -> None:
+    size = pc.multiply_checked(times, pc.cast(pc.utf8_length(text), pa.int64()))
+    if any_true(pc.greater(size, pack_scalar(LONGEST, BIGINT))):
+        raise DataError("a text is too long", hint=f"the most is {LONGEST} characters")
+
+
+def _replace(old: str, new: str) -> Callable[[Datum], Datum]:
+    if not old:
+        return lambda text: text
+    return lambda text: pc.replace_substring(text, old, new)
+
+
+def _position(sought: str, start: int = 1) -> Callable[[Datum], Datum]:
+    """Where `sought` is first found from `start` on; 0 where it isn't."""
+
+    def run(text: Datum) -> Datum:
+        if start < 1:
+            return pc.if_else(pc.is_valid(text), _ZERO, null_like(text, INTEGER))
+        if start == 1:
+            return _find(text, sought)
+        found = _find(pc.utf8_slice_codeunits(text, start - 1), sought)
+        shift = pack_scalar(start - 1, INTEGER)
+        inside = pc.less_equal(shift, pc.utf8_length(text))
+        hit = pc.and_(pc.greater(found, _ZERO), inside)
+        return pc.if_else(hit, pc.add(found, shift), _ZERO)
+
+    return run
+
+
+def _find(text: Datum, sought: str) -> Datum:
+    found = pc.find_substring(text, sought)
+    if sought and any_true(pc.invert(pc.string_is_ascii(text))):
+        # The kernel counts bytes: count the characters before the hit instead.
+        before = pc.list_element(pc.split_pattern(text, sought, max_splits=1), 0)
+        found = pc.if_else(pc.greater_equal(found, _ZERO), pc.utf8_length(before), found)
+    return pc.add(found, _ONE)
+
+
+def _position_of_row(text: str, sought: str, start: int = 1) -> int:
+    return 0 if start < 1 or start - 1 > len(text) else text.find(sought, start - 1) + 1
+
+
+def _split_part(separator: str, index: int) -> Callable[[Datum], Datum]:
+    if index == 0:
+        raise DataError("SPLIT_PART position must not be 0")
+    of_row = lambda text: None if text is None else _split_part_of_row(text, separator, index)  # noqa: E731
+    if not separator or index < 0 or index > 1000:
+        return of_distinct(of_row, VARCHAR, VARCHAR)
+
+    blanks = pack_scalar([""] * index, array(VARCHAR))
+
+    def run(text: Datum) -> Datum:
+        parts = pc.split_pattern(text, separator, max_splits=index)
+        enough = pc.greater_equal(pc.list_value_length(parts), pack_scalar(index, INTEGER))
+        return pc.list_element(pc.if_else(enough, parts, blanks), index - 1)
+
+    return run
+
+
+def _split_part_of_row(text: str, separator: str, index: int) -> str:
+    if index == 0:
+        raise DataError("SPLIT_PART position must not be 0")
+    parts = text.split(separator) if separator else [text]
+    place = index - 1 if index > 0 else len(parts) + index
+    return parts[place] if 0 <= place < len(parts) else ""
+
+
+_WORD = re.compile(r"[^\W_]+")
+
+
+def _initcap(text: str | None) -> str | None:
+    """Words are runs of letters and digits; Arrow's utf8_title would begin a new one after a digit or an apostrophe."""
+    return None if text is None else _WORD.sub(lambda word: word[0][0].upper() + word[0][1:].lower(), text)
+
+
+def _character(code: int | None) -> str | None:
+    if code is None:
+        return None
+    if not 0 < code <= 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+        raise DataError(f"there is no character with code {code}")
+    return chr(code)
+
+
+def _ascii(text: Datum) -> Datum:
+    return _CODE_OF_FIRST(pc.utf8_slice_codeunits(text, 0, 1))
+
+
+_CODE_OF_FIRST = of_distinct(lambda text: None if text is None else ord(text) if text else 0, VARCHAR, INTEGER)
+
+
+def _concat(*parts: Datum) -> Datum:
+    """CONCAT leaves NULLs out."""
+    return pc.binary_join_element_wise(*parts, _EMPTY, null_handling="skip")
+
+
+def _concat_ws(separator: Datum, *parts: Datum) -> Datum:
+    if not parts:
+        return pc.if_else(pc.is_valid(separator), _EMPTY, null_like(separator, VARCHAR))
+    return pc.binary_join_element_wise(*parts, separator, null_handling="skip")
+
+
+def _join(*parts: Datum) -> Datum:
+    return pc.binary_join_element_wise(*parts, _EMPTY)
+
+
+def _bind_join(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """`||`: any two values that can be text, one of them being text or NULL; or two arrays."""
+    left, right = arguments
+    for item in arguments:
+        if not can_cast(item.type, VARCHAR) or item.type.kind is Kind.VARBINARY:
+            raise ProgrammingError(
+                f"cannot apply '||' operator to [{left.type}, {right.type}]", hint="add an explicit CAST", position=position
+            )
+    return (convert(left, VARCHAR), convert(right, VARCHAR)), VARCHAR
+
+
+def _octets(value: Datum) -> Datum:
+    return pc.binary_length(value)
+
+
+def _text(name: str, kernel: Kernel, *, sql_names: tuple[str, ...] = (), result: Any = VARCHAR) -> Function:
+    bind = signature(VARCHAR, result=result)
+    return named(name, "s VARCHAR", str(result), bind, kernel=kernel, sql_names=sql_names, family="string")
+
+
+_SEARCH = signature(VARCHAR, VARCHAR, result=BOOLEAN)
+_starts_with = by_option(lambda prefix: lambda text: pc.starts_with(text, prefix), str.startswith)
+_ends_with = by_option(lambda suffix: lambda text: pc.ends_with(text, suffix), str.endswith)
+
+FUNCTIONS = (
+    _text("lower", pc.utf8_lower),
+    _text("upper", pc.utf8_upper),
+    _text("initcap", of_distinct(_initcap, VARCHAR, VARCHAR)),
+    _text("reverse", pc.utf8_reverse),
+    _text("length", pc.utf8_length, sql_names=("CHAR_LENGTH", "CHARACTER_LENGTH"), result=INTEGER),
+    _text("octet_length", _octets, result=INTEGER),
+    _text("ascii", _ascii, result=INTEGER),
+    named(
+        "chr",
+        "code BIGINT",
+        "VARCHAR",
+        signature(BIGINT, result=VARCHAR),
+        kernel=of_distinct(_character, BIGINT, VARCHAR),
+        can_fail=always_may_fail,
+        family="string",
+    ),
+    *(
+        named(
+            name,
+            "s VARCHAR [, characters VARCHAR]",
+            "VARCHAR",
+            signature(VARCHAR, VARCHAR, result=VARCHAR, optional=1),
+            _trim(kernel, of_row),
+            sql_names=sql_names,
+            family="string",
+        )
+        for name, kernel, of_row, sql_names in (
+            ("btrim", pc.utf8_trim, str.strip, ("TRIM",)),
+            ("ltrim", pc.utf8_ltrim, str.lstrip, ()),
+            ("rtrim", pc.utf8_rtrim, str.rstrip, ()),
+        )
+    ),
+    named(
+        "substring",
+        "s VARCHAR, start BIGINT [, length BIGINT]",
+        "VARCHAR",
+        signature(VARCHAR, BIGINT, BIGINT, result=VARCHAR, optional=1),
+        by_option(_substring, _substring_of_row),
+        sql_names=("SUBSTR",),
+        can_fail=always_may_fail,
+        family="string",
+    ),
+    *(
+        named(
+            name,
+            "s VARCHAR, count BIGINT",
+            "VARCHAR",
+            signature(VARCHAR, BIGINT, result=VARCHAR),
+            by_option(make, of_row),
+            family="string",
+        )
+        for name, make, of_row in (
+            ("left", _left, lambda text, count: text[:count]),
+            ("right", _right, _right_of_row),
+        )
+    ),
+    *(
+        named(
+            name,
+            "s VARCHAR, length BIGINT [, fill VARCHAR]",
+            "VARCHAR",
+            signature(VARCHAR, BIGINT, VARCHAR, result=VARCHAR, optional=1),
+            by_option(*_pad(at_left)),
+            can_fail=always_may_fail,
+            family="string",
+        )
+        for name, at_left in (("lpad", True), ("rpad", False))
+    ),
+    named(
+        "repeat",
+        "s VARCHAR, count BIGINT",
+        "VARCHAR",
+        signature(VARCHAR, BIGINT, result=VARCHAR),
+        kernel=_repeat,
+        can_fail=always_may_fail,
+        family="string",
+    ),
+    named(
+        "replace",
+        "s VARCHAR, old VARCHAR, new VARCHAR",
+        "VARCHAR",
+        signature(VARCHAR, VARCHAR, VARCHAR, result=VARCHAR),
+        by_option(_replace, lambda text, old, new: text.replace(old, new) if old else text),
+        family="string",
+    ),
+    named(
+        "strpos",
+        "s VARCHAR, sought VARCHAR [, start BIGINT]",
+        "INTEGER",
+        signature(VARCHAR, VARCHAR, BIGINT, result=INTEGER, optional=1),
+        by_option(_position, _position_of_row),
+        family="string",
+    ),
+    named("starts_with", "s VARCHAR, prefix VARCHAR", "BOOLEAN", _SEARCH, _starts_with, family="string"),
+    named("ends_with", "s VARCHAR, suffix VARCHAR", "BOOLEAN", _SEARCH, _ends_with, family="string"),
+    named(
+        "split_part",
+        "s VARCHAR, separator VARCHAR, index BIGINT",
+        "VARCHAR",
+        signature(VARCHAR, VARCHAR, BIGINT, result=VARCHAR),
+        by_option(_split_part, _split_part_of_row),
+        can_fail=always_may_fail,
+        family="string",
+    ),
+    Function("concat", "x ANY, y ANY", "VARCHAR", _bind_join, lambda call: _join, family="string"),
+    Function(
+        name="concat_all",
+        arguments="x ANY, …",
+        result="VARCHAR",
+        bind=signature(ANY_TEXT, result=VARCHAR, repeats=True),
+        compile=lambda call: _concat,
+        sql_names=("CONCAT",),
+        family="string",
+    ),
+    named(
+        "concat_ws",
+        "separator VARCHAR, x ANY, …",
+        "VARCHAR",
+        signature(VARCHAR, ANY_TEXT, result=VARCHAR, optional=1, repeats=True),
+        kernel=_concat_ws,
+        family="string",
+    ),
+)
