@@ -514,7 +514,7 @@ def test_projections_merge_unless_work_would_be_repeated() -> None:
     upper = build.call("UPPER", [column(left, "ticker")])
     lower = project(left, u=upper)
     once = project(lower, l=build.call("CHAR_LENGTH", [column(lower, "u")]))
-    assert shown(merge_adjacent(once)).startswith("Project (columns: CHAR_LENGTH(UPPER(ticker)) AS l)\n  Scan")
+    assert shown(merge_adjacent(once)).startswith("Project (columns: LENGTH(UPPER(ticker)) AS l)\n  Scan")
     twice = project(lower, a=column(lower, "u"), b=column(lower, "u"))
     assert merge_adjacent(twice) == twice
 
