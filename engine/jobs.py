@@ -9,6 +9,7 @@ cursor that is collected can cancel its job.
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from runnel.runtime.failures import timed_out
 from runnel.runtime.metrics import VertexMetrics, vertex_metrics
 from runnel.runtime.template import Template
 from runnel.runtime.workers import Workers
+
+logger = logging.getLogger("runnel.job")
 
 BUDGET = 1_000_000
 """Nanoseconds that the thread that fetches spends on a job, in all, before the workers take over."""
@@ -88,8 +91,7 @@ class Jobs:
     ) -> Job:
         """Starts a job. Suppliers are asked for their processors here, so what they raise (a source that can't be split) is
         raised here, with the vertex named."""
-        if self._is_closed:
-            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
+        self._check_open()
         job = Job(self, next(self._ids), query, options)
         context = JobContext(
             job_id=job.id,
@@ -100,9 +102,17 @@ class Jobs:
             is_unbounded=is_unbounded,
         )
         job.begin(Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended))
+        if self._is_closed:  # looked at again after `begin` added the job, so that either this or `close` sees the other
+            job.cancel()
+            job.wait()
+            self._check_open()
         if is_unbounded or options.is_hand_built:
             job.hand_over()
         return job
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
 
     def running(self) -> list[Job]:
         """The jobs that have not ended, oldest first."""
@@ -316,15 +326,19 @@ class Job:
         self.error = error
         self._ended_at = self._jobs.clock.monotonic()
         self._jobs.remove(self)
-        if self._deadline is not None:
-            self._jobs.pool.forget((), self._expire)
+        tasklets = self.execution.tasklets
+        if self._deadline is not None or any(item.context.wakes_itself or item.poll is not None for item in tasklets):
+            self._jobs.pool.forget(tasklets, self._expire)
         with self._lock:
             self.is_done = True
             callbacks, self._callbacks = self._callbacks, []
         self.results.end(error)
         self._gate.release()
         for callback in callbacks:
-            callback()
+            try:
+                callback()
+            except Exception:
+                logger.exception("a callback at the end of job %d failed", self.id)
 
     def _drive(self, budget: int = BUDGET) -> None:
         caller = self._caller

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Protocol
 
@@ -55,7 +56,7 @@ class Caller:
         self._clock = clock
         self._on_gone = on_gone
         self._list: deque[Tasklet] = deque()
-        self._timers: list[tuple[Tasklet, int]] = []
+        self._timers: deque[tuple[Tasklet, int]] = deque()
         self._driving = Lock()
         self._parker: Parker | None = None
         self._is_waiting = False
@@ -79,15 +80,15 @@ class Caller:
             self._parker.unpark()
 
     def wake_at(self, tasklet: Tasklet, time: int) -> None:
+        self._timers.append((tasklet, time))
         if self._is_gone:
-            self._pool.wake_at(tasklet, time)
-        else:
-            self._timers.append((tasklet, time))
+            self._forward()
 
     def drive(self, budget: int) -> None:
         """Calls tasklets until the job is over or waits for its reader; hands over as soon as all drives together took
         `budget` nanoseconds. On Ctrl-C the job is cancelled and closed, then the exception goes on."""
-        if self._is_gone or not self._driving.acquire(blocking=False):
+        # Another thread that drives is done within the budget, so waiting for it beats trying again.
+        if self._is_gone or not self._driving.acquire(timeout=budget / 1e9):
             return
         started = self._clock.monotonic()
         try:
@@ -108,24 +109,18 @@ class Caller:
     def _drive(self, until: int) -> None:
         now = self._clock.monotonic
         tasklets = self._list
-        while True:
+        execution = self._execution
+        while not self._is_gone:
             if tasklets:
                 tasklet = tasklets.popleft()
                 if take_turn(tasklet) is MADE_PROGRESS:
-                    tasklets.append(tasklet)
-            elif self._is_done_here():
+                    self.ready(tasklet)
+                if now() > until and tasklets:
+                    self.hand_over()
+            elif execution.is_over or (execution.results is not None and len(execution.results)):
                 return
-            elif self._timers or not self._wait(until):
+            elif execution.is_cancelled or self._timers or not self._wait(until):
                 self.hand_over()
-                return
-            if now() > until and tasklets:
-                self.hand_over()
-                return
-
-    def _is_done_here(self) -> bool:
-        """Nothing to call: whether the job is over or it is the reader's turn."""
-        execution = self._execution
-        return execution.is_over or execution.is_cancelled or (execution.results is not None and len(execution.results) > 0)
 
     def _wait(self, until: int) -> bool:
         """Waits for a tasklet that runs elsewhere; False when the time is over."""
@@ -142,22 +137,19 @@ class Caller:
 
     def hand_over(self) -> None:
         """Gives the tasklets to the pool, now and whenever one of them is woken. From any thread."""
-        if self._is_gone:
-            return
-        self._is_gone = True
-        self._on_gone()
-        timers, self._timers = self._timers, []
-        for tasklet, time in timers:
-            self._pool.wake_at(tasklet, time)
+        if not self._is_gone:
+            self._is_gone = True
+            self._on_gone()
         self._forward()
 
     def _forward(self) -> None:
+        with suppress(IndexError):
+            while self._timers:
+                self._pool.wake_at(*self._timers.popleft())
         moved = []
-        while self._list:
-            try:
+        with suppress(IndexError):
+            while self._list:
                 moved.append(self._list.popleft())
-            except IndexError:
-                break
         if moved:
             self._pool.adopt(moved)
 

@@ -65,19 +65,20 @@ class Execution:
         self._options = options
         self._on_end = on_end
         self._lock = Lock()
-        self._suppliers: list[ProcessorSupplier] = []
+        self._suppliers: list[tuple[str, ProcessorSupplier]] = []
+        processors: list[Sequence[Processor]] = []
         try:
-            self._build()
+            processors.extend(self._processors(vertex) for vertex in template.order)
+            self._build(processors)
         except BaseException as error:
-            self._close_after_failure(error)
+            self._close_after_failure(processors, error)
             raise
         self._left: set[Tasklet] = set(self.tasklets)
         if snapshots is not None:
             snapshots.begin_with(self)
 
-    def _build(self) -> None:
+    def _build(self, processors: list[Sequence[Processor]]) -> None:
         template = self.template
-        processors = [self._processors(vertex) for vertex in template.order]
         layout = template.layout(tuple([len(item) for item in processors]))
         capacity = self._options.capacity
         if capacity is None:
@@ -97,7 +98,8 @@ class Execution:
             if isinstance(supplier, ProcessorMetaSupplier):
                 if count is None:
                     preferred = supplier.preferred_parallelism(self.job)
-                    count = self._options.parallelism if preferred is None else min(preferred, self._options.parallelism)
+                    most = self._options.parallelism
+                    count = most if preferred is None else max(1, min(preferred, most))
                 suppliers = supplier.get(self.job, 1, count)
                 if len(suppliers) != 1:
                     raise internal(f"{len(suppliers)} suppliers instead of 1")
@@ -106,7 +108,7 @@ class Execution:
                 count = self._options.parallelism
             if not isinstance(supplier, ProcessorSupplier):
                 return [supplier() for _ in range(count)]
-            self._suppliers.append(supplier)
+            self._suppliers.append((vertex.name, supplier))
             processors = supplier.get(count)
         except Exception as error:
             failure = vertex_failure(error, vertex.name, self._options.is_hand_built)
@@ -173,26 +175,23 @@ class Execution:
             self._finish()
 
     def _finish(self) -> None:
-        for supplier in self._suppliers:
+        for vertex, supplier in self._suppliers:
             try:
                 supplier.close(self.error)
             except Exception as error:
-                if self.error is None:
-                    self.error = vertex_failure(error, "supplier", self._options.is_hand_built)
+                failure = vertex_failure(error, vertex, self._options.is_hand_built)
+                self.error = self.error or failure
         self._suppliers.clear()
         self._on_end(self.error)
 
-    def _close_after_failure(self, error: BaseException) -> None:
+    def _close_after_failure(self, processors: list[Sequence[Processor]], error: BaseException) -> None:
         """A supplier failed: what was made is closed, and only the first failure counts."""
-        for tasklet in self.tasklets:
-            _quietly(tasklet.processor.close)
-        for supplier in self._suppliers:
-            _quietly(lambda s=supplier: s.close(error))  # type: ignore[misc]
+        for processor in (item for made in processors for item in made):
+            with suppress(Exception):
+                processor.close()
+        for _, supplier in self._suppliers:
+            with suppress(Exception):
+                supplier.close(error)
 
     def __repr__(self) -> str:
         return f"<execution of job {self.job.job_id}, {len(self._left)} of {len(self.tasklets)} tasklets left>"
-
-
-def _quietly(close: Callable[[], None]) -> None:
-    with suppress(Exception):
-        close()

@@ -284,11 +284,14 @@ class CountingSupplier(ProcessorSupplier):
 def test_supplier_that_fails_is_raised_at_the_start(jobs: Jobs) -> None:
     dag = DAG()
     counting = CountingSupplier()
+    log: list[str] = []
     dag.vertex("a", counting)
+    dag.vertex("made", lambda: Recording(log), 1)
     dag.vertex("b", FailingSupplier())
     with pytest.raises(OperationalError, match="no such file") as caught:
         start(jobs, dag)
     assert caught.value.detail == 'in vertex "b"'
+    assert log == ["close"], "also that of a processor which was never called"
     assert len(counting.errors) == 1
     assert isinstance(counting.errors[0], OperationalError)
     assert jobs.running() == []
@@ -556,6 +559,47 @@ def test_close_ends_everything() -> None:
     assert jobs.running() == []
     with pytest.raises(InterfaceError, match="closed"):
         start(jobs, chain(endless))
+
+
+def test_supplier_that_fails_to_close_fails_the_job(jobs: Jobs) -> None:
+    class Bad(CountingSupplier):
+        def close(self, error: BaseException | None) -> None:
+            raise OSError("gone")
+
+    dag = DAG()
+    first, last = dag.vertex("a", Bad(), 1), dag.vertex("b", result_sink(), 1)
+    dag.edge(between(first, last))
+    with pytest.raises(OperationalError, match="gone") as caught:
+        read(start(jobs, dag))
+    assert caught.value.detail == 'in vertex "a"'
+
+
+def test_callback_that_fails_is_logged(jobs: Jobs, caplog: pytest.LogCaptureFixture) -> None:
+    job = start(jobs, chain(source(numbers(1)), result_sink()))
+    job.on_end(lambda: 1 // 0)
+    assert read(job) == [1]
+    assert f"a callback at the end of job {job.id} failed" in caplog.text
+
+
+def test_cancelled_reader_does_not_spin_while_a_blocking_call_ends(jobs: Jobs) -> None:
+    entered, gate = threading.Event(), threading.Event()
+    job = start(jobs, chain(source(numbers(1)), lambda: Gate(entered, gate, False), result_sink()))
+    drives: list[int] = []
+    drive = job.results.drive
+    assert drive is not None
+
+    def counted() -> None:
+        drives.append(1)
+        drive()
+
+    job.results.drive = counted
+    job.run_here(10**6)
+    assert entered.wait(PATIENCE)
+    job.cancel()
+    threading.Timer(0.0, gate.set).start()
+    with pytest.raises(OperationalError, match="cancelled"):
+        read(job)
+    assert len(drives) <= 2
 
 
 def test_unknown_job(jobs: Jobs) -> None:
