@@ -113,10 +113,10 @@ class Result:
         with _collector_paused():
             rows = self._rows[self._next :]
             if self._batch is not None:
-                rows += self._values(self._batch.slice(self._decoded))
+                rows += self._tuples(self._batch.slice(self._decoded))
             self._forget()
             while (batch := self._load(wait=True)) is not None:
-                rows += self._values(batch)
+                rows += self._tuples(batch)
         return rows
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -160,7 +160,7 @@ class Result:
             self._batch = batch
         start = self._decoded
         self._decoded = min(start + limit, batch.num_rows)
-        self._rows = self._values(batch.slice(start, self._decoded - start))
+        self._rows = list(self._tuples(batch.slice(start, self._decoded - start)))
         self._next = 0
         return True
 
@@ -192,9 +192,9 @@ class Result:
         self._batch = None
         self._decoded = 0
 
-    def _values(self, batch: pa.RecordBatch) -> list[Row]:
+    def _tuples(self, batch: pa.RecordBatch) -> Iterator[Row]:
         columns = [python_values(column, item.type) for column, item in zip(batch.columns, self.fields, strict=True)]
-        return list(zip(*columns, strict=True))
+        return zip(*columns, strict=True)
 
 
 def rows_as_batch(rows: list[Row], fields: tuple[Field, ...]) -> pa.RecordBatch:
