@@ -15,6 +15,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from runnel.connector import WriteMode
+from runnel.connectors.map_keys import keys_of
 from runnel.connectors.map_layout import Layout
 from runnel.connectors.map_log import (
     RecordFile,
@@ -28,7 +29,6 @@ from runnel.connectors.map_records import Record, decode, encode
 from runnel.connectors.map_scan import live_rows
 from runnel.connectors.map_segment import arrow_mask
 from runnel.connectors.map_staging import StagedRows, Staging
-from runnel.connectors.map_store import keys_of
 from runnel.errors import OperationalError
 
 LEAST_LOG = 16 << 20

@@ -174,8 +174,8 @@ class IndexPartition(SourcePartition):
         parts = []
         for run in self._runs:
             positions = run.peek(size)
-            # In the order of the rows in memory, as the caller wants none.
-            parts.append(run.batch.take(_indices(np.sort(positions))))
+            # Without an order to keep, that of the rows in memory is the quickest.
+            parts.append(run.batch.take(_indices(positions if self._ordered else np.sort(positions))))
             run.take(len(positions))
             size -= len(positions)
             if size <= 0 or not run.batch.num_columns:
@@ -184,8 +184,9 @@ class IndexPartition(SourcePartition):
 
     def _merged(self, size: int) -> pa.RecordBatch:
         """The next rows in order; at least one, at most about `size`."""
-        total = sum(run.left for run in self._runs)
-        shown = [run.peek(size * run.left // total + 1) for run in self._runs]
+        if len(self._runs) == 1:
+            return self._gathered(size)
+        shown = self._candidates(size)
         order, bound = self._order(shown)
         chosen = order[:bound]
         starts = np.cumsum([0, *map(len, shown)])
@@ -194,6 +195,13 @@ class IndexPartition(SourcePartition):
         parts = [run.batch.take(_indices(positions)) for run, positions in zip(self._runs, shown, strict=True)]
         rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
         return rows.take(_indices(chosen))
+
+    def _candidates(self, size: int) -> list[Positions]:
+        if size == self._left and size * len(self._runs) <= BATCH_ROWS:
+            # A few rows and no more: so many of each run are sure to be enough, in one round.
+            return [run.peek(size) for run in self._runs]
+        total = sum(run.left for run in self._runs)
+        return [run.peek(size * run.left // total + 1) for run in self._runs]
 
     def _order(self, shown: list[Positions]) -> tuple[np.ndarray[Any, Any], int]:
         """The candidates, numbered run by run, in order, and how many of them are sure to be next."""

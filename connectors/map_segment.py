@@ -43,7 +43,8 @@ class Segment:
         self.layout = layout
         self.first = first
         self.numbers = numbers
-        self.live = self._rows = batch.num_rows
+        self._rows: int = batch.num_rows
+        self.live = self._rows
         self.orders: dict[tuple[Layout, tuple[int, ...]], Any] = {}
         """Secondary indexes of these rows, by layout and columns; made when first used."""
         self._view: memoryview[int] | None = None if numbers is None else np.ascontiguousarray(numbers).data
@@ -63,7 +64,7 @@ class Segment:
             offset = number - self.first
             return offset if offset < self._rows else -1
         place = bisect_left(self._view, number)
-        return place if place < self._rows and self._view[place] == number else -1
+        return int(place) if place < self._rows and self._view[place] == number else -1
 
     def positions(self, numbers: Numbers) -> Numbers:
         """The indexes of rows with these numbers, all of which are there."""

@@ -13,10 +13,10 @@ from uuid import uuid4
 import pyarrow as pa
 
 from runnel.connector import Sink, Token, WriteMode
+from runnel.connectors.map_keys import Key, keys_of, null_key
 from runnel.connectors.map_layout import Layout, select_fields
 from runnel.connectors.map_segment import MOST_ROWS
 from runnel.connectors.map_staging import StagedRows, Staging
-from runnel.connectors.map_store import Key, keys_of, null_key
 
 Batches = list[pa.RecordBatch]
 

@@ -19,10 +19,11 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from runnel.connectors.map_layout import KEY, Layout, check_key, select_fields
+from runnel.connectors.map_keys import Key, duplicate, key_parts
+from runnel.connectors.map_layout import Layout, check_key, select_fields
 from runnel.connectors.map_segment import Mask, Numbers, Segment, Tail, index_array, merge_last
-from runnel.connectors.map_values import decoder, key_values, value_of
-from runnel.errors import DataError, IntegrityError
+from runnel.connectors.map_update import kept_fields, knows_all_fields
+from runnel.connectors.map_values import decoder
 from runnel.expressions.values import array_of
 from runnel.sqltypes import SqlType
 
@@ -30,9 +31,6 @@ TAIL_ROWS = 4096
 """A tail of this length becomes a segment even if nobody scans."""
 
 NO_NUMBERS: Numbers = np.empty(0, dtype=np.int64)
-
-Key = Any
-"""The key form of a key; for a key of several columns the tuple of theirs."""
 
 
 class ChangeLog(Protocol):
@@ -238,18 +236,35 @@ class MapStore:
         """The numbers of the rows with these keys; -1 where there is none."""
         return np.fromiter(map(self._index.get, keys, repeat(-1)), dtype=np.int64, count=len(keys))
 
+    def update(self, key: Key, row: tuple[Any, ...], layout: Layout) -> None:
+        """Writes one row over one that is there, keeping its fields that the layout doesn't know. With `lock` held."""
+        _, segments, tail = self._places
+        if tail.layout is layout and knows_all_fields(segments, layout):
+            self.put(key, row, layout)
+        else:
+            self.replace_many([_row_batch(row, layout)], [[key]], layout, None)
+
     def replace_many(
         self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout, staged: str | None
     ) -> int:
-        """Writes those of the rows whose key is there; gives their number. With `lock` held."""
+        """Writes those of the rows whose key is there, keeping fields that the layout doesn't know; gives their number.
+        With `lock` held."""
         self.check(layout)
+        if self._places[2].rows:
+            self._seal()
+        segments = self._places[1]
+        known, wide = knows_all_fields(segments, layout), layout
         chosen, chosen_keys = [], []
         for batch, chunk in zip(batches, keys, strict=True):
-            there = np.flatnonzero(self._numbers_of(chunk) >= 0)
+            numbers = self._numbers_of(chunk)
+            there = np.flatnonzero(numbers >= 0)
             is_all = len(there) == len(chunk)
-            chosen.append(batch if is_all else batch.take(index_array(there)))
+            rows = batch if is_all else batch.take(index_array(there))
+            if not known:
+                rows, wide = kept_fields(rows, layout, segments, numbers[there])
+            chosen.append(rows)
             chosen_keys.append(chunk if is_all else [chunk[i] for i in there.tolist()])
-        self.put_many(chosen, chosen_keys, layout, staged)
+        self.put_many(chosen, chosen_keys, self.intern(wide), staged)
         return sum(map(len, chosen_keys))
 
     def remove_many(
@@ -387,35 +402,3 @@ def _first_repeated(keys: Sequence[list[Key]]) -> Key:
 def _row_batch(row: Sequence[Any], layout: Layout) -> pa.RecordBatch:
     columns = [array_of([value], item) for value, item in zip(row, layout.types, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=layout.schema)
-
-
-def key_parts(key: Key, layout: Layout) -> tuple[Any, ...]:
-    """The values of a key, as a fetch would give them."""
-    forms = key if len(layout.keys) > 1 else (key,)
-    return tuple(value_of(form, item) for form, (_, item) in zip(forms, layout.key_fields, strict=True))
-
-
-def keys_of(batch: pa.RecordBatch, columns: Sequence[int], layout: Layout) -> list[Key]:
-    """The key forms of the rows of a batch, whose key columns (in the layout's order) are at `columns`; DataError for a
-    NULL."""
-    lists = []
-    for column, (path, sql_type) in zip(columns, layout.key_fields, strict=True):
-        array = batch.column(column)
-        if array.null_count:
-            raise null_key(path)
-        lists.append(key_values(array, sql_type))
-    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
-
-
-def null_key(path: str) -> DataError:
-    return DataError("a key cannot be NULL" if path == KEY else f'key field "{path}" cannot be NULL')
-
-
-def duplicate(name: str, key: Key, layout: Layout, what: str) -> IntegrityError:
-    """The error for a key that can't be inserted; `what` says why."""
-    values = key_parts(key, layout)
-    shown = ", ".join(f"'{value}'" if isinstance(value, str) else str(value) for value in values)
-    text = shown if len(values) == 1 else f"({shown})"
-    return IntegrityError(
-        f'key {text} {what} in map "{name}"', hint="use SINK INTO to overwrite, or UPDATE to change what is there"
-    )

@@ -10,12 +10,12 @@ from runnel.catalog import Index, TableColumn
 from runnel.connector import IndexedTable, IndexLookup, KeyedTable, ScanRequest, Sink, SinkRequest, Source, WriteMode
 from runnel.connectors.map_index import check_index
 from runnel.connectors.map_index_scan import MapIndexSource
+from runnel.connectors.map_keys import Key, duplicate, null_key
 from runnel.connectors.map_layout import Layout
 from runnel.connectors.map_rows import value_check
 from runnel.connectors.map_scan import MapSource
 from runnel.connectors.map_sink import MapSink
 from runnel.connectors.map_staging import Staging
-from runnel.connectors.map_store import Key, duplicate, null_key
 from runnel.connectors.map_values import key_form
 from runnel.errors import DataError, Error
 
@@ -23,7 +23,7 @@ from runnel.errors import DataError, Error
 class MapTable(IndexedTable, KeyedTable):
     """The rows of a map under the names and types of one mapping.
 
-    A write replaces the whole entry: fields that the map has but the mapping doesn't become NULL.
+    INSERT and SINK write whole entries; an UPDATE keeps the fields that another mapping wrote and this one doesn't name.
     """
 
     connector = "IMap"
@@ -74,7 +74,10 @@ class MapTable(IndexedTable, KeyedTable):
                 if mode is WriteMode.INSERT:
                     raise duplicate(store.name, form, layout, "exists already")
                 return 0
-            store.put(form, checked, layout)
+            if mode is WriteMode.UPDATE:
+                store.update(form, checked, layout)
+            else:
+                store.put(form, checked, layout)
         return 1
 
     def _checked(self, row: tuple[Any, ...]) -> tuple[Any, ...]:

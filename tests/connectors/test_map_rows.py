@@ -224,6 +224,34 @@ def test_rows_outlive_the_mapping_and_another_reads_them_by_name(maps: MapConnec
     assert sorted(read_rows(first)) == [(1, 10, "x"), (2, 20, None), (3, None, "z")]
 
 
+@pytest.mark.parametrize("bulk", [False, True], ids=["put", "sink"])
+@pytest.mark.parametrize("sealed", [False, True], ids=["tail", "segment"])
+def test_an_update_keeps_fields_that_the_mapping_does_not_name(maps: MapConnector, sealed: bool, bulk: bool) -> None:
+    wide = open_map(maps, ("__key", BIGINT), ("a", BIGINT), ("b", VARCHAR), value="json-flat")
+    narrow = open_map(maps, ("__key", BIGINT), ("c", DOUBLE), ("a", BIGINT), value="json-flat")
+    write(wide, INSERT, [(i, i, f"b{i}") for i in range(5000)])
+    write(wide, INSERT, [(6000, 0, "x"), (6001, 1, None)])
+    if sealed:
+        read_rows(wide)
+    changes = [(6000, 0.5, 10), (3, 1.5, 30), (4999, 2.5, 40), (9999, 9.5, 0), (4, None, None)]
+    if bulk:
+        write(narrow, UPDATE, changes)
+    else:
+        assert [narrow.put(change, UPDATE) for change in changes] == [1, 1, 1, 0, 1]
+    assert [wide.get((key,)) for key in (6000, 3, 4999, 4, 5, 6001)] == [
+        (6000, 10, "x"),
+        (3, 30, "b3"),
+        (4999, 40, "b4999"),
+        (4, None, "b4"),
+        (5, 5, "b5"),
+        (6001, 1, None),
+    ]
+    assert narrow.get((3,)) == (3, 1.5, 30)
+    assert wide.row_count() == len(read_rows(wide)) == 5002
+    wide.put((3, 1, "new"), SINK)
+    assert narrow.get((3,)) == (3, None, 1)
+
+
 @pytest.mark.parametrize("sealed", [False, True], ids=["tail", "segment"])
 def test_a_field_of_another_type_is_an_error_where_it_is_used(maps: MapConnector, sealed: bool) -> None:
     first = open_map(maps, ("__key", BIGINT), ("a", BIGINT), ("b", BIGINT), value="json-flat")

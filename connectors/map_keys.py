@@ -1,0 +1,47 @@
+"""Keys of a map: their key forms out of batches, and the errors that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.connectors.map_layout import KEY, Layout
+from runnel.connectors.map_values import key_values, value_of
+from runnel.errors import DataError, IntegrityError
+
+Key = Any
+"""The key form of a key; for a key of several columns the tuple of theirs."""
+
+
+def keys_of(batch: pa.RecordBatch, columns: Sequence[int], layout: Layout) -> list[Key]:
+    """The key forms of the rows of a batch, whose key columns (in the layout's order) are at `columns`; DataError for a
+    NULL."""
+    lists = []
+    for column, (path, sql_type) in zip(columns, layout.key_fields, strict=True):
+        array = batch.column(column)
+        if array.null_count:
+            raise null_key(path)
+        lists.append(key_values(array, sql_type))
+    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+
+
+def null_key(path: str) -> DataError:
+    return DataError("a key cannot be NULL" if path == KEY else f'key field "{path}" cannot be NULL')
+
+
+def duplicate(name: str, key: Key, layout: Layout, what: str) -> IntegrityError:
+    """The error for a key that can't be inserted; `what` says why."""
+    values = key_parts(key, layout)
+    shown = ", ".join(f"'{value}'" if isinstance(value, str) else str(value) for value in values)
+    text = shown if len(values) == 1 else f"({shown})"
+    return IntegrityError(
+        f'key {text} {what} in map "{name}"', hint="use SINK INTO to overwrite, or UPDATE to change what is there"
+    )
+
+
+def key_parts(key: Key, layout: Layout) -> tuple[Any, ...]:
+    """The values of a key, as a fetch would give them."""
+    forms = key if len(layout.keys) > 1 else (key,)
+    return tuple(value_of(form, item) for form, (_, item) in zip(forms, layout.key_fields, strict=True))
