@@ -28,7 +28,7 @@ from runnel.connectors.file_format import (
     match_names,
     sample_of,
 )
-from runnel.connectors.file_inference import TextColumns
+from runnel.connectors.file_inference import TextColumns, united_columns
 from runnel.connectors.file_input import reading
 from runnel.connectors.file_output import FileOutput, RowWriter
 from runnel.connectors.file_paths import DataFile
@@ -45,18 +45,19 @@ class CsvFormat(FileFormat):
         sample = sample_of(files)
         is_whole = len(sample) == len(files) and sum(item.size for item in files) <= SMALL_BYTES
         share = SMALL_BYTES // len(sample)
-        found = TextColumns()
+        tables = []
         for file in sample:
             with reading(file.path):
                 head = read_head(file, self.options)
-                found.add_names(head.names)
+                found = TextColumns(head.names)
                 seen = 0
                 for texts in text_batches(file, head, range(len(head.names)), self.options):
-                    found.add(head.names, texts.columns)
+                    found.add(texts.columns)
                     seen += texts.nbytes
                     if not is_whole and seen >= share:
                         break
-        return found.columns()
+                tables.append(found.columns())
+        return united_columns(tables)
 
     def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
         for column in columns:

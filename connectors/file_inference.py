@@ -55,26 +55,21 @@ _BY_KIND_ONLY = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_TZ})
 
 
 class TextColumns:
-    """Types of columns of text, found out batch by batch."""
+    """Types of a file's columns of text, found out batch by batch."""
 
-    def __init__(self) -> None:
-        self._types: dict[str, SqlType] = {}
+    def __init__(self, names: Sequence[str]) -> None:
+        self._types: dict[str, SqlType] = dict.fromkeys(names, NULL)
 
-    def add_names(self, names: Sequence[str]) -> None:
-        """Columns that are there even if no row follows."""
-        for name in names:
-            self._types.setdefault(name, NULL)
-
-    def add(self, names: Sequence[str], texts: Sequence[pa.Array]) -> None:
-        """Takes a batch into account."""
-        for name, text in zip(names, texts, strict=True):
+    def add(self, texts: Sequence[pa.Array]) -> None:
+        """Takes a batch of all columns into account."""
+        for name, text in zip(self._types, texts, strict=True):
             known = self._types[name]
             if known != VARCHAR:
                 self._types[name] = united_type(known, type_of_text(text))
 
     def columns(self) -> tuple[FileColumn, ...]:
-        """The columns so far; one without any value is VARCHAR."""
-        return tuple(FileColumn(name, settled(item)) for name, item in self._types.items())
+        """The columns so far; one without any value is of type NULL."""
+        return tuple(FileColumn(name, item) for name, item in self._types.items())
 
 
 def type_of_text(text: pa.Array) -> SqlType:
@@ -107,9 +102,10 @@ def _checked(values: pa.Array, candidate: SqlType) -> SqlType | None:
     except pa.ArrowNotImplementedError:
         return candidate
     except pa.ArrowInvalid:
-        if candidate == BIGINT and pc.max(pc.utf8_length(pc.utf8_ltrim(values, "-"))).as_py() <= MAX_PRECISION:
-            return _WHOLE_DECIMAL
-        return None
+        if candidate != BIGINT:
+            return None
+        digits = pc.max(pc.utf8_length(pc.utf8_ltrim(values, "-"))).as_py()
+        return _WHOLE_DECIMAL if digits <= MAX_PRECISION else VARCHAR
     return candidate
 
 

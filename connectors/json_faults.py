@@ -38,8 +38,7 @@ class JsonFaults:
             try:
                 json.loads(line)
             except (ValueError, RecursionError) as error:
-                is_end = index == len(lines) - 1 and chunk.is_last and not chunk.data.endswith(b"\n")
-                if is_end and _is_unfinished(error, line):
+                if chunk.is_open and index == len(lines) - 1 and (chunk.is_cut or _is_unfinished(error)):
                     return self.cut_off()
                 return DataError(
                     "a record is not valid JSON",
@@ -70,16 +69,11 @@ class JsonFaults:
         return unfit(plain_text(values[index]), column.name, column.type, place, is_inferred=is_inferred)
 
 
-def _is_unfinished(error: Exception, line: bytes) -> bool:
-    """Whether a line that isn't JSON would be so if more followed: the parser came to its end."""
+def _is_unfinished(error: Exception) -> bool:
+    """Whether text that isn't JSON could become so if more followed: the parser came to its end, or near it (`tr`)."""
     if not isinstance(error, json.JSONDecodeError):
         return isinstance(error, UnicodeDecodeError)
-    end = len(error.doc.rstrip())
-    return (
-        error.pos >= end
-        or error.msg.startswith("Unterminated string")
-        or (line.strip().startswith(b"{") and (error.pos >= end - len("false")))
-    )
+    return error.msg.startswith("Unterminated string") or error.pos > len(error.doc.rstrip()) - len("false")
 
 
 def _first_unfit(values: Sequence[Any], convert: Callable[[Sequence[Any]], pa.Array]) -> int:

@@ -39,11 +39,11 @@ _MARKS[[_QUOTE, _BACKSLASH, _LINE_FEED, _COMMA]] = True
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Whole records, one to a line; lines may be blank. `is_last`: the file ends here. `is_cut`: it ends in the middle of an
-    array."""
+    """Whole records, one to a line; lines may be blank. `is_open`: the file ends here, and its last record may not be whole.
+    `is_cut`: it isn't, since the array around it has no end."""
 
     data: bytes
-    is_last: bool = False
+    is_open: bool = False
     is_cut: bool = False
 
 
@@ -62,7 +62,8 @@ def record_chunks(stream: pa.NativeFile, path: str, chunk_bytes: int = CHUNK_BYT
             rest = [text[cut:]]
             is_cut = not following and cutter is not None and not cutter.has_ended
             if data.strip(_BLANK) or is_cut:
-                yield Chunk(data, is_last=not following, is_cut=is_cut)
+                is_open = is_cut or not (following or cutter or data.endswith(b"\n"))
+                yield Chunk(data, is_open, is_cut)
         else:
             rest.append(text)
             if sum(map(len, rest)) > LONGEST_RECORD:

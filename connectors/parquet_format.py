@@ -123,7 +123,7 @@ class ParquetFormat(FileFormat):
 
     def read(self, share: FileShare, asked: Reading) -> Batches:
         for file in share.files:
-            with reading_parquet(file.path), pq.ParquetFile(file.path) as opened:
+            with reading_parquet(file.path), pq.ParquetFile(file.path, page_checksum_verification=True) as opened:
                 yield from self._read_file(opened, (file, share.parts), asked)
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
@@ -165,7 +165,7 @@ class ParquetRows(RowWriter):
 
     def __init__(self, output: FileOutput, columns: Sequence[TableColumn], compression: str) -> None:
         self._schema = pa.schema([pa.field(external_name(item), to_arrow(item.type)) for item in columns])
-        self._writer = pq.ParquetWriter(output.stream, self._schema, compression=compression)
+        self._writer = pq.ParquetWriter(output.stream, self._schema, compression=compression, write_page_checksum=True)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = 0
 
