@@ -120,7 +120,7 @@ class Vague(Pass):
     [
         (DropsWhenFull, "all at once, an outbox of one place, without snapshots: after a refusal the same item"),
         (Forgetful, "with snapshots: "),
-        (BatchBound, "row by row, room downstream, without snapshots: 3 rows instead of 2"),
+        (BatchBound, "row by row, room downstream, without snapshots: row 1 is (2,), expected (3,)"),
         (Stuck, "complete made no progress in 100 calls and waits for nothing"),
         (Busy, "a call of process took"),
         (Hasty, "init may not offer anything"),
