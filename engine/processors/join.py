@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, indexes, join_batches, make_batch, true_flags
+from runnel.batches import MAX_ROWS, Indexes, Mask, flags, from_flags, indexes, join_batches, make_batch, true_flags
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError
 from runnel.expressions.context import Frame
@@ -64,7 +64,7 @@ class JoinPlan:
 
     def left_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Those of the left side that are part of the result."""
-        return batch if len(self.left_output) == self.left_width else batch.select(self.left_output)
+        return batch if self.left_output == list(range(self.left_width)) else batch.select(self.left_output)
 
     def row_batch(self, columns: list[pa.Array], count: int) -> pa.RecordBatch:
         """The result of the left side's output columns followed by the others."""
@@ -98,6 +98,7 @@ class Join(EmittingProcessor):
         self._plan = plan
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
+        self._restored_matched = np.zeros(0, np.bool_)
         self._is_built = False
         self._is_done = False
 
@@ -107,15 +108,19 @@ class Join(EmittingProcessor):
             self._held_rows += batch.num_rows
             self.check_accumulated(self._held_rows)
         else:
+            self._make_index()
             self.emit_all(self._probe(batch))
 
     def complete_edge(self, ordinal: int) -> bool:
-        if ordinal == 0 and not self._is_built:
-            self._is_built = True
+        if ordinal == 0:
             self._make_index()
         return self.drain()
 
     def _make_index(self) -> None:
+        """Once: when the build side ended, or, after a restore, when that turns out."""
+        if self._is_built:
+            return
+        self._is_built = True
         plan = self._plan
         if self._held:
             self._build = join_batches(self._held)
@@ -130,6 +135,7 @@ class Join(EmittingProcessor):
         self._index = make_index(self._build_keys, count)
         if plan.kind in KEEPS_RIGHT:
             self._build_matched = np.zeros(count, np.bool_)
+            self._build_matched[: len(self._restored_matched)] = self._restored_matched
         if plan.kind in (JoinKind.MARK, JoinKind.NULL_ANTI):
             self._unknown = UnknownMatches(self._build_keys, count)
         if not count and plan.kind in NEEDS_RIGHT:
@@ -249,9 +255,24 @@ class Join(EmittingProcessor):
         kept = self._plan.left_columns(batch).filter(from_flags(keep))
         return self._plan.row_batch(kept.columns, int(np.count_nonzero(keep)))
 
+    def state(self) -> Iterator[pa.RecordBatch]:
+        """The rows of the build side, each with whether it was matched."""
+        if self._is_done:
+            return
+        for batch in [self._build] if self._is_built else self._held:
+            matched = np.zeros(batch.num_rows, np.bool_)
+            if self._is_built and self._plan.kind in KEEPS_RIGHT:
+                matched = self._build_matched
+            yield pa.RecordBatch.from_arrays([*batch.columns, from_flags(matched)], names=[*batch.schema.names, "matched"])
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        self._restored_matched = np.concatenate((self._restored_matched, flags(batch.column(batch.num_columns - 1))))
+        self.take(0, batch.select(range(batch.num_columns - 1)))
+
     def complete(self) -> bool:
         if not self._is_done:
             self._is_done = True
+            self._make_index()
             if self._plan.kind in KEEPS_RIGHT:
                 self.emit_all(self._lonely_build_rows())
         return self.drain()

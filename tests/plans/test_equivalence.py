@@ -126,6 +126,8 @@ SELECT COUNT(*) FROM trades WHERE ticker NOT IN (SELECT code FROM companies WHER
 SELECT COUNT(*) FROM trades WHERE ticker IN (SELECT code FROM companies) OR 1 = 1
 SELECT c.name, t.id, c.size, t.ticker, c.name FROM trades t JOIN companies c ON t.ticker = c.code
 SELECT c.name || 'x', t.id + c.size FROM trades t LEFT JOIN companies c ON t.ticker = c.code WHERE t.id > 7
+SELECT p, i FROM (SELECT id AS i, price AS p, ticker AS t FROM trades) x JOIN companies c ON i = c.size
+SELECT t.price, t.id FROM (SELECT id, price FROM trades) t JOIN (SELECT size FROM companies) c ON t.id = c.size
 SELECT 1 FROM trades t JOIN companies c ON t.ticker = c.code
 SELECT 1 + 1, 'a' || 'b'
 SELECT * FROM (VALUES (1, 'a'), (2, 'b'), (NULL, 'c')) AS v(x, y) WHERE x > 1 OR y = 'c'
