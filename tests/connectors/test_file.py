@@ -15,8 +15,7 @@ import pytest
 
 from runnel.connector import ColumnDefinition, MappingDefinition, ScanRequest, SinkRequest, WriteMode
 from runnel.connectors import file_output, file_sink
-from runnel.connectors.file import FileConnector
-from runnel.connectors.file_functions import file_table
+from runnel.connectors.file import FileConnector, file_table
 from runnel.connectors.file_table import FileTable
 from runnel.errors import DataError, ErrorCode, NotSupportedError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR
@@ -271,7 +270,7 @@ WRITE_BEYOND_A_LIMIT = """
 import resource, sys
 import pyarrow as pa
 from runnel.connector import ColumnDefinition, MappingDefinition, SinkRequest, WriteMode
-from runnel.connectors.file import FileConnector
+from runnel.connectors.file import FileConnector, file_table
 from runnel.errors import OperationalError
 from runnel.sqltypes import BIGINT
 
