@@ -75,7 +75,8 @@ class Aggregation:
             slots = tuple(i for i, item in enumerate(wanted) if item[1:] == (places, True))
             self.distinct_sets.append(DistinctSet(places, Layout(types, (), (), ()), slots))
         self.evaluators: list[Evaluator] = [compile_expression(item) for item in (*keys, *self._arguments)]
-        self.schema = self._schema(names)
+        self.state_schema = _state_schema(self.plain_layout)
+        self.schema = self.state_schema if stage is Stage.ACCUMULATE else self._result_schema(names)
 
     def _argument_places(self, call: Aggregate) -> tuple[int, ...]:
         """The argument columns of a call, each kept once."""
@@ -88,14 +89,14 @@ class Aggregation:
                 places.append(self._arguments.index(expression))
         return tuple(places)
 
-    def _schema(self, names: tuple[str, ...]) -> pa.Schema:
-        if self.stage is Stage.ACCUMULATE:
-            names = tuple(f"k{i}" for i in range(len(self.keys)))
-            types = [*self.layout.key_types, *self.layout.state_types]
-            names = (*names, *(f"s{i}" for i in range(len(types) - len(names))))
-        else:
-            types = [*self.layout.key_types, *(to_arrow(call.type) for call in self.aggregates)]
+    def _result_schema(self, names: tuple[str, ...]) -> pa.Schema:
+        types = [*self.layout.key_types, *(to_arrow(call.type) for call in self.aggregates)]
         return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
+
+
+def _state_schema(layout: Layout) -> pa.Schema:
+    keys = [pa.field(f"k{i}", kind) for i, kind in enumerate(layout.key_types)]
+    return pa.schema([*keys, *(pa.field(f"s{i}", kind) for i, kind in enumerate(layout.state_types))])
 
 
 def _states(call: Aggregate) -> tuple[State, ...]:
@@ -146,7 +147,7 @@ class AggregateProcessor(EmittingProcessor):
             self._take_distinct(columns, batch.num_rows)
         if aggregation.stage is Stage.ACCUMULATE and aggregation.keys:
             for partial in self._groups.take_if_sparse(PASS_ON_SHARE):
-                self.emit(self._exported(partial))
+                self.emit(self._accumulated(partial))
 
     def _take_distinct(self, columns: Sequence[pa.Array], num_rows: int) -> None:
         keys = len(self._aggregation.keys)
@@ -164,25 +165,49 @@ class AggregateProcessor(EmittingProcessor):
         calls = zip(self._aggregation.aggregates, self._aggregation.slots, strict=True)
         return any(AGGREGATES[call.function].keeps_nulls for call, slots in calls if set(slots) & set(item.states))
 
+    def state(self) -> list[pa.RecordBatch]:
+        """The groups; then for each set of distinct arguments its rows, in columns d<number of the set>_<number>."""
+        if self._is_done:
+            return []
+        aggregation = self._aggregation
+        saved = []
+        if not self._groups.is_empty and len(aggregation.state_schema):
+            saved.append(self._exported(self._groups.combined(), aggregation.plain_layout, aggregation.state_schema))
+        for i, groups in enumerate(self._distinct):
+            if not groups.is_empty:
+                keys = groups.combined().keys
+                saved.append(pa.RecordBatch.from_arrays(keys, names=[f"d{i}_{j}" for j in range(len(keys))]))
+        return saved
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        first = batch.schema.names[0]
+        if first.startswith("d"):
+            groups = self._distinct[int(first[1:].partition("_")[0])]
+            groups.add_partial(Partial(batch.columns, [], batch.num_rows))
+        else:
+            self._groups.add_partial(_partial_of(batch, self._aggregation.plain_layout))
+
     def complete(self) -> bool:
         if not self._is_done:
             self._is_done = True
             aggregation = self._aggregation
             if aggregation.stage is Stage.ACCUMULATE:
                 if not self._groups.is_empty:
-                    self.emit(self._exported(self._groups.combined()))
+                    self.emit(self._accumulated(self._groups.combined()))
             else:
                 self.emit(self._finished())
             self._distinct = []
             del self._groups
         return self.drain()
 
-    def _exported(self, partial: Partial) -> pa.RecordBatch:
-        aggregation = self._aggregation
+    def _accumulated(self, partial: Partial) -> pa.RecordBatch:
+        return self._exported(partial, self._aggregation.layout, self._aggregation.schema)
+
+    def _exported(self, partial: Partial, layout: Layout, schema: pa.Schema) -> pa.RecordBatch:
         columns = list(partial.keys)
-        for state, values in zip(aggregation.layout.states, partial.columns, strict=True):
+        for state, values in zip(layout.states, partial.columns, strict=True):
             columns += state.export(values)
-        return make_batch(columns, aggregation.schema, partial.num_rows)
+        return make_batch(columns, schema, partial.num_rows)
 
     def _finished(self) -> pa.RecordBatch:
         aggregation = self._aggregation

@@ -118,7 +118,8 @@ class KeyedAggregate(Processor):
 def field_of(schema: pa.Schema, name: str) -> pa.Field:
     """The field of a key or argument column; ProgrammingError where there is none."""
     if name not in schema.names:
-        raise ProgrammingError(f'column "{name}" not found in the batch', hint=suggest(name, schema.names))
+        known = f"the batch has: {', '.join(schema.names)}"
+        raise ProgrammingError(f'column "{name}" not found in the batch', hint=suggest(name, schema.names, known))
     return schema.field(name)
 
 

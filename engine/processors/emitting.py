@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ class EmittingProcessor(Processor):
     def __init__(self) -> None:
         self._waiting: deque[pa.RecordBatch] = deque()
         self._making: Iterator[pa.RecordBatch] | None = None
+        self._saving: deque[pa.RecordBatch] | None = None
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         """Deals with one batch of input; `emit` or `emit_all` what comes of it."""
@@ -76,8 +77,21 @@ class EmittingProcessor(Processor):
     def complete(self) -> bool:
         return self.drain()
 
+    def state(self) -> Iterable[pa.RecordBatch]:
+        """What `restore_snapshot` needs to go on from here, when nothing waits to be emitted."""
+        return ()
+
     def save_snapshot(self) -> bool:
-        return self.drain()
+        if self._saving is None:
+            if not self.drain():
+                return False
+            self._saving = deque(piece for batch in self.state() for piece in slices(batch))
+        while self._saving:
+            if not self.outbox.offer_snapshot(self._saving[0]):
+                return False
+            self._saving.popleft()
+        self._saving = None
+        return True
 
     def check_accumulated(self, rows: int) -> None:
         """Fails where the processor holds more rows than the job allows."""

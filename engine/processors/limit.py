@@ -23,7 +23,6 @@ class Limit(EmittingProcessor):
         self._offset = offset
         self._to_skip = 0
         self._to_pass: int | None = None
-        self._saved: pa.RecordBatch | None = None
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -45,21 +44,11 @@ class Limit(EmittingProcessor):
             self.is_satisfied = self._to_pass == 0
         self.emit(batch)
 
-    def save_snapshot(self) -> bool:
-        if not self.drain() or not self.outbox.offer_snapshot(self._state()):
-            return False
-        self._saved = None
-        return True
-
-    def _state(self) -> pa.RecordBatch:
+    def state(self) -> list[pa.RecordBatch]:
         """How many rows are still to be left out, and to be passed on."""
-        if self._saved is None:
-            to_pass = np.array([self._to_pass or 0], np.int64)
-            has_bound = np.array([self._to_pass is not None])
-            columns = [from_numbers(np.array([self._to_skip], np.int64), pa.int64())]
-            columns.append(from_numbers(to_pass, pa.int64(), has_bound))
-            self._saved = pa.RecordBatch.from_arrays(columns, names=["to_skip", "to_pass"])
-        return self._saved
+        to_skip = from_numbers(np.array([self._to_skip], np.int64), pa.int64())
+        to_pass = from_numbers(np.array([self._to_pass or 0], np.int64), pa.int64(), np.array([self._to_pass is not None]))
+        return [pa.RecordBatch.from_arrays([to_skip, to_pass], names=["to_skip", "to_pass"])]
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         self._to_skip, self._to_pass = (column[0].as_py() for column in batch.columns)

@@ -12,7 +12,7 @@ from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregate_states import Count, filled
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.group_state import GroupState, Layout
+from runnel.processors.group_state import GroupState, Layout, Partial
 
 
 class SetOperation(EmittingProcessor):
@@ -33,15 +33,34 @@ class SetOperation(EmittingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         if self._groups is None:
-            counts = (Count(), Count())
-            layout = Layout(tuple(batch.schema.types), (pa.int8(), pa.int8()), counts, ((0,), (1,)))
-            self._groups = GroupState(layout, self.check_accumulated, self._alone)
+            self._groups = self._new_groups(batch.schema.types)
         if ordinal == 0 and self._schema is None:
             self._schema = batch.schema
         present = from_numbers(np.zeros(batch.num_rows, np.int8), pa.int8())
         absent = pa.nulls(batch.num_rows, pa.int8())
         sides = [present, absent] if ordinal == 0 else [absent, present]
         self._groups.add([*batch.columns, *sides], batch.num_rows)
+
+    def _new_groups(self, types: list[pa.DataType]) -> GroupState:
+        layout = Layout(tuple(types), (pa.int8(), pa.int8()), (Count(), Count()), ((0,), (1,)))
+        return GroupState(layout, self.check_accumulated, self._alone)
+
+    def state(self) -> list[pa.RecordBatch]:
+        """The distinct rows with their two counts. The names of the columns are the left side's, if it has come."""
+        if self._groups is None:
+            return []
+        partial = self._groups.combined()
+        columns = [*partial.keys, *(column for columns in partial.columns for column in columns)]
+        names = [f"c{i}" for i in range(len(partial.keys))] if self._schema is None else self._schema.names
+        return [pa.RecordBatch.from_arrays(columns, names=[*names, "left", "right"])]
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        fields = list(batch.schema)[:-2]
+        if self._groups is None:
+            self._groups = self._new_groups([field.type for field in fields])
+        self._schema = pa.schema(fields)
+        *keys, left, right = batch.columns
+        self._groups.add_partial(Partial(keys, [[left], [right]], batch.num_rows))
 
     def complete(self) -> bool:
         if not self._is_done:

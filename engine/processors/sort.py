@@ -38,7 +38,6 @@ class Sort(EmittingProcessor):
         self._held = 0
         self._bound: pa.Scalar | None = None
         self._is_sorted = False
-        self._saved = 0
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -87,16 +86,9 @@ class Sort(EmittingProcessor):
         for start in range(self._skip, end, MAX_ROWS):
             yield rows.take(order.slice(start, min(MAX_ROWS, end - start)))
 
-    def save_snapshot(self) -> bool:
-        """The rows that are held; once they are in order they are emitted first, and nothing is left to save."""
-        if self._is_sorted:
-            return self.drain()
-        while self._saved < len(self._batches):
-            if not self.outbox.offer_snapshot(self._batches[self._saved]):
-                return False
-            self._saved += 1
-        self._saved = 0
-        return True
+    def state(self) -> list[pa.RecordBatch]:
+        """The rows that are held; once they are in order they are emitted before a snapshot, and nothing is left."""
+        return self._batches
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         self.take(0, batch)

@@ -22,7 +22,7 @@ from runnel.testing import verify_processor
 from tests.processors.places import place
 from tests.processors.random_tables import columns_of, duckdb_rows, fields_of, random_table
 
-QUICK: dict[str, Any] = {"snapshots": False, "row_by_row": False, "ordered": False}
+QUICK: dict[str, Any] = {"row_by_row": False, "ordered": False}
 SQL_JOINS = {
     JoinKind.INNER: "JOIN",
     JoinKind.LEFT: "LEFT JOIN",
