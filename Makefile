@@ -11,8 +11,8 @@ SOURCES := $(sort $(shell find engine planner connectors -name '*.py'))
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-run: $(VENV)/.installed ## the tour: word count and NEXMark through one cursor
-	$(BIN)/python examples/tour.py
+run: $(VENV)/.installed ## counts the words of the standard library, joins and aggregates a NEXMark corpus
+	$(BIN)/python examples/main_job.py
 
 test: $(VENV)/.test ## all tests
 	$(BIN)/python -m pytest $(ARGS)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         TimestampFromTicks,
     )
     from runnel.jobs import Job
+    from runnel.processors import library
 
 apilevel = "2.0"
 """The DB-API that this module speaks."""
@@ -98,6 +99,7 @@ __all__ = [
     "apilevel",
     "between",
     "connect",
+    "library",
     "paramstyle",
     "threadsafety",
 ]
@@ -111,6 +113,7 @@ _HOMES = {
         *("Time", "TimeFromTicks", "Timestamp", "TimestampFromTicks"),
     ),
     "jobs": ("Job",),
+    "processors": ("library",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -122,7 +125,8 @@ def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module 'runnel' has no attribute {name!r}")
-    value = getattr(import_module(f"runnel.{home}"), name)
+    module = import_module(f"runnel.{home}")
+    value = getattr(module, name) if hasattr(module, name) else import_module(f"runnel.{home}.{name}")
     globals()[name] = value
     return value
 

@@ -112,7 +112,8 @@ class Connection:
             database.change(drop=found)
 
     def submit(self, dag: DAG, *, name: str = "") -> Job:
-        """Starts a hand-built DAG as a light job on the worker threads; the same DAG may be submitted many times."""
+        """Starts a hand-built DAG as a light job on the worker threads; the same DAG may be submitted many times. What a
+        `result_sink` in it takes is read from `job.results`."""
         database = self._database
         database.check_open()
         try:

@@ -167,6 +167,6 @@ def _deadline(timeout: float) -> int:
 
 def _file_table(name: str, positional: list[Any], named: dict[str, Any]) -> Table:
     # Loaded on first use: most connections never name a file.
-    from runnel.connectors.file_functions import file_table
+    from runnel.connectors.file import file_table
 
     return file_table(name, positional, named)
