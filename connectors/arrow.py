@@ -67,8 +67,8 @@ class Origin(ABC):
 class StoredBatches(Origin):
     """Batches in memory."""
 
-    def __init__(self, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
-        self.describe(schema)
+    def __init__(self, schema: pa.Schema, batches: Sequence[pa.RecordBatch], problems: dict[int, str] | None = None) -> None:
+        self.describe(schema, problems)
         # One plain schema (no metadata, all nullable): batches of different origins can then be put together.
         self._batches = [rename(batch, self.schema) for batch in batches]
         self._rows: int = sum(batch.num_rows for batch in batches)
@@ -238,7 +238,7 @@ def _origin_of(obj: Any) -> Origin | None:
     if library == "pyarrow" and hasattr(obj, "scanner") and hasattr(obj, "schema"):
         return LazyOrigin(obj.schema, lambda wanted: _dataset_batches(obj, wanted))
     if hasattr(obj, "__arrow_c_stream__"):
-        return _of_stream(obj)
+        return _of_relation(obj) if library in ("duckdb", "_duckdb") else _of_stream(obj)
     if hasattr(obj, "__arrow_c_array__"):
         return _stored(pa.Table.from_batches([pa.record_batch(obj)]))
     return None
@@ -281,7 +281,34 @@ def _of_polars(obj: Any) -> Origin | None:
         )
     if kind == "Series":
         return _of_array(pa.chunked_array(obj), obj.name or "value")
-    return _stored(pa.table(obj)) if hasattr(obj, "__arrow_c_stream__") else None
+    return _of_polars_frame(obj) if hasattr(obj, "__arrow_c_stream__") else None
+
+
+def _of_polars_frame(frame: Any) -> Origin:
+    """A frame column by column, as one column that Arrow can't take would spoil them all."""
+    names, columns, problems = [], [], {}
+    for i, series in enumerate(frame.get_columns()):
+        names.append(series.name)
+        try:
+            if str(series.dtype) == "Object":
+                # Polars would hand out the addresses of the Python objects.
+                raise TypeError("a Polars column of type Object has no Arrow type")
+            columns.append(pa.chunked_array(series))
+        except (pa.ArrowException, TypeError) as error:
+            problems[i] = str(error)
+            columns.append(pa.chunked_array([pa.nulls(len(series))]))
+    table = pa.Table.from_arrays(columns, names=names)
+    return StoredBatches(table.schema, cut_table(table), problems)
+
+
+def _of_relation(relation: Any) -> Origin:
+    """A DuckDB relation. A stream left open would block its connection, so the schema is that of no rows of it."""
+    schema = pa.RecordBatchReader.from_stream(relation.limit(0)).schema
+
+    def open_batches(wanted: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+        return (batch.select(wanted) for batch in pa.RecordBatchReader.from_stream(relation))
+
+    return LazyOrigin(schema, open_batches)
 
 
 def _of_stream(obj: Any) -> Origin:

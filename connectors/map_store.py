@@ -181,10 +181,10 @@ class MapStore:
         if self._index and not self._index.keys().isdisjoint(fresh):
             key = next(key for key in fresh if key in self._index)
             raise duplicate(self.name, key, layout, "exists already")
+        if self.log is not None and (staged is not None or fresh):
+            self.log.rows(layout, batches, staged)
         if not fresh:
             return
-        if self.log is not None:
-            self.log.rows(layout, batches, staged)
         self._key = layout.key_layout
         for batch in batches:
             first = self._places[2].first
@@ -203,7 +203,7 @@ class MapStore:
         """Writes rows; of several with one key the last wins. `batches` are at most MOST_ROWS long and owned by the store
         from now on. With `lock` held."""
         self.check(layout)
-        if self.log is not None:
+        if self.log is not None and (staged is not None or any(keys)):
             self.log.rows(layout, batches, staged)
         self.load(batches, keys, layout)
         if self.log is not None:
@@ -273,7 +273,7 @@ class MapStore:
         """Takes out the rows with these keys, as far as they are there; gives their number. `batches` hold the columns of
         the key. With `lock` held."""
         self.check(layout)
-        if self.log is not None:
+        if self.log is not None and (staged is not None or any(keys)):
             self.log.delete(layout.key_layout, batches, staged)
         removed = self.unload(keys)
         if self.log is not None:

@@ -51,11 +51,17 @@ class MapTable(IndexedTable, KeyedTable):
     # By key
 
     def get(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        form = self._key_of(key)
         try:
-            form = self._key_of(key)
             return None if form is None else self._store.get(form, self._layout)
-        except (TypeError, OverflowError, ValueError) as error:
+        except TypeError as error:
             raise DataError(f'no key of map "{self._store.name}" can be {_shown(key)}', detail=str(error)) from error
+        except (OverflowError, ValueError) as error:
+            raise DataError(
+                f"the row with key {_shown(key)} has a value that Python can't hold",
+                detail=str(error),
+                hint="cast the column to VARCHAR",
+            ) from error
 
     def put(self, row: tuple[Any, ...], mode: WriteMode) -> int:
         layout, store = self._layout, self._store
@@ -108,6 +114,7 @@ class MapTable(IndexedTable, KeyedTable):
         check_index(index, self.columns)
 
     def index_scan(self, request: ScanRequest, lookup: IndexLookup) -> Source:
+        check_index(lookup.index, self.columns)
         return MapIndexSource(self._store, self._layout, self.columns, request, lookup)
 
     def sink(self, request: SinkRequest) -> Sink:

@@ -113,6 +113,32 @@ def test_a_pandas_column_of_mixed_objects_is_refused_only_when_used() -> None:
         table.scan(ScanRequest((1,)))
 
 
+def test_polars_columns_that_arrow_cannot_take_are_refused_only_when_used() -> None:
+    frame = pl.DataFrame({"a": [1], "i": pl.Series([1], dtype=pl.Int128), "o": pl.Series([object()], dtype=pl.Object)})
+    table = register(frame)
+    assert shape(table) == [("a", "BIGINT"), ("i", "NULL"), ("o", "NULL")]
+    assert read_rows(table, (0,)) == [(1,)]
+    for i, name in ((1, "i"), (2, "o")):
+        with pytest.raises(NotSupportedError, match=f'column "{name}" of "t" can\'t be read'):
+            table.scan(ScanRequest((0, i)))
+
+
+def test_a_duckdb_relation_leaves_its_connection_free() -> None:
+    import duckdb
+
+    with duckdb.connect() as con:
+        table = register(con.sql("SELECT range AS a, 'x' AS b FROM range(10)"))
+        assert con.execute("SELECT 1").fetchall() == [(1,)]
+        assert read_rows(table, (1, 0)) == [("x", i) for i in range(10)]
+        assert len(read_rows(table)) == 10
+        assert con.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_a_column_asked_for_twice() -> None:
+    for obj in (pa.table({"a": [1], "b": pa.array(["x"], pa.large_string())}), pd.DataFrame({"a": [1], "b": ["x"]})):
+        assert read_rows(register(obj), (1, 0, 1)) == [("x", 1, "x")]
+
+
 def test_column_names_are_never_empty_and_never_repeated() -> None:
     assert unique_names(["a", "", "A", "a_1", "column_2", "a", ""]) == [
         "a",

@@ -257,6 +257,17 @@ def test_staged_rows_of_a_durable_job_are_committed_after_a_restart(tmp_path: Pa
     opened.crash()
 
 
+def test_a_statement_without_rows_writes_nothing(tmp_path: Path) -> None:
+    opened = Opened(tmp_path)
+    for mode in (INSERT, SINK, UPDATE):
+        write(opened.table, mode, [])
+    write(opened.table, UPDATE, [(1, 1)])
+    write(opened.table, DELETE, [], (0,))
+    assert opened.table.clear() == 0
+    opened.crash()
+    assert files(tmp_path) == []
+
+
 def test_a_light_jobs_staged_rows_leave_no_trace_on_disk(tmp_path: Path) -> None:
     opened = Opened(tmp_path)
     opened.table.put((1, 1), INSERT)
@@ -383,7 +394,7 @@ while True:
 
 def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
     acknowledged = -1
-    for turn in range(3):
+    for turn in range(2):
         process = subprocess.Popen([sys.executable, "-c", ENDLESS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         for _ in range(20 + 13 * turn):
