@@ -153,6 +153,9 @@ class Bench:
         last = 0
         ended = False
         for ordinal, item in arrivals:
+            if self._processor.is_satisfied:
+                self._inbox.clear()
+                return
             together = self._conditions.slicing == "all at once" and not ended and ordinal == last
             if self._inbox and not (together and isinstance(item, pa.RecordBatch)):
                 self._process(last)
@@ -168,7 +171,7 @@ class Bench:
 
     def _process(self, ordinal: int) -> None:
         idle = 0
-        while self._inbox:
+        while self._inbox and not self._processor.is_satisfied:
             before = len(self._inbox)
             self._call(lambda: self._processor.process(ordinal, self._inbox), "process")
             idle = 0 if len(self._inbox) < before or self._moved() else self._count_idle(idle, "process")

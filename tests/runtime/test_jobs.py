@@ -167,6 +167,33 @@ def test_rows_are_not_lost_between_threads(jobs: Jobs, cooperative: bool) -> Non
         assert sorted(read(job)) == sorted(list(range(60)) * 2)
 
 
+def test_jobs_of_many_threads_at_once(jobs: Jobs) -> None:
+    class Blocking(Pass):
+        cooperative = False
+
+    dags = [chain(source(numbers(1), numbers(2)), kind, result_sink()) for kind in (Pass, Blocking)]
+    failures: list[object] = []
+
+    def run(number: int) -> None:
+        for turn in range(25):
+            job = start(jobs, dags[turn % 8 == 0])
+            if turn % 3 == number % 3:
+                job.hand_over()
+            if turn % 5 == 4:
+                job.cancel()
+                job.wait(PATIENCE)
+            elif read(job) != [1, 2]:
+                failures.append(job)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert jobs.running() == []
+
+
 def test_full_results_hold_the_job_back(jobs: Jobs) -> None:
     job = start(jobs, chain(endless, result_sink()), is_unbounded=True)
     assert job.results.next_batch(PATIENCE) is not None

@@ -62,6 +62,17 @@ def test_inputs_of_one_priority_take_turns() -> None:
     assert order[:2] == [0, 1]
 
 
+def test_satisfied_processor_gets_no_more_input() -> None:
+    class First(Pass):
+        def process(self, ordinal: int, inbox: Inbox) -> None:
+            assert not self.is_satisfied
+            batch = inbox.peek()
+            if batch is not None and self.outbox.offer(batch.slice(0, 1)):
+                self.is_satisfied = True
+
+    verify_processor(First, [BATCHES], [(1,)], snapshots=False)
+
+
 class DropsWhenFull(Pass):
     """Forgets what the outbox refuses."""
 
