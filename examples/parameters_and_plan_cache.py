@@ -21,11 +21,9 @@ def main() -> None:
         hostile = "Ann' OR '1'='1"
         print("no such name:", cursor.execute("SELECT name FROM people WHERE name = ?", (hostile,)).fetchall())
 
-        cursor.execute("SHOW PLANS")
-        names = [column[0] for column in cursor.description or ()]
-        for row in cursor:
-            plan = dict(zip(names, row, strict=True))
-            print(f"used {plan['uses']} times: {plan['query']}")
+        for kind, query, parameter_types, uses in cursor.execute("SHOW PLANS"):
+            if kind == "plan":
+                print(f"used {uses} times with {parameter_types}: {query}")
 
         # A plan is valid while the objects it names are unchanged: this replaces one.
         connection.register("people", pa.table({"name": ["Dora"], "age": [50]}))
