@@ -144,7 +144,7 @@ class DurableMap:
         try:
             if not self._folder.is_dir():
                 return
-            found = sorted(path.name for path in self._folder.glob("checkpoint-*"))
+            found = sorted(path.name for path in self._folder.glob("checkpoint-" + "[0-9]" * 8))
             self._generation = int(found[-1].partition("-")[2]) if found else 0
             self._remove_except(self._generation)
         except OSError as error:
@@ -189,8 +189,12 @@ class DurableMap:
                 store.load(batches, keys, layout)
             elif record.kind == "delete":
                 store.unload(keys)
-            else:
+            elif record.kind == "stage":
                 staging.restore(record.name, StagedRows(WriteMode(record.mode), layout, batches, keys))
+            else:
+                raise _unknown(record.kind, store.name)
+        else:
+            raise _unknown(record.kind, store.name)
 
     def close(self) -> None:
         """Writes a checkpoint if that makes the next start notably quicker, and closes the files."""
@@ -205,6 +209,12 @@ class DurableMap:
                     logger.warning("no checkpoint of map %s: %s", self._store.name, error.detail or error.message)
             self._log.close()
             self._log = None
+
+
+def _unknown(kind: str, name: str) -> OperationalError:
+    return OperationalError(
+        f'the log of map "{name}" holds a change of unknown kind "{kind}"', hint="open it with the version that wrote it"
+    )
 
 
 def _staged_record(name: str, rows: StagedRows) -> Record:

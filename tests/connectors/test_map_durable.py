@@ -16,7 +16,7 @@ from runnel.connector import SinkRequest, WriteMode
 from runnel.connectors.imap import MapConnector
 from runnel.connectors.map_durable import DurableMap, folder_name, open_durable
 from runnel.connectors.map_layout import Layout
-from runnel.connectors.map_records import decode_type, encode_type
+from runnel.connectors.map_records import Record, decode_type, encode_type
 from runnel.connectors.map_staging import Staging
 from runnel.connectors.map_store import MapStore
 from runnel.connectors.map_table import MapTable
@@ -224,6 +224,46 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     files(tmp_path, "log-*")[0].unlink()
     with pytest.raises(OperationalError, match="is missing"):
         reopened(tmp_path)
+
+
+def test_a_change_of_unknown_kind_is_refused(tmp_path: Path) -> None:
+    opened = Opened(tmp_path)
+    opened.table.put((1, 1), SINK)
+    opened.durable._append(Record("merge"))
+    opened.crash()
+    with pytest.raises(OperationalError, match='of unknown kind "merge"'):
+        reopened(tmp_path)
+
+
+def test_pandas_is_not_imported_for_a_map(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN, str(tmp_path)], capture_output=True, text=True, cwd=root, timeout=60, check=False
+    )
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+PLAIN = """
+import sys
+from pathlib import Path
+from runnel.catalog import Index
+from runnel.connector import IndexLookup, ScanRequest, WriteMode
+from runnel.connectors.imap import MapConnector
+from tests.connectors.conformance import read_source
+from tests.connectors.maps import open_map, write
+connector = MapConnector(Path(sys.argv[1]))
+table = open_map(connector, value="varchar")
+write(table, WriteMode.INSERT, [(i, str(i)) for i in range(50)])
+write(table, WriteMode.UPDATE, [(1, "x"), (99, "y")])
+write(table, WriteMode.DELETE, [(2,)], (0,))
+table.put((3, "z"), WriteMode.SINK)
+assert table.get((3,)) == (3, "z")
+index = Index("i", "m", ("this",), "sorted")
+assert len(read_source(table.index_scan(ScanRequest((0, 1)), IndexLookup(index, ordered=True)))) == 1
+assert len(read_source(table.scan(ScanRequest((0, 1))))) == 1
+connector.close()
+print([name for name in ("pandas", "duckdb", "polars") if name in sys.modules])
+"""
 
 
 def test_staged_rows_of_a_durable_job_are_committed_after_a_restart(tmp_path: Path) -> None:
