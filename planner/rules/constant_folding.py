@@ -1,16 +1,18 @@
 """Computes at plan time what doesn't depend on rows, arguments or the time.
 
 A constant whose evaluation fails stays as it is: it may stand in a CASE branch that no row takes. AND and OR lose the parts
-that decide nothing; one that decides everything replaces the whole. CASE loses the branches that are never taken.
+that decide nothing; one that decides everything replaces the whole; equalities of one column joined by OR become IN. CASE
+loses the branches that are never taken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from runnel.errors import Error
 from runnel.expressions.evaluate import evaluate_constant, is_constant
-from runnel.expressions.nodes import Call, Case, Cast, Expression, InList, Literal, transform
+from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, transform
 from runnel.planner.rules.rewriting import map_expressions
 from runnel.relation import Filter, Join, Relation
 from runnel.relation import transform as transform_relation
@@ -68,9 +70,48 @@ def _fold_connective(node: Call) -> Expression:
                 parts.append(part)
     if not parts:
         return Literal(value=not deciding, type=node.type, position=node.position)
+    if node.function == "or":
+        parts = _with_lists(parts)
     if len(parts) == 1:
         return parts[0]
     return node if tuple(parts) == node.arguments else replace(node, arguments=tuple(parts))
+
+
+def _with_lists(parts: list[Expression]) -> list[Expression]:
+    """Alternatives with `x = 1 OR x = 2` as `x IN (1, 2)`, in the place of the first."""
+    values: dict[Column, list[Expression]] = {}
+    found: list[Expression] = []
+    for part in parts:
+        pair = _column_and_values(part)
+        if pair is None:
+            found.append(part)
+        elif pair[0] in values:
+            values[pair[0]].extend(pair[1])
+        else:
+            values[pair[0]] = list(pair[1])
+            found.append(part)
+    if len(found) == len(parts):
+        return parts
+    return [_as_list(part, values) for part in found]
+
+
+def _as_list(part: Expression, values: Mapping[Column, Sequence[Expression]]) -> Expression:
+    pair = _column_and_values(part)
+    if pair is None or len(values[pair[0]]) == len(pair[1]):
+        return part
+    return InList(operand=pair[0], values=tuple(values[pair[0]]), type=part.type, position=part.position)
+
+
+def _column_and_values(part: Expression) -> tuple[Column, tuple[Expression, ...]] | None:
+    """(x, (1, 2)) of `x = 1` and of `x IN (1, 2)`; None for anything else."""
+    if isinstance(part, InList) and isinstance(part.operand, Column):
+        return part.operand, part.values
+    if isinstance(part, Call) and part.function == "eq":
+        left, right = part.arguments
+        for column, value in ((left, right), (right, left)):
+            if isinstance(column, Column) and isinstance(value, Literal | Parameter) and value.type == column.type:
+                return column, (value,)
+    return None
 
 
 _OPPOSITES = {

@@ -150,6 +150,32 @@ def test_a_connective_keeps_what_decides() -> None:
     assert str(kept) == "(NULL OR (ticker IS NULL))"
 
 
+def test_equalities_of_one_column_joined_by_or_become_in() -> None:
+    left = scan(trades())
+    ticker, quantity = column(left, "ticker"), column(left, "quantity")
+    parts = [
+        build.call("eq", [ticker, text("A")]),
+        build.call("eq", [quantity, number(1)]),
+        build.call("eq", [text("B"), ticker]),
+        build.in_list(ticker, [text("C"), text("D")]),
+        build.call("is_null", [quantity]),
+    ]
+    folded = fold(build.call("or", parts))
+    assert str(folded) == "((ticker IN ('A', 'B', 'C', 'D')) OR (quantity = 1) OR (quantity IS NULL))"
+    assert str(fold(build.call("or", [parts[0], parts[2]]))) == "(ticker IN ('A', 'B'))"
+    assert fold(build.call("or", [parts[0], parts[1]])) == build.call("or", [parts[0], parts[1]])
+
+
+def test_not_before_a_test_becomes_the_opposite_test() -> None:
+    quantity = column(scan(trades()), "quantity")
+    for function, opposite in (("is_null", "is_not_null"), ("is_true", "is_not_true"), ("is_distinct", "is_not_distinct")):
+        operand = build.call("gt", [quantity, number(1)]) if function == "is_true" else quantity
+        arguments = [operand, number(1)] if function == "is_distinct" else [operand]
+        negated = build.call("not", [build.call(function, arguments)])
+        assert fold(negated) == build.call(opposite, arguments)
+        assert fold(build.call("not", [negated])) == build.call(function, arguments)
+
+
 def test_a_filter_that_is_always_true_goes_and_one_that_never_is_empties() -> None:
     left = scan(trades())
     assert fold_constants(where(left, TRUE)) == left

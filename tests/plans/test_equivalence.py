@@ -38,6 +38,9 @@ SELECT t FROM (SELECT ticker AS t, price AS p FROM trades) x WHERE p > 5 AND t I
 SELECT id FROM trades WHERE quantity <> 0 AND 20 / quantity > 5
 SELECT id FROM trades WHERE 1 = 1 AND (quantity > 2 OR quantity IS NULL)
 SELECT id FROM trades WHERE NOT (quantity > 2)
+SELECT id FROM trades WHERE ticker = 'A' OR quantity = 2 OR ticker = 'B' OR ticker IN ('C', NULL) OR quantity IS NULL
+SELECT id, NOT (ticker = 'A' OR ticker = NULL OR ticker = 'B') AS x FROM trades
+SELECT id FROM trades WHERE NOT (NOT (quantity IS NULL)) OR NOT (price IS NOT NULL)
 SELECT id FROM trades WHERE 1 = 0
 SELECT COUNT(*) FROM trades WHERE 1 = 0
 SELECT ticker, COUNT(*) FROM trades WHERE 1 = 0 GROUP BY ticker
