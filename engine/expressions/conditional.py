@@ -6,7 +6,7 @@ back in their places. A part that can't fail is evaluated over all rows, which i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,18 +33,33 @@ def restricted(frame: Frame, mask: pa.Array, columns: set[int]) -> Frame:
 def compile_connective(call: Call, compile_expression: Compile) -> Evaluator:
     """AND and OR by three-valued logic, from left to right; an argument that can fail sees only undecided rows."""
     evaluator = compile_expression(call.arguments[0])
+    eager: list[Evaluator] = []
     for argument in call.arguments[1:]:
         following = compile_expression(argument)
         if can_fail(argument):
-            evaluator = _lazy_connective(call.function, evaluator, following, columns_of(argument))
+            left = _eager_connective(call.function, evaluator, eager)
+            evaluator, eager = _lazy_connective(call.function, left, following, columns_of(argument)), []
         else:
-            evaluator = _eager_connective(call.function, evaluator, following)
-    return evaluator
+            eager.append(following)
+    return _eager_connective(call.function, evaluator, eager)
 
 
-def _eager_connective(function: str, left: Evaluator, right: Evaluator) -> Evaluator:
+def _eager_connective(function: str, first: Evaluator, others: Sequence[Evaluator]) -> Evaluator:
+    """All arguments evaluated; in a loop, for a condition may have thousands."""
     kernel = pc.and_kleene if function == "and" else pc.or_kleene
-    return lambda frame: kernel(left(frame), right(frame))
+    if not others:
+        return first
+    if len(others) == 1:
+        second = others[0]
+        return lambda frame: kernel(first(frame), second(frame))
+
+    def run(frame: Frame) -> Datum:
+        value = first(frame)
+        for other in others:
+            value = kernel(value, other(frame))
+        return value
+
+    return run
 
 
 def _lazy_connective(function: str, left: Evaluator, right: Evaluator, columns: set[int]) -> Evaluator:

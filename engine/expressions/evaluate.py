@@ -91,14 +91,15 @@ def compile_selection(condition: Expression) -> Callable[[pa.RecordBatch, Evalua
 
 
 def _steps(condition: Expression) -> list[Expression]:
-    steps: list[Expression] = []
+    groups: list[list[Expression]] = []
     for part in conjuncts(condition):
-        if steps and not can_fail(part):
-            arguments = (steps[-1], part)
-            steps[-1] = Call(function="and", arguments=arguments, type=part.type, position=part.position)
+        if groups and not can_fail(part):
+            groups[-1].append(part)
         else:
-            steps.append(part)
-    return steps
+            groups.append([part])
+    return [
+        group[0] if len(group) == 1 else Call(function="and", arguments=tuple(group), type=condition.type) for group in groups
+    ]
 
 
 def _column(expression: Column) -> Evaluator:
