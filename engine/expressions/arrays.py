@@ -14,7 +14,7 @@ from runnel.expressions.coercion import coerce, convert
 from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import ARRAY, named, signature
-from runnel.sqltypes import BIGINT, INTEGER, NULL, VARCHAR, Kind, array, to_arrow
+from runnel.sqltypes import BIGINT, INTEGER, NULL, VARCHAR, Kind, array, row, to_arrow
 
 _ZERO, _ONE = pack_scalar(0, INTEGER), pack_scalar(1, BIGINT)
 
@@ -120,6 +120,18 @@ def _join_lists(lists: pa.Array, separators: pa.Array) -> pa.Array:
     return pc.binary_join(lists, separators)
 
 
+def _bind_row(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """ROW(a, b): its fields are called f1, f2, …, as in PostgreSQL."""
+    if not arguments:
+        raise ProgrammingError("ROW takes at least 1 argument, not 0", position=position)
+    return tuple(arguments), row(*((f"f{number}", item.type) for number, item in enumerate(arguments, 1)))
+
+
+def _compile_row(call: Call) -> Kernel:
+    fields = list(to_arrow(call.type))
+    return over_arrays(lambda *columns: pa.StructArray.from_arrays(columns, fields=fields))
+
+
 def _bind_field(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """row.name; names match without regard to case."""
     operand, wanted = arguments
@@ -155,6 +167,7 @@ FUNCTIONS = (
         _compile_subscript,
         family="array",
     ),
+    Function("row", "x ANY, …", "ROW of fields f1, f2, …", _bind_row, _compile_row, sql_names=("ROW",), family="array"),
     Function("field", "x ROW, name VARCHAR", "the field's type", _bind_field, _compile_field, family="array"),
     named("cardinality", "x ARRAY", "INTEGER", signature(ARRAY, result=INTEGER), kernel=_cardinality, family="array"),
     named(

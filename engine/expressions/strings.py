@@ -146,6 +146,14 @@ def _position_of_row(text: str, sought: str, start: int = 1) -> int:
     return 0 if start < 1 or start - 1 > len(text) else text.find(sought, start - 1) + 1
 
 
+def _bind_position(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """POSITION(sought IN s [FROM start]): STRPOS with the first two arguments changed about."""
+    sought, *rest = arguments or (None,)
+    if sought is None or not rest:
+        raise ProgrammingError(f"POSITION takes 2 to 3 arguments, not {len(arguments)}", position=position)
+    return _STRPOS(name, (rest[0], sought, *rest[1:]), position)
+
+
 def _split_part(separator: str, index: int) -> Callable[[Datum], Datum]:
     if index == 0:
         raise DataError("SPLIT_PART position must not be 0")
@@ -229,6 +237,7 @@ def _text(name: str, kernel: Kernel, *, sql_names: tuple[str, ...] = (), result:
     return named(name, "s VARCHAR", str(result), bind, kernel=kernel, sql_names=sql_names, family="string")
 
 
+_STRPOS = signature(VARCHAR, VARCHAR, BIGINT, result=INTEGER, optional=1)
 _SEARCH = signature(VARCHAR, VARCHAR, result=BOOLEAN)
 _starts_with = by_option(lambda prefix: lambda text: pc.starts_with(text, prefix), str.startswith)
 _ends_with = by_option(lambda suffix: lambda text: pc.ends_with(text, suffix), str.endswith)
@@ -323,7 +332,15 @@ FUNCTIONS = (
         "strpos",
         "s VARCHAR, sought VARCHAR [, start BIGINT]",
         "INTEGER",
-        signature(VARCHAR, VARCHAR, BIGINT, result=INTEGER, optional=1),
+        _STRPOS,
+        by_option(_position, _position_of_row),
+        family="string",
+    ),
+    named(
+        "position",
+        "sought VARCHAR IN s VARCHAR [FROM start BIGINT]",
+        "INTEGER",
+        _bind_position,
         by_option(_position, _position_of_row),
         family="string",
     ),
