@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from runnel.connector import ColumnDefinition, MappingDefinition, SinkRequest, WriteMode
 from runnel.connectors.imap import MapConnector
@@ -38,3 +41,10 @@ def write(table: MapTable, mode: WriteMode, rows: Sequence[tuple[Any, ...]], col
         sink.commit(sink.stage(0))
     finally:
         sink.close()
+
+
+def allocated() -> int:
+    """The bytes that Arrow holds, without those of garbage that other tests left."""
+    gc.collect()
+    count: int = pa.total_allocated_bytes()
+    return count
