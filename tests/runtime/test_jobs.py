@@ -56,6 +56,14 @@ def jobs() -> Iterator[Jobs]:
     assert threading.active_count() == before, "a thread was left running"
 
 
+@pytest.fixture
+def still() -> Iterator[Jobs]:
+    """Jobs for which no time passes, so that a bounded one is never too slow for the thread that reads."""
+    made = Jobs(2, ManualClock())
+    yield made
+    made.close()
+
+
 def start(jobs: Jobs, dag: DAG, **options: Any) -> Job:
     return jobs.start(dag, evaluation=EVALUATION, **options)
 
@@ -94,7 +102,7 @@ class Gate(Pass):
         return batch
 
 
-def test_short_job_runs_on_the_reading_thread(jobs: Jobs) -> None:
+def test_short_job_runs_on_the_reading_thread(still: Jobs) -> None:
     threads: set[int] = set()
 
     class Here(Pass):
@@ -103,14 +111,14 @@ def test_short_job_runs_on_the_reading_thread(jobs: Jobs) -> None:
             return batch
 
     before = threading.active_count()
-    job = start(jobs, chain(source(numbers(1, 2), numbers(3)), Here, result_sink()), query="SELECT x")
-    assert jobs.running() == [job]
-    assert jobs.get(job.id) is job
+    job = start(still, chain(source(numbers(1, 2), numbers(3)), Here, result_sink()), query="SELECT x")
+    assert still.running() == [job]
+    assert still.get(job.id) is job
     assert read(job) == [1, 2, 3]
     assert threads == {threading.get_ident()}
     assert threading.active_count() == before
     assert job.status is JobStatus.COMPLETED
-    assert jobs.running() == []
+    assert still.running() == []
     assert repr(job) == f"<job {job.id} COMPLETED 'SELECT x'>"
 
 
@@ -204,9 +212,9 @@ def test_full_results_hold_the_job_back(jobs: Jobs) -> None:
     assert job.wait(PATIENCE)
 
 
-def test_bounded_job_waits_for_its_reader_without_threads(jobs: Jobs) -> None:
+def test_bounded_job_waits_for_its_reader_without_threads(still: Jobs) -> None:
     before = threading.active_count()
-    job = start(jobs, chain(endless, result_sink()))
+    job = start(still, chain(endless, result_sink()))
     job.run_here(10**12)
     assert len(job.results) == job.results.capacity
     assert threading.active_count() == before
@@ -286,8 +294,8 @@ def test_failure_is_raised_where_the_rows_are_read(jobs: Jobs) -> None:
         job.results.next_batch()
 
 
-def test_run_here_raises_at_once(jobs: Jobs) -> None:
-    job = start(jobs, chain(lambda: Recording([], "complete", DataError("bad")), result_sink()))
+def test_run_here_raises_at_once(still: Jobs) -> None:
+    job = start(still, chain(lambda: Recording([], "complete", DataError("bad")), result_sink()))
     with pytest.raises(DataError, match="bad"):
         job.run_here()
 
@@ -439,16 +447,16 @@ def test_job_out_of_time(is_unbounded: bool) -> None:
     jobs.close()
 
 
-def test_interrupt_in_a_processor_on_the_reading_thread(jobs: Jobs) -> None:
+def test_interrupt_in_a_processor_on_the_reading_thread(still: Jobs) -> None:
     log: list[str] = []
     dag = chain(source(numbers(1)), lambda: Recording(log, "process", KeyboardInterrupt()), lambda: Recording(log), ToResults)
-    job = start(jobs, dag)
+    job = start(still, dag)
     with pytest.raises(KeyboardInterrupt):
         read(job)
     assert log.count("close") == 2
     assert job.is_done
-    assert jobs.running() == []
-    assert read(start(jobs, chain(source(numbers(1)), result_sink()))) == [1], "the connection is usable"
+    assert still.running() == []
+    assert read(start(still, chain(source(numbers(1)), result_sink()))) == [1], "the connection is usable"
 
 
 def test_interrupt_while_waiting(jobs: Jobs) -> None:
@@ -552,7 +560,7 @@ def test_nothing_keeps_the_reader_alive(jobs: Jobs) -> None:
     assert jobs.running() == []
 
 
-def test_closed_processor_gives_its_memory_back(jobs: Jobs) -> None:
+def test_closed_processor_gives_its_memory_back(still: Jobs) -> None:
     made: list[weakref.ref[Processor]] = []
 
     def keep(processor: Processor) -> Processor:
@@ -561,7 +569,7 @@ def test_closed_processor_gives_its_memory_back(jobs: Jobs) -> None:
 
     gc.disable()
     try:
-        job = start(jobs, chain(lambda: keep(ItemSource([numbers(1)])), lambda: keep(Pass()), result_sink()))
+        job = start(still, chain(lambda: keep(ItemSource([numbers(1)])), lambda: keep(Pass()), result_sink()))
         assert read(job) == [1]
         assert [reference() for reference in made] == [None, None]
     finally:
@@ -652,9 +660,9 @@ def test_offers_out_of_order_are_an_error(jobs: Jobs) -> None:
     assert caught.value.detail == 'in vertex "v1"'
 
 
-def test_callbacks_at_the_end(jobs: Jobs) -> None:
+def test_callbacks_at_the_end(still: Jobs) -> None:
     told: list[str] = []
-    job = start(jobs, chain(source(numbers(1)), result_sink()))
+    job = start(still, chain(source(numbers(1)), result_sink()))
     job.on_end(lambda: told.append("first"))
     assert told == []
     job.run_here()
