@@ -7,7 +7,7 @@ from typing import NamedTuple
 from runnel.connector import KeyedTable
 from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, conjuncts
 from runnel.planner.rules.rewriting import renumber
-from runnel.relation import Filter, Project, Relation, Scan
+from runnel.relation import Filter, Limit, Project, Relation, Scan
 
 
 class KeyLookup(NamedTuple):
@@ -25,6 +25,8 @@ def key_lookup(relation: Relation) -> KeyLookup | None:
     projections: tuple[Expression, ...] | None = None
     if isinstance(relation, Project):
         projections, relation = relation.expressions, relation.input
+    if isinstance(relation, Limit) and _keeps_one_row(relation):
+        relation = relation.input
     predicate: list[Expression] = []
     while isinstance(relation, Filter) and isinstance(relation.input, Scan):
         places = dict(enumerate(relation.input.columns))
@@ -43,6 +45,11 @@ def key_lookup(relation: Relation) -> KeyLookup | None:
         columns = tuple(item.index for item in expressions if isinstance(item, Column))
         return KeyLookup(relation.table, key, columns, ())
     return KeyLookup(relation.table, key, None, expressions)
+
+
+def _keeps_one_row(limit: Limit) -> bool:
+    """Whether a limit says nothing about a result of at most one row."""
+    return limit.offset is None and isinstance(limit.count, Literal) and bool(limit.count.value)
 
 
 def equated_key(table: KeyedTable, parts: list[Expression]) -> tuple[Expression, ...] | None:
