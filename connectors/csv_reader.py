@@ -46,7 +46,8 @@ def read_head(file: DataFile, options: FileOptions) -> CsvHead:
                 if first:
                     break
                 blank += 1
-            has_rows = bool(first) and (not dialect.header or any(rows))
+            # A blank line is a row only where rows have one field.
+            has_rows = bool(first) and (not dialect.header or any(fields or len(first) == 1 for fields in rows))
         except csv.Error as error:
             raise OperationalError(f'file "{file.path}" can\'t be read as CSV', detail=str(error)) from error
         except UnicodeDecodeError as error:

@@ -89,6 +89,8 @@ def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable
     if definition.columns:
         columns = tuple(TableColumn(item.name, item.type, item.external_name) for item in definition.columns)
         file_format.check_declared(columns, files)
+        names = {item.name.lower() for item in columns}
+        columns += tuple(item for item in file_format.hidden_columns() if item.name not in names)
         return FileTable(definition.name, columns, file_format, path, is_inferred=False)
     if not files:
         raise ProgrammingError(

@@ -87,7 +87,7 @@ class Place:
 
 def unfit(value: object, column: str, target: SqlType, place: Place, *, is_inferred: bool) -> DataError:
     """The error for a value that doesn't fit its column's type."""
-    text = str(value)
+    text = str(value).encode("utf-8", "backslashreplace").decode()
     shown = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
     hint = "correct the file, or declare the column as VARCHAR"
     if is_inferred:

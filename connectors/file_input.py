@@ -29,7 +29,7 @@ def reading(path: str) -> Iterator[None]:
         raise
     except FileNotFoundError:
         raise missing(path) from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise not_utf8(path) from error

@@ -149,7 +149,8 @@ class FilePartition(SourcePartition):
         gathered: list[pa.RecordBatch] = []
         rows = 0
         until = monotonic_ns() + GATHERED_NANOSECONDS
-        while rows < GATHERED_ROWS and (not gathered or monotonic_ns() < until):
+        enough = GATHERED_ROWS if self._limit is None else min(GATHERED_ROWS, self._limit - self._given)
+        while rows < enough and (not gathered or monotonic_ns() < until):
             batch = next(self._batches, None)
             if batch is None:
                 self.close()

@@ -7,6 +7,7 @@ which also finds the record to blame.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from typing import Any
@@ -52,6 +53,8 @@ _READ_AS_THEMSELVES = frozenset(
         Kind.VARCHAR,
     }
 )
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_BEGINS_WITH_OBJECT = re.compile(rb"\s*\{")
 _NO_COLUMN = "\0"
 """A name that no field has: read to count the records when no column is wanted."""
 
@@ -74,7 +77,12 @@ class JsonFormat(FileFormat):
                     seen += size
                     if not is_whole and seen >= share:
                         break
-        return united_columns(tables)
+        columns = united_columns(tables)
+        for column in columns:
+            if not column.name.isprintable() and _SURROGATES.search(column.name):
+                shown = column.name.encode("utf-8", "backslashreplace").decode()
+                raise DataError(f'the name "{shown}" in file "{files[0].path}" has half of a surrogate pair')
+        return columns
 
     def _sampled(self, file: DataFile, chunk_bytes: int) -> Generator[tuple[list[dict[str, Any]], int], None, None]:
         """The records of a file, chunk by chunk, with the chunk's size."""
@@ -124,7 +132,8 @@ class ChunkReader:
 
     def _by_arrow(self, data: bytes) -> pa.RecordBatch | None:
         """By Arrow's reader; None where it refuses the text or a value."""
-        if self._schema is None:
+        # A null before the first object makes Arrow's reader follow a null pointer (apache/arrow#47409).
+        if self._schema is None or _BEGINS_WITH_OBJECT.match(data) is None:
             return None
         try:
             table = arrow_json.read_json(

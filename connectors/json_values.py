@@ -46,8 +46,8 @@ def array_of_values(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
     if sql_type.kind is Kind.MAP:
         return _maps(values, sql_type)
     if sql_type.kind is Kind.JSON:
-        return array_of([None if value is None else json_text(value) for value in values], VARCHAR)
-    texts = array_of([plain_text(value) for value in values], VARCHAR)
+        return _texts([None if value is None else json_text(value) for value in values])
+    texts = _texts([plain_text(value) for value in values])
     convert = converter(VARCHAR, sql_type)
     return texts if convert is None else convert(texts)
 
@@ -68,6 +68,14 @@ def json_text(value: Any) -> str:
     if isinstance(value, list):
         return "[" + ",".join(map(json_text, value)) + "]"
     return json.dumps(value, ensure_ascii=False)
+
+
+def _texts(texts: Sequence[str | None]) -> pa.Array:
+    try:
+        return array_of(texts, VARCHAR)
+    except UnicodeEncodeError as error:
+        # JSON can write half of a surrogate pair, UTF-8 can't.
+        raise DataError("the text has half of a surrogate pair") from error
 
 
 def _rows(values: Sequence[Any], sql_type: SqlType) -> pa.Array:

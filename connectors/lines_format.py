@@ -104,10 +104,10 @@ class LinesFormat(FileFormat):
 
     def _batch(self, pieces: Sequence[Piece], asked: Reading) -> pa.RecordBatch:
         lines = self._lines(pieces)
-        is_only = len(asked.table_columns) == 1
+        is_only = sum(1 for column in asked.table_columns if not column.hidden) == 1
         arrays = []
         for column in asked.wanted:
-            name = "line" if is_only else external_name(column).lower()
+            name = "line" if is_only and not column.hidden else external_name(column).lower()
             if name == "line":
                 arrays.append(lines)
             elif name == "file":

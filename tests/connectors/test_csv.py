@@ -69,6 +69,18 @@ def test_null_and_empty_text_differ(tmp_path: Path) -> None:
     assert visible_rows(table) == [("", 1), ("", 2), (None, 3), ("NA", 4)]
 
 
+def test_blank_lines_in_a_single_column_are_null(tmp_path: Path) -> None:
+    assert visible_rows(mapping(written(tmp_path / "f.csv", "a\n1\n\n3\n"))) == [(1,), (None,), (3,)]
+    path = written(tmp_path / "g.csv", "a\n\n\n")
+    assert visible_rows(mapping(path)) == [(None,), (None,)]
+    path = written(tmp_path / "h.csv", 'a\n"x\ny"\n\nz\n')
+    _, detail, _ = failure(DataError, lambda: visible_rows(mapping(path, [("a", BIGINT)])))
+    assert detail == f'file "{path}", line 2'
+    path = written(tmp_path / "i.csv", "a\n1\n\nz\n")
+    _, detail, _ = failure(DataError, lambda: visible_rows(mapping(path, [("a", BIGINT)])))
+    assert detail == f'file "{path}", line 4'
+
+
 def test_headers(tmp_path: Path) -> None:
     path = written(tmp_path / "f.csv", '\n\ufeffa,,A," b\n",a\n1,2,3,4,5\n'.removeprefix("\n"))
     assert list(schema(mapping(path))) == ["a", "column1", "A_1", "b", "a_2"]

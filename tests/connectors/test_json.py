@@ -94,6 +94,13 @@ def test_counting_reads_no_column(tmp_path: Path) -> None:
     assert [(batch.num_rows, batch.num_columns) for batch in read_batches(table, ())] == [(3, 0)]
 
 
+@pytest.mark.parametrize("text", ['null\n{"a": 1}', '[null, {"a": 1}]', '\n\n null \n{"a": 1}'])
+def test_a_record_that_is_null_has_no_fields(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path / "f.json", text)
+    assert visible_rows(mapping(path)) == [(None,), (1,)]
+    assert visible_rows(mapping(path, [("a", BIGINT)])) == [(None,), (1,)]
+
+
 @pytest.mark.parametrize("text", ["", " \n", "[]", "[ \n ]"])
 def test_files_without_records(tmp_path: Path, text: str) -> None:
     path = written(tmp_path / "f.json", text)
@@ -153,6 +160,16 @@ def test_bytes_that_are_no_utf8(tmp_path: Path) -> None:
     message, _, _ = failure(DataError, lambda: visible_rows(mapping(path, [("a", VARCHAR)])))
     assert message == f'file "{path}", line 2, is not valid UTF-8'
     assert visible_rows(mapping(path, encodingErrors="replace")) == [("x",), ("\ufffd",)]
+
+
+def test_half_of_a_surrogate_pair(tmp_path: Path) -> None:
+    path = written(tmp_path / "f.json", '{"a": "x"}\n{"a": "\\ud83e"}\n')
+    for table in (mapping(path), mapping(path, [("a", VARCHAR)])):
+        message, detail, _ = failure(DataError, lambda table=table: visible_rows(table))
+        assert message == "value '\\ud83e' doesn't fit column \"a\" of type VARCHAR"
+        assert detail == f'file "{path}", line 2'
+    path = written(tmp_path / "g.json", '{"\\ud83e": 1}\n')
+    assert failure(DataError, lambda: mapping(path))[0] == f'the name "\\ud83e" in file "{path}" has half of a surrogate pair'
 
 
 def _value(generator: random.Random, depth: int = 0) -> Any:

@@ -46,6 +46,7 @@ def test_lines_across_blocks(tmp_path: Path) -> None:
 def test_declared_columns(tmp_path: Path) -> None:
     path = written(tmp_path / "f.txt", "a\nb\n")
     assert visible_rows(mapping(path, [("text", VARCHAR)])) == [("a",), ("b",)]
+    assert read_rows(mapping(path, [("text", VARCHAR)]), [2, 0]) == [(1, "a"), (2, "b")]
     assert visible_rows(mapping(path, [("line_number", BIGINT), ("line", VARCHAR)])) == [(1, "a"), (2, "b")]
     message, _, hint = failure(ProgrammingError, lambda: mapping(path, [("n", BIGINT)]))
     assert message == 'format lines has no column "n" of type BIGINT'
