@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from runnel.connector import KeyedTable
 from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, conjuncts
+from runnel.planner.estimates import literal_count
 from runnel.planner.rules.rewriting import renumber
 from runnel.relation import Filter, Limit, Project, Relation, Scan
 
@@ -49,7 +50,7 @@ def key_lookup(relation: Relation) -> KeyLookup | None:
 
 def _keeps_one_row(limit: Limit) -> bool:
     """Whether a limit says nothing about a result of at most one row."""
-    return limit.offset is None and isinstance(limit.count, Literal) and bool(limit.count.value)
+    return limit.offset is None and (literal_count(limit.count) or 0) > 0
 
 
 def equated_key(table: KeyedTable, parts: list[Expression]) -> tuple[Expression, ...] | None:

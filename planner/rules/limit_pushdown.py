@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runnel.expressions.nodes import Expression, Literal
+from runnel.planner.estimates import literal_count
 from runnel.relation import MARKS, Join, JoinKind, Limit, Project, Relation, Scan, Union
 
 _KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, *MARKS)
@@ -35,21 +36,28 @@ def _push(node: Limit) -> Relation:
         return replace(node, input=replace(below, parts=tuple(_limited(part, rows) for part in below.parts)))
     if isinstance(below, Join) and below.kind in _KEEPS_EVERY_LEFT_ROW:
         return replace(node, input=replace(below, left=_limited(below.left, rows)))
-    if isinstance(below, Scan) and below.predicate is None and isinstance(rows, Literal):
-        limit = rows.value if below.limit is None else min(below.limit, rows.value)
-        return node if limit == below.limit else replace(node, input=replace(below, limit=limit))
+    if isinstance(below, Scan):
+        told = _told(below, rows)
+        return node if told is below else replace(node, input=told)
     return node
+
+
+def _told(scan: Scan, rows: Expression) -> Scan:
+    """The scan told how many rows are needed, where that is a number and no predicate drops some of those read."""
+    count = literal_count(rows)
+    if count is None or count < 0 or scan.predicate is not None or (scan.limit is not None and scan.limit <= count):
+        return scan
+    return replace(scan, limit=count)
 
 
 def _rows_needed(node: Limit) -> Expression | None:
     """Count plus offset, if it is one literal or parameter."""
     if node.offset is None or node.count is None:
         return node.count
-    if not isinstance(node.offset, Literal) or not isinstance(node.count, Literal):
+    count, offset = literal_count(node.count), literal_count(node.offset)
+    if count is None or offset is None or min(count, offset) < 0:
         return None
-    if not isinstance(node.offset.value, int) or not isinstance(node.count.value, int):
-        return None
-    return replace(node.count, value=node.count.value + node.offset.value)
+    return Literal(value=count + offset, type=node.count.type, position=node.count.position)
 
 
 def _limited(relation: Relation, rows: Expression) -> Relation:
@@ -58,7 +66,6 @@ def _limited(relation: Relation, rows: Expression) -> Relation:
         return replace(relation, input=_limited(relation.input, rows))
     if isinstance(relation, Limit) and relation.offset is None and relation.count == rows:
         return relation
-    if isinstance(relation, Scan) and relation.predicate is None and isinstance(rows, Literal):
-        limit = rows.value if relation.limit is None else min(relation.limit, rows.value)
-        return relation if limit == relation.limit else replace(relation, limit=limit)
+    if isinstance(relation, Scan) and relation.predicate is None and literal_count(rows) is not None:
+        return _told(relation, rows)
     return Limit(input=relation, count=rows, offset=None, position=relation.position)

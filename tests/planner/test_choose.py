@@ -308,6 +308,7 @@ def test_a_limit_on_one_row_says_nothing() -> None:
     some = project(by_key(trades()), "price")
     assert key_lookup(apply(Limit(input=some, count=number(1), offset=None))) is not None
     assert key_lookup(apply(Limit(input=some, count=number(0), offset=None))) is None
+    assert key_lookup(apply(Limit(input=some, count=number(-1), offset=None))) is None
     assert key_lookup(apply(Limit(input=some, count=number(1), offset=number(1)))) is None
     assert key_lookup(apply(Limit(input=some, count=Parameter(index=1, type=BIGINT), offset=None))) is None
 

@@ -581,6 +581,16 @@ def test_a_limit_is_copied_before_a_union_once() -> None:
     assert push_limits(pushed) == pushed
 
 
+@pytest.mark.parametrize("value", [-1, None])
+def test_a_limit_that_is_an_error_stays_one(value: int | None) -> None:
+    left = scan(trades())
+    for below in (left, Union(parts=(left, Limit(input=left, count=number(5), offset=None)))):
+        bad = Limit(input=below, count=Literal(value=value, type=BIGINT), offset=None)
+        pushed = apply(bad)
+        assert isinstance(pushed, Limit)
+        assert pushed.count == bad.count
+
+
 def test_a_limit_does_not_pass_a_filter_or_an_inner_join() -> None:
     left = scan(trades())
     filtered = Limit(input=where(left, build.call("is_null", [column(left, "ticker")])), count=number(3), offset=None)
