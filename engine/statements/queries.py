@@ -10,7 +10,7 @@ from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_c
 from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.expressions.values import python_values
 from runnel.planner.explain import explain
-from runnel.planner.plans import ExplainPlan, KeyGetPlan, Plan, QueryPlan
+from runnel.planner.plans import ExplainPlan, KeyGetPlan, Plan, QueryPlan, WritePlan
 from runnel.relation import Field
 from runnel.rows import Result, Row, rows_as_batch
 from runnel.sqltypes import VARCHAR
@@ -45,7 +45,9 @@ def run_key_get(database: Database, plan: KeyGetPlan, call: Call) -> Result:
 
 def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
     """Shows the plan of a statement, which isn't run."""
-    lines = explain(plan.plan, plan.stage, plan.format)
+    inner = plan.plan
+    workers = parallelism(database, inner.tables) if isinstance(inner, (QueryPlan, WritePlan)) else 1
+    lines = explain(inner, plan.stage, plan.format, workers)
     return Result((Field("plan", VARCHAR),), [(line,) for line in lines])
 
 
