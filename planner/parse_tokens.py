@@ -244,7 +244,7 @@ def _like(token: Token, token_type: TokenType, text: str) -> Token:
 
 def finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -> Any:
     """The tree for the binder: parameters as exp.Parameter, types in place, marks gone from names that aren't functions,
-    the column names of UNNEST … WITH ORDINALITY together."""
+    the column names of UNNEST … WITH ORDINALITY together, VALUES after IN as a query."""
     offsets = {number: offset for offset, number in parameters.items()}
     for node in list(tree.walk()):
         if isinstance(node, exp.Identifier):
@@ -260,6 +260,9 @@ def finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, in
             node.replace(parameter)
         elif isinstance(node, exp.DataType):
             _place_type(node, types)
+        elif isinstance(node, exp.In) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
+            node.set("query", exp.Subquery(this=node.expressions[0]))
+            node.set("expressions", None)
         elif isinstance(node, exp.Unnest) and isinstance(node.args.get("offset"), exp.Identifier):
             node.args["alias"].append("columns", node.args["offset"])
             node.set("offset", True)

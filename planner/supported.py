@@ -264,7 +264,7 @@ def function_call(node: Any) -> tuple[str, list[Any]] | None:
     """The name in upper case and the arguments, both as written, of a function call; None where `node` is something else.
 
     TRIM([LEADING | TRAILING | BOTH] [c FROM] s) is LTRIM, RTRIM or BTRIM with (s) or (s, c). The arguments may be exp.Star,
-    exp.Distinct, exp.Order or exp.Kwarg: see `parse_query`.
+    exp.Distinct or exp.Kwarg: see `parse_query`.
     """
     if isinstance(node, exp.Anonymous):
         return node.name.upper(), list(node.expressions)

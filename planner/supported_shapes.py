@@ -156,9 +156,9 @@ def _limit(node: Any) -> Verdict:
 
 
 def _order(node: Any) -> Verdict:
-    if node.args.get("this") is not None and not isinstance(node.parent, exp.Anonymous | exp.Distinct):
-        return _wrong("ORDER BY can't stand here")
-    return None
+    if node.args.get("this") is None:
+        return None
+    return _unsupported("ORDER BY within a function")
 
 
 def _var(node: Any) -> Verdict:

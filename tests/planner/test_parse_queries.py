@@ -123,8 +123,6 @@ def test_aggregate_modifiers() -> None:
     distinct = scalar("count(distinct a, b)").expressions
     assert len(distinct) == 1 and isinstance(distinct[0], exp.Distinct)
     assert [item.name for item in distinct[0].expressions] == ["a", "b"]
-    ordered = scalar("string_agg(a, ',' order by b desc)").expressions[-1]
-    assert isinstance(ordered, exp.Order) and ordered.this.name == "," and ordered.expressions[0].args["desc"]
     filtered = scalar("sum(a) filter (where b > 1)")
     assert isinstance(filtered, exp.Filter) and isinstance(filtered.expression.this, exp.GT)
     assert isinstance(scalar("count(*)").expressions[0], exp.Star)
