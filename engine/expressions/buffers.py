@@ -20,6 +20,9 @@ from runnel.sqltypes import Kind, SqlType, to_arrow
 EPOCH = datetime(1970, 1, 1)
 EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_DAY = date(1970, 1, 1).toordinal()
+DAY_US = 86_400_000_000
+FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The first and the last µs of the years 1 to 9999, from the epoch."""
 _MICROSECOND = timedelta(microseconds=1)
 
 

@@ -93,13 +93,14 @@ def divide_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
     """Rounds half up: one digit more than wanted is worked out (cut, not rounded), which is enough to decide.
 
     Arrow scales the dividend up by p2 + 1 digits of its own; the divisor is declared to have one digit, which makes that
-    two, and the dividend is scaled up to what then gives `scale + 1` digits.
+    two, and the dividend is scaled up to what then gives at least `scale + 1` digits.
     """
     target = to_arrow(result)
-    dividend = pa.decimal256(_WIDE - 2, result.scale - 1 + right.scale)
+    scale = max(result.scale - 1 + right.scale, left.scale)
+    dividend = pa.decimal256(_WIDE - 2, scale)
     declared_dividend = pa.decimal256(40, 4)
     divisor, declared_divisor = _wide(right), pa.decimal256(1, 0)
-    quotient = pa.decimal256(_WIDE, result.scale + 1)
+    quotient = pa.decimal256(_WIDE, scale + 2 - right.scale)
 
     def run(a: Datum, b: Datum) -> Datum:
         numerator = _declare(pc.cast(a, dividend), declared_dividend)

@@ -13,10 +13,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions.buffers import pack, pack_scalar
+from runnel.expressions.buffers import DAY_US, pack, pack_scalar
 from runnel.sqltypes import BIGINT, INTERVAL, INTERVAL_MONTH, VARCHAR, SqlType
 
-DAY_US = 86_400_000_000
 HOUR_US = 3_600_000_000
 MINUTE_US = 60_000_000
 SECOND_US = 1_000_000

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.errors import DataError
+from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US
 from runnel.sqltypes import Kind, SqlType
 
 _NUMPY = {
@@ -60,8 +62,6 @@ def _view(array: pa.Array, dtype: str) -> np.ndarray[Any, Any]:
 
 
 def _numbers(array: pa.Array, kind: Kind) -> Any:
-    if kind is Kind.DATE:
-        return _view(array, "int32").astype("datetime64[D]").tolist()
     return _view(array, _NUMPY[kind]).tolist()
 
 
@@ -69,10 +69,26 @@ def _booleans(array: pa.Array, sql_type: SqlType) -> Any:
     return _view(pc.cast(array, pa.uint8()), "bool").tolist()
 
 
+def _moments(array: pa.Array, sql_type: SqlType) -> Any:
+    """Dates and timestamps. What stands in the slots of NULLs may be no date at all, so it is set to 0."""
+    numbers = _view(array, "int32" if sql_type.kind is Kind.DATE else "int64")
+    if array.null_count:
+        numbers = np.where(_view(pc.cast(array.is_valid(), pa.uint8()), "bool"), numbers, 0)
+    first, last = _RANGES[sql_type.kind]
+    if len(numbers) and (numbers.min() < first or numbers.max() > last):
+        raise DataError(f"a {sql_type} outside the years 1 to 9999 has no Python value", hint="cast it to VARCHAR")
+    return numbers.astype(_NUMPY[sql_type.kind]).tolist()
+
+
+_RANGES = {
+    Kind.DATE: (FIRST_US // DAY_US, LAST_US // DAY_US),
+    Kind.TIMESTAMP: (FIRST_US, LAST_US),
+    Kind.TIMESTAMP_TZ: (FIRST_US, LAST_US),
+}
+
+
 def _instants(array: pa.Array, sql_type: SqlType) -> list[Any]:
-    # What lies under a NULL may be anything, numpy's NaT too, which comes as None.
-    values = _view(array, "datetime64[us]").tolist()
-    return [None if value is None else value.replace(tzinfo=UTC) for value in values]
+    return [value.replace(tzinfo=UTC) for value in _moments(array, sql_type)]
 
 
 def _times(array: pa.Array, sql_type: SqlType) -> list[Any]:
@@ -146,6 +162,8 @@ def _rows(array: pa.Array, sql_type: SqlType) -> list[Any]:
 
 _SPECIAL: dict[Kind, Callable[[pa.Array, SqlType], list[Any]]] = {
     Kind.BOOLEAN: _booleans,
+    Kind.DATE: _moments,
+    Kind.TIMESTAMP: _moments,
     Kind.TIMESTAMP_TZ: _instants,
     Kind.TIME: _times,
     Kind.VARCHAR: _texts,

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.function import Bind, Bound, Function, Kernel, never_fails
-from runnel.expressions.nodes import Call, Expression
-from runnel.sqltypes import BIGINT, DATE, DOUBLE, TIMESTAMP, VARCHAR, Kind, SqlType, can_cast, common_type
+from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.sqltypes import BIGINT, DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Kind, SqlType, can_cast, common_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _converted(name: str, index: int, argument: Expression, parameter: Parameter
         if source.kind is Kind.NULL or (takes_type(argument, parameter.default) and not parameter.accepts(source)):
             return convert(argument, parameter.default)
         if parameter.accepts(source):
-            return convert(argument, VARCHAR) if parameter is ANY_TEXT else argument
+            return _roomy(convert(argument, VARCHAR) if parameter is ANY_TEXT else argument)
     elif source == parameter or takes_type(argument, parameter) or _widens(source, parameter):
         return convert(argument, parameter)
     raise ProgrammingError(
@@ -87,6 +87,12 @@ def _converted(name: str, index: int, argument: Expression, parameter: Parameter
         hint="add an explicit CAST",
         position=argument.position or position,
     )
+
+
+def _roomy(argument: Expression) -> Expression:
+    """A small integer literal as INTEGER: ABS(-128) is 128, though −128 by itself is a TINYINT."""
+    is_small = isinstance(argument, Literal) and argument.type.kind in (Kind.TINYINT, Kind.SMALLINT)
+    return convert(argument, INTEGER) if is_small else argument
 
 
 def _widens(source: SqlType, target: SqlType) -> bool:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US, pack_scalar
 from runnel.expressions.cast_numbers import any_true
 from runnel.expressions.coercion import convert
 from runnel.expressions.function import Bound, Datum, Kernel, over_arrays
@@ -39,9 +39,6 @@ from runnel.sqltypes import (
 )
 
 _INT64 = pa.int64()
-_DAY_US = 86_400_000_000
-FIRST_US = -62_135_596_800_000_000
-LAST_US = 253_402_300_799_999_999
 
 
 def bind(name: str, left: Expression, right: Expression) -> Bound | None:
@@ -132,7 +129,7 @@ def _scaled(name: str, interval: SqlType, factor: SqlType) -> Kernel:
 
 
 def _add_days(operation: Kernel) -> Kernel:
-    first, last = (pack_scalar(value // _DAY_US, BIGINT) for value in (FIRST_US, LAST_US))
+    first, last = (pack_scalar(value // DAY_US, BIGINT) for value in (FIRST_US, LAST_US))
 
     def run(left: Datum, right: Datum) -> Datum:
         days = operation(pc.cast(pc.cast(left, pa.int32()), _INT64), right)
@@ -160,7 +157,7 @@ def _check(values: Datum, first: Datum, last: Datum) -> None:
 
 
 def _around_the_clock(operation: Kernel) -> Kernel:
-    day = pack_scalar(_DAY_US, BIGINT)
+    day = pack_scalar(DAY_US, BIGINT)
 
     def run(left: Datum, right: Datum) -> Datum:
         # The interval is brought below a day first, so that nothing overflows.
@@ -190,7 +187,7 @@ def _add_months(operand: SqlType, sign: int) -> Kernel:
         first = target.view("datetime64[M]").astype("datetime64[D]")
         length = ((target + 1).view("datetime64[M]").astype("datetime64[D]") - first).astype(np.int64)
         day = np.minimum((days - start.astype("datetime64[D]")).astype(np.int64), length - 1)
-        moment = (first.astype(np.int64) + day) * _DAY_US + (stamps - days.astype("datetime64[us]")).astype(np.int64)
+        moment = (first.astype(np.int64) + day) * DAY_US + (stamps - days.astype("datetime64[us]")).astype(np.int64)
         validity = None if mask.all() else valid.buffers()[1]
         return pa.Array.from_buffers(arrow, len(left), [validity, pa.py_buffer(moment)])
 

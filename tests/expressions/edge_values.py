@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import math
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -101,16 +103,25 @@ class Rows:
             assert same(again, values[2:]), "a slice gives something else"
         return values
 
-    def oracle(self, sql: str, zone: str = "UTC") -> list[Any]:
-        """What DuckDB makes of the same columns."""
-        table = pa.table(self.arrays, names=list(self.types)) if self.arrays else None
-        with duckdb.connect() as connection:
-            connection.execute(f"SET TimeZone = '{zone}'; SET integer_division = true")
-            if table is not None:
-                connection.register("rows", table)
-            column = connection.sql(f"SELECT {sql} {'' if table is None else 'FROM rows'}").to_arrow_table().column(0)
-            sql_type = from_arrow(column.type)
-            return python_values(canonical(column, sql_type), sql_type)
+    def oracle(self, *sql: str, zone: str = "UTC") -> list[list[Any]]:
+        """What DuckDB makes of the same columns: one list per expression."""
+        connection = _duckdb()
+        connection.execute(f"SET TimeZone = '{zone}'")
+        if self.arrays:
+            connection.register("rows", pa.table(self.arrays, names=list(self.types)))
+        table = connection.sql(f"SELECT {', '.join(sql)} {'FROM rows' if self.arrays else ''}").to_arrow_table()
+        types = [from_arrow(column.type) for column in table.columns]
+        return [
+            python_values(canonical(column, sql_type), sql_type) for column, sql_type in zip(table.columns, types, strict=True)
+        ]
+
+
+@cache
+def _duckdb() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET integer_division = true")
+    atexit.register(connection.close)
+    return connection
 
 
 def edges(*names: str) -> Rows:
@@ -135,10 +146,18 @@ def same(ours: Any, theirs: Any, relative: float = 0.0) -> bool:
 
 
 def assert_like_duckdb(rows: Rows, expression: Expression, sql: str, relative: float = 0.0, zone: str = "UTC") -> None:
-    ours, theirs = rows.run(expression, zone=zone), rows.oracle(sql, zone)
-    for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
-        inputs = [column[index] for column in rows.arrays]
-        assert same(mine, other, relative), f"{expression}: {mine!r}, DuckDB {sql}: {other!r}, for {inputs}"
+    """The expression gives what DuckDB gives for `sql`, in every row."""
+    assert_all_like_duckdb(rows, {sql: expression}, relative, zone)
+
+
+def assert_all_like_duckdb(rows: Rows, expressions: dict[str, Expression], relative: float = 0.0, zone: str = "UTC") -> None:
+    """Many expressions at once, by the SQL that DuckDB runs for each."""
+    answers = rows.oracle(*expressions, zone=zone)
+    for (sql, expression), theirs in zip(expressions.items(), answers, strict=True):
+        ours = rows.run(expression, zone=zone)
+        for index, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+            inputs = [column[index] for column in rows.arrays]
+            assert same(mine, other, relative), f"{expression}: {mine!r}, DuckDB {sql}: {other!r}, for {inputs}"
 
 
 call = build.call
