@@ -13,6 +13,7 @@ from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOpt
 
 from runnel.batches import from_numbers, indexes, one_value
 from runnel.expressions.aggregate_states import Column, Request, contiguous
+from runnel.processors.few_rows import group_few
 from runnel.processors.row_identity import factorise, is_plain, normalised
 
 THREADED_ROWS = 1 << 18
@@ -26,7 +27,8 @@ def group(
     if not keys:
         return [], [one_value(_over_all(item, num_rows)) for item in requests]
     if all(is_plain(key.type) for key in keys):
-        return _by_acero([normalised(key) for key in keys], requests, use_threads)
+        plain = [normalised(key) for key in keys]
+        return group_few(plain, requests, num_rows) or _by_acero(plain, requests, use_threads)
     arrays = [contiguous(key) for key in keys]
     codes, representatives = factorise(arrays)
     (numbers,), results = _by_acero([from_numbers(codes, pa.int64())], requests, use_threads)

@@ -1,0 +1,112 @@
+"""A group-by of few rows, in numpy: there Acero's start costs ten times what the work does (94 against 10 µs on 100 rows).
+
+It takes only what it does exactly as Acero would; for anything else it answers None, and Acero is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import Indexes, Numbers, from_numbers, indexes, numbers, validity
+from runnel.expressions.aggregate_states import Column, Request
+
+MOST_ROWS = 4096
+
+_WIDTHS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+_FUNCTIONS = frozenset({"count_all", "count", "sum", "min", "max"})
+
+
+def group_few(
+    keys: Sequence[Column], requests: Sequence[Request], num_rows: int
+) -> tuple[list[pa.Array], list[pa.Array]] | None:
+    """The keys of the groups, in order of appearance, and for each request its value per group; None if this isn't its
+    business. Keys are plain and normalised."""
+    if num_rows > MOST_ROWS or not num_rows or not all(_is_simple(request) for request in requests):
+        return None
+    if not all(isinstance(key, pa.Array) for key in keys):
+        return None
+    codes, groups = _codes(keys)
+    count = len(groups[0])
+    return groups, [_aggregated(request, codes, count) for request in requests]
+
+
+def _is_simple(request: Request) -> bool:
+    if request.function not in _FUNCTIONS or request.options is not None:
+        return False
+    column = request.column
+    if column is None:
+        return True
+    if not isinstance(column, pa.Array):
+        return False
+    if request.function == "count":
+        return True
+    if request.function == "sum":
+        return pa.types.is_signed_integer(column.type) or column.type == pa.float64()
+    return pa.types.is_signed_integer(column.type) or pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type)
+
+
+def _codes(keys: Sequence[pa.Array]) -> tuple[Indexes, list[pa.Array]]:
+    """The number of each row's group, and the keys of each group."""
+    codes, groups = _encoded(keys[0])
+    groups_of = [groups]
+    for key in keys[1:]:
+        more, values = _encoded(key)
+        pairs = codes.astype(np.int64) * len(values) + more
+        distinct, codes = np.unique(pairs, return_inverse=True)
+        groups_of = [array.take(indexes(distinct // len(values))) for array in groups_of]
+        groups_of.append(values.take(indexes(distinct % len(values))))
+    return codes, groups_of
+
+
+def _encoded(key: pa.Array) -> tuple[Indexes, pa.Array]:
+    encoded = key.dictionary_encode(null_encoding="encode")
+    return numbers(encoded.indices, np.int32), encoded.dictionary
+
+
+def _aggregated(request: Request, codes: Indexes, count: int) -> pa.Array:
+    column, function = request.column, request.function
+    if column is None:
+        return from_numbers(np.bincount(codes, minlength=count), pa.int64())
+    valid = validity(column)
+    if valid is not None:
+        codes = codes[valid]
+    filled = None if valid is None else np.bincount(codes, minlength=count)
+    if function == "count":
+        counts = np.bincount(codes, minlength=count) if filled is None else filled
+        return from_numbers(counts, pa.int64())
+    values = numbers(column, np.float64 if column.type == pa.float64() else _WIDTHS[column.type.bit_width])
+    if valid is not None:
+        values = values[valid]
+    result, kind = _ACCUMULATED[function](values, codes, count, column.type)
+    return from_numbers(result, kind, None if filled is None else filled > 0)
+
+
+def _sum(values: Numbers, codes: Indexes, count: int, kind: pa.DataType) -> tuple[Numbers, pa.DataType]:
+    if kind == pa.float64():
+        return np.bincount(codes, weights=values, minlength=count), kind
+    total = np.zeros(count, np.int64)
+    np.add.at(total, codes, values)
+    return total, pa.int64()
+
+
+def _least(values: Numbers, codes: Indexes, count: int, kind: pa.DataType) -> tuple[Numbers, pa.DataType]:
+    least = np.full(count, np.iinfo(values.dtype).max, values.dtype)
+    np.minimum.at(least, codes, values)
+    return least, kind
+
+
+def _greatest(values: Numbers, codes: Indexes, count: int, kind: pa.DataType) -> tuple[Numbers, pa.DataType]:
+    greatest = np.full(count, np.iinfo(values.dtype).min, values.dtype)
+    np.maximum.at(greatest, codes, values)
+    return greatest, kind
+
+
+_ACCUMULATED: dict[str, Callable[[Any, Any, int, pa.DataType], tuple[Numbers, pa.DataType]]] = {
+    "sum": _sum,
+    "min": _least,
+    "max": _greatest,
+}
