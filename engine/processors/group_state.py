@@ -1,7 +1,8 @@
 """Groups under construction: rows are buffered, collapsed to partial states by one group-by, and the states combined.
 
-Both steps are amortised: rows are collapsed when there are as many as the groups (and not few), and states are combined when
-the new ones are as many as those combined before. A small input costs exactly one group-by.
+Both steps are amortised: rows are collapsed when there are several times as many as groups (and not few), and states are
+combined when the new ones are as many as those combined before. A small input costs exactly one group-by. Large group-bys
+are few calls, but long ones, and worse for the processor's caches; small ones find few rows of a group together.
 """
 
 from __future__ import annotations
@@ -16,8 +17,17 @@ from runnel.batches import join_arrays
 from runnel.expressions.aggregate_states import Collect, Column, Request, State
 from runnel.processors.grouping import group
 
-BUFFERED_ROWS = 1 << 20
+BUFFERED_ROWS = 1 << 19
 """How many rows are buffered before they are collapsed, at least."""
+
+ROWS_PER_GROUP = 2
+"""How many rows are buffered per group that there is already."""
+
+COMBINED_ROWS = 1 << 20
+"""How many rows of new states are gathered before they are combined, at least."""
+
+MOST_PARTIALS = 1024
+"""With more states of parts than these they are combined, however few rows they have."""
 
 BUFFERED_ROWS_UNKEYED = 1 << 16
 """The same without keys, where rows collapse to one and Arrow's kernels need no large batches."""
@@ -80,9 +90,9 @@ class GroupState:
         self._partials.append(partial)
         if len(self._partials) > 1:
             self._fresh += partial.num_rows
-        if self._fresh >= max(self._least, self._partials[0].num_rows):
+        if self._fresh >= max(COMBINED_ROWS, self._partials[0].num_rows) or len(self._partials) > MOST_PARTIALS:
             self.combined()
-        self._threshold = max(self._least, 2 * self._partials[0].num_rows)
+        self._threshold = max(self._least, ROWS_PER_GROUP * self._partials[0].num_rows)
         self._check(self._partials[0].num_rows)
 
     def take_if_sparse(self, share: float) -> list[Partial]:

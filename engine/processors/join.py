@@ -77,10 +77,11 @@ def _schema(fields: Sequence[Field]) -> pa.Schema:
 
 @dataclass(slots=True)
 class Pairs:
-    """Probe rows and build rows that belong together."""
+    """Probe rows and build rows that belong together. `is_whole`: each probe row is there once, in order."""
 
     probe: Indexes
     build: Indexes
+    is_whole: bool = False
 
 
 class Join(EmittingProcessor):
@@ -147,21 +148,33 @@ class Join(EmittingProcessor):
         count = batch.num_rows
         frame = Frame(batch.columns, count, self.context.job.evaluation)
         keys = [evaluate(item, frame) for item in plan.left_keys]
-        starts, counts = self._index.find(keys, count)
         matches = np.zeros(count, np.int64)
         if plan.is_left_only and self._index.is_exact and plan.condition is None:
-            matches = counts
+            matches = self._index.find(keys, count)[1]
         else:
-            for candidates, is_last in self._chunks(starts, counts):
+            for candidates, is_last in self._candidates(keys, count):
                 pairs = self._true_pairs(batch, keys, candidates)
                 if not plan.is_left_only:
                     yield from self._joined(batch, pairs, matches, is_last)
-                matches += np.bincount(pairs.probe, minlength=count)
+                if plan.is_left_only or not is_last:
+                    matches += np.bincount(pairs.probe, minlength=count)
         if plan.is_left_only:
             yield self._left_only(batch, keys, matches > 0)
 
+    def _candidates(self, keys: list[pa.Array], count: int) -> Iterator[tuple[Pairs, bool]]:
+        """The candidates, at most MAX_ROWS at a time, in order of the probe rows, each time with whether they are the last;
+        at least one chunk, perhaps empty."""
+        only = self._index.find_only(keys) if count <= MAX_ROWS else None
+        if only is None:
+            yield from self._chunks(*self._index.find(keys, count))
+            return
+        found = only >= 0
+        if found.all():
+            yield Pairs(np.arange(count), only, is_whole=True), True
+        else:
+            yield Pairs(np.flatnonzero(found), only[found]), True
+
     def _chunks(self, starts: Indexes, counts: Indexes) -> Iterator[tuple[Pairs, bool]]:
-        """The candidates, at most MAX_ROWS at a time, in order of the probe rows; at least one chunk, perhaps empty."""
         ends = np.cumsum(counts)
         total = int(ends[-1]) if len(ends) else 0
         rows = self._index.rows
@@ -205,7 +218,7 @@ class Join(EmittingProcessor):
         if kind in KEEPS_RIGHT:
             self._build_matched[pairs.build] = True
         if kind not in KEEPS_LEFT:
-            yield self._rows(batch, pairs.probe, pairs.build, None)
+            yield self._rows(batch, pairs, None)
             return
         found = matches + np.bincount(pairs.probe, minlength=batch.num_rows)
         if kind is JoinKind.SINGLE and len(found) and found.max() > 1:
@@ -215,21 +228,20 @@ class Join(EmittingProcessor):
             )
         lonely = np.flatnonzero(found == 0) if is_last else pairs.probe[:0]
         if not len(lonely):
-            yield self._rows(batch, pairs.probe, pairs.build, None)
+            yield self._rows(batch, pairs, None)
             return
         valid = np.ones(len(pairs.probe) + len(lonely), np.bool_)
         valid[len(pairs.probe) :] = False
         probe = np.concatenate((pairs.probe, lonely))
         build = np.concatenate((pairs.build, np.zeros(len(lonely), np.int64)))
-        yield self._rows(batch, probe, build, valid)
+        yield self._rows(batch, Pairs(probe, build), valid)
 
-    def _rows(self, batch: pa.RecordBatch, probe: Indexes, build: Indexes, valid: Mask | None) -> pa.RecordBatch:
-        count = len(probe)
+    def _rows(self, batch: pa.RecordBatch, pairs: Pairs, valid: Mask | None) -> pa.RecordBatch:
+        count = len(pairs.probe)
         left = self._plan.left_columns(batch)
-        # A probe side whose rows all match once, in order, is passed on as it is.
-        if left.num_columns and (count != batch.num_rows or not np.array_equal(probe, np.arange(count))):
-            left = left.take(indexes(probe))
-        right = self._build_output.take(indexes(build, valid)).columns if self._plan.right_output else ()
+        if left.num_columns and not pairs.is_whole:
+            left = left.take(indexes(pairs.probe))
+        right = self._build_output.take(indexes(pairs.build, valid)).columns if self._plan.right_output else ()
         return self._plan.row_batch([*left.columns, *right], count)
 
     def _left_only(self, batch: pa.RecordBatch, keys: list[pa.Array], matched: Mask) -> pa.RecordBatch:

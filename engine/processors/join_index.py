@@ -35,6 +35,10 @@ class JoinIndex:
         """For each probe row where its candidates start in `rows`, and how many there are."""
         return np.zeros(num_rows, np.int64), np.full(num_rows, len(self.rows))
 
+    def find_only(self, keys: Sequence[pa.Array]) -> Indexes | None:
+        """For each probe row its one candidate, or -1; None where there may be more than one."""
+        return None
+
     def confirm(self, keys: Sequence[pa.Array], probe_rows: Indexes, build_rows: Indexes) -> Mask | None:
         """Which candidates have equal keys; None for all."""
         return None
@@ -48,11 +52,13 @@ class _Bucketed(JoinIndex):
         sizes = np.bincount(buckets, minlength=count)
         self.starts = np.zeros(count + 1, np.int64)
         np.cumsum(sizes, out=self.starts[1:])
+        self.row_of: Indexes | None = None
         if len(buckets) and sizes.max() > 1:
             self.rows = rows[np.argsort(buckets, kind="stable")]
         else:
-            self.rows = np.empty(len(rows), np.int64)
-            self.rows[self.starts[buckets]] = rows
+            self.row_of = np.full(count, -1, np.int64)
+            self.row_of[buckets] = rows
+            self.rows = self.row_of[sizes > 0]
 
     def bucket_ranges(self, buckets: Indexes, valid: Mask | None) -> tuple[Indexes, Indexes]:
         starts = self.starts[buckets]
@@ -71,12 +77,26 @@ class DenseIndex(_Bucketed):
         super().__init__(values - low, rows, span)
 
     def find(self, keys: Sequence[pa.Array], num_rows: int) -> tuple[Indexes, Indexes]:
-        values = integers(keys[0])
-        inside = (values >= self._low) & (values < self._low + self._span)
-        valid = validity(keys[0])
+        buckets, inside = self._buckets(keys[0])
+        return self.bucket_ranges(buckets if inside is None else np.where(inside, buckets, 0), inside)
+
+    def find_only(self, keys: Sequence[pa.Array]) -> Indexes | None:
+        if self.row_of is None:
+            return None
+        buckets, inside = self._buckets(keys[0])
+        if inside is None:
+            return self.row_of[buckets]
+        return np.where(inside, self.row_of[np.where(inside, buckets, 0)], -1)
+
+    def _buckets(self, key: pa.Array) -> tuple[Indexes, Mask | None]:
+        """The bucket numbers, and which of them there are; None for all."""
+        # The difference may wrap around; as an unsigned number it is then too large, as it should be.
+        buckets = integers(key) - np.int64(self._low)
+        inside: Mask = buckets.view(np.uint64) < self._span
+        valid = validity(key)
         if valid is not None:
             inside &= valid
-        return self.bucket_ranges(np.where(inside, values - self._low, 0), inside)
+        return buckets, None if inside.all() else inside
 
 
 class HashIndex(_Bucketed):

@@ -130,6 +130,7 @@ def test_two_stages_give_the_same(keys: str) -> None:
 def test_states_are_collapsed_and_combined_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_state, "BUFFERED_ROWS", 8)
     monkeypatch.setattr(group_state, "BUFFERED_ROWS_UNKEYED", 8)
+    monkeypatch.setattr(group_state, "COMBINED_ROWS", 6)
     table = random_table(3, 60, "itwrsbdl")
     texts = [text for text in CALLS if "f)" not in text]
     calls = [call_of(text, columns_of(table)) for text in texts]
