@@ -166,6 +166,10 @@ class StreamTable(ReadableTable):
     def scan(self, request: ScanRequest) -> Source:
         return StreamSource(self.channel, request.columns)
 
+    def close(self) -> None:
+        """Ends the stream: nobody can read it any more, so a writer that waits for readers is told."""
+        self.channel.close()
+
     def writer(self) -> StreamWriter:
         """A writer of this stream; closing one closes the stream."""
         return StreamWriter(self)

@@ -55,6 +55,9 @@ class Table(ABC):
     def row_count(self) -> int | None:
         """About how many rows there are now; None if that isn't known cheaply."""
 
+    def close(self) -> None:
+        """Called for what is registered when its connection closes; no scan follows."""
+
 
 _versions = count(1)
 

@@ -8,7 +8,7 @@ from threading import RLock
 from time import monotonic_ns
 from typing import Any
 
-from runnel.catalog import Catalog, CatalogObject, Index, Table
+from runnel.catalog import Catalog, CatalogObject, Index, Registration, Table
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.durable import Directory
@@ -130,6 +130,9 @@ class Database:
             self.is_closed = True
         try:
             self.jobs.close()
+            for item in self.catalog.snapshot:
+                if isinstance(item, Registration):
+                    item.table.close()
         finally:
             try:
                 self.connectors.close()

@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import runnel
 from runnel.connector import BATCH_ROWS, END, Pause, ScanRequest, SourcePartition
 from runnel.connectors.stream import StreamTable, StreamWriter
 from runnel.errors import DataError, ErrorCode, InterfaceError, OperationalError, ProgrammingError
@@ -191,6 +192,16 @@ def test_closing_frees_a_waiting_writer() -> None:
     assert [type(error) for error in failures] == [InterfaceError]
     with pytest.raises(InterfaceError, match='the stream "events" is closed'):
         writer.write([(1, "a")])
+
+
+def test_closing_the_connection_frees_a_waiting_writer() -> None:
+    connection = runnel.connect()
+    writer = connection.register_stream("events", SCHEMA)
+    thread, failures = in_thread(lambda: writer.write([(1, "a")]))
+    connection.close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert [type(error) for error in failures] == [InterfaceError]
 
 
 def test_many_writers_lose_nothing() -> None:
