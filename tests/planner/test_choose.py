@@ -29,7 +29,6 @@ from runnel.relation import (
     Limit,
     Project,
     Relation,
-    Scan,
     SetOperation,
     Sort,
     SortKey,
@@ -37,26 +36,14 @@ from runnel.relation import (
     Values,
 )
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, decimal
+from tests.planner.relations import column, scan, text
 from tests.sample_tables import INDEXES, SampleMap, companies, events, sample_snapshot, trades
 
 NO_INDEXES = Snapshot({}, {}, 0)
 
 
-def scan(table) -> Scan:
-    return Scan(table=table, columns=tuple(range(len(table.columns))))
-
-
-def column(relation: Relation, name: str, offset: int = 0) -> Column:
-    index = [item.name for item in relation.fields].index(name)
-    return Column(index=index + offset, name=name, type=relation.fields[index].type)
-
-
 def number(value: int) -> Literal:
     return Literal(value=value, type=INTEGER)
-
-
-def text(value: str) -> Literal:
-    return Literal(value=value, type=VARCHAR)
 
 
 def compare(operator: str, left: Expression, right: Expression) -> Call:

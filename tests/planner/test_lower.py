@@ -10,7 +10,7 @@ from runnel.connector import SinkRequest, WriteMode
 from runnel.dag import DAG, Routing
 from runnel.expressions import build
 from runnel.expressions.aggregates import aggregate_call
-from runnel.expressions.nodes import Column, Expression, Literal
+from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.choose import choose, choose_write
 from runnel.planner.explain import dag_text
 from runnel.planner.lower import lower
@@ -24,7 +24,6 @@ from runnel.relation import (
     Limit,
     Project,
     Relation,
-    Scan,
     SetOperation,
     Sort,
     SortKey,
@@ -34,16 +33,8 @@ from runnel.relation import (
     references,
 )
 from runnel.sqltypes import BIGINT
+from tests.planner.relations import column, scan
 from tests.sample_tables import companies, lines, sample_snapshot, trades
-
-
-def scan(table) -> Scan:
-    return Scan(table=table, columns=tuple(range(len(table.columns))))
-
-
-def column(relation: Relation, name: str, offset: int = 0) -> Column:
-    index = [item.name for item in relation.fields].index(name)
-    return Column(index=index + offset, name=name, type=relation.fields[index].type)
 
 
 def number(value: int) -> Literal:
