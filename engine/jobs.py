@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 from threading import Lock
+from time import monotonic
 from typing import Any
 
 from runnel.dag import DAG
 from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
-from runnel.results import ResultQueue
+from runnel.results import ResultQueue, acquire
 from runnel.runtime.caller import Caller
 from runnel.runtime.clock import SYSTEM_CLOCK, Clock
 from runnel.runtime.dedicated import DedicatedThread
@@ -291,7 +292,7 @@ class Job:
             self._drive(BUDGET)
         if not self.is_done:
             self.hand_over()
-            if not self._gate.acquire(timeout=-1 if timeout is None else timeout):
+            if not acquire(self._gate, None if timeout is None else monotonic() + timeout):
                 return False
             self._gate.release()
         self._join_threads()

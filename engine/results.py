@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Lock
+from threading import TIMEOUT_MAX, Lock, current_thread, main_thread
 from time import monotonic
 
 import pyarrow as pa
@@ -18,6 +18,10 @@ from runnel.errors import ErrorCode, OperationalError
 
 DEFAULT_CAPACITY = 16
 """Batches that wait for the reader at most."""
+
+
+INTERRUPTIBLE = 0.5
+"""Seconds after which the main thread, waiting, looks for Ctrl-C again."""
 
 
 class ResultQueue:
@@ -124,8 +128,7 @@ class ResultQueue:
         try:
             if self._items or self.is_ended:
                 return True
-            remaining = -1.0 if deadline is None else max(0.0, deadline - monotonic())
-            return self._gate.acquire(timeout=remaining) or bool(self._items) or self.is_ended
+            return acquire(self._gate, deadline) or bool(self._items) or self.is_ended
         finally:
             self._is_reader_waiting = False
 
@@ -139,6 +142,19 @@ class ResultQueue:
     def __repr__(self) -> str:
         state = " ended" if self.is_ended else " wanted" if self.is_wanted else ""
         return f"<results {len(self._items)}/{self.capacity}{state}>"
+
+
+def acquire(lock: Lock, deadline: float | None) -> bool:
+    """Waits for a lock, until `deadline` (a time of `time.monotonic`) at most; False when the time is over. Ctrl-C gets
+    through: CPython doesn't see a signal that comes just before it goes to sleep, so the main thread sleeps for a short time
+    only."""
+    longest = INTERRUPTIBLE if current_thread() is main_thread() else TIMEOUT_MAX
+    while True:
+        remaining = longest if deadline is None else max(0.0, min(longest, deadline - monotonic()))
+        if lock.acquire(timeout=remaining):
+            return True
+        if deadline is not None and monotonic() >= deadline:
+            return False
 
 
 def _nothing() -> None:
