@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.catalog import View
+from runnel.catalog import Table, View
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, transform
@@ -54,6 +54,8 @@ class FromBinder:
             call = function_call(tree.this)
             if call is not None:
                 relation, name = self._table_function(tree.this, *call), call[0].lower()
+                if isinstance(relation, Scan):
+                    return self._scan(relation.table, alias or name, names, self._at(tree))
             else:
                 return self._table(tree, alias, names)
         elif isinstance(tree, exp.Values):
@@ -88,9 +90,11 @@ class FromBinder:
         if isinstance(found, View):
             relation = renamed(self._view(found, position), names, f'"{alias or name}"', position)
             return Bound(relation, scope_of(relation.fields, alias or found.name, self._outer))
-        table = found.table
+        return self._scan(found.table, alias or found.name, names, position)
+
+    def _scan(self, table: Table, qualifier: str, names: tuple[str, ...], position: Position | None) -> Bound:
+        """All columns of a table; `names` are new names for those that are not hidden."""
         scan = Scan(table=table, columns=tuple(range(len(table.columns))), position=position)
-        qualifier = alias or found.name
         shown = [c for c in table.columns if not c.hidden]
         if len(names) > len(shown):
             raise ProgrammingError(

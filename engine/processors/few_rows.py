@@ -45,8 +45,9 @@ def _is_simple(request: Request) -> bool:
     if request.function == "count":
         return True
     if request.function == "sum":
-        return pa.types.is_signed_integer(column.type) or column.type == pa.float64()
-    return pa.types.is_signed_integer(column.type) or pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type)
+        return bool(pa.types.is_signed_integer(column.type) or column.type == pa.float64())
+    is_time = pa.types.is_timestamp(column.type) or pa.types.is_date32(column.type)
+    return bool(is_time or pa.types.is_signed_integer(column.type))
 
 
 def _codes(keys: Sequence[pa.Array]) -> tuple[Indexes, list[pa.Array]]:
