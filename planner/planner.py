@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from runnel.catalog import Snapshot, Table, dependency_version
+from runnel.catalog import Snapshot, Table, View, dependency_version
 from runnel.connector import ColumnDefinition, IndexedTable, KeyedTable, SinkRequest, WriteMode
 from runnel.dag import DAG
 from runnel.errors import InterfaceError, ProgrammingError, internal
@@ -121,7 +121,7 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
         can_end=_can_end(logical),
         parameters=parameters,
         dependencies=_dependencies(binder),
-        is_cacheable=True,
+        is_cacheable=_is_lasting(binder.snapshot, logical),
     )
 
 
@@ -159,7 +159,7 @@ def _write(binder: Binder, write: Write) -> Plan:
         tables=_tables(logical),
         parameters=parameters,
         dependencies=_dependencies(binder),
-        is_cacheable=True,
+        is_cacheable=_is_lasting(binder.snapshot, logical),
     )
 
 
@@ -259,6 +259,12 @@ def _note_indexes(binder: Binder, logical: Relation) -> None:
 def _tables(relation: Relation) -> tuple[Table, ...]:
     found = [node.table for item in _everything(relation) if isinstance(node := item, Scan)]
     return tuple(dict.fromkeys(found))
+
+
+def _is_lasting(snapshot: Snapshot, relation: Relation) -> bool:
+    """Whether all tables are the catalog's: one that a table function opened is as its files were at that moment."""
+    named = {id(item.table) for item in snapshot if not isinstance(item, View)}
+    return all(id(table) in named for table in _tables(relation))
 
 
 def _everything(relation: Relation) -> list[Relation]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import runnel
@@ -88,3 +90,12 @@ def test_a_limit_on_what_a_processor_holds(cursor: Cursor) -> None:
     cursor.execute("SELECT v FROM TABLE(GENERATE_SERIES(1, 100)) ORDER BY v DESC").fetchall()
     with pytest.raises(runnel.Error):
         cursor.execute("SELECT v FROM TABLE(GENERATE_SERIES(1, 101)) ORDER BY v DESC").fetchall()
+
+
+def test_a_plan_over_a_file_named_in_the_statement_is_not_kept(cursor: Cursor, tmp_path: Path) -> None:
+    file = tmp_path / "data.csv"
+    sql = f"SELECT * FROM TABLE(CSV_FILE('{file}'))"
+    file.write_text("a,b\n1,2\n")
+    assert cursor.execute(sql).fetchall() == [(1, 2)]
+    file.write_text("a,b,c\n1,x,3\n")
+    assert cursor.execute(sql).fetchall() == [(1, "x", 3)]
