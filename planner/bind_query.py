@@ -35,7 +35,7 @@ from runnel.relation import (
     Values,
     references,
 )
-from runnel.sqltypes import BIGINT, NULL, VARCHAR, SqlType
+from runnel.sqltypes import BIGINT, NULL, SqlType
 
 FileTable = Callable[[str, list[Any], dict[str, Any]], Table]
 
@@ -158,7 +158,7 @@ class Binder:
     def _row_count(self, tree: Any, clause: str) -> Expression:
         position = position_of(tree, self.sql)
         bound = ExpressionBinder(self, Scope(), clause).bind(tree)
-        if bound.type == VARCHAR or not (bound.type.is_exact or bound.type == NULL):
+        if not (bound.type.is_integer or bound.type == NULL):
             raise ProgrammingError(f"{clause} must be a whole number, not {bound.type}", position=position)
         return bound if bound.type == BIGINT else build.cast(bound, BIGINT, position, implicit=True)
 
