@@ -123,7 +123,7 @@ def _fused(
             condition=conjunction(parts),
             projections=_unless_identity(projections, len(request.columns)),
         )
-    if isinstance(below, physical.HashJoin):
+    if isinstance(below, physical.HashJoin | physical.Unnest):
         below, condition, projections = _narrowed(below, condition, projections)
     projections = _unless_identity(projections, len(below.fields))
     if condition is None and projections is None:
@@ -132,10 +132,10 @@ def _fused(
 
 
 def _narrowed(
-    below: physical.HashJoin, condition: Expression | None, projections: tuple[Expression, ...] | None
-) -> tuple[physical.HashJoin, Expression | None, tuple[Expression, ...] | None]:
-    """A join that gives only the columns that are read above it, and what is above it over those columns. A projection
-    of columns alone is left to the join."""
+    below: physical.HashJoin | physical.Unnest, condition: Expression | None, projections: tuple[Expression, ...] | None
+) -> tuple[physical.HashJoin | physical.Unnest, Expression | None, tuple[Expression, ...] | None]:
+    """A join, or an UNNEST, that gives only the columns that are read above it, and what is above it over those columns. A
+    projection of columns alone is left to it."""
     if projections is None or below.columns is not None:
         return below, condition, projections
     if condition is None and all(isinstance(item, Column) for item in projections):
@@ -149,7 +149,7 @@ def _narrowed(
     return _giving(below, kept), condition, tuple(renumber(item, places) for item in projections)
 
 
-def _giving(below: physical.HashJoin, columns: list[int]) -> physical.HashJoin:
+def _giving(below: physical.HashJoin | physical.Unnest, columns: list[int]) -> physical.HashJoin | physical.Unnest:
     return replace(below, fields=tuple(below.fields[i] for i in columns), columns=tuple(columns))
 
 

@@ -228,7 +228,7 @@ def _set_operation(to: _Lowering, node: physical.SetOperation) -> _Output:
 def _unnest(to: _Lowering, node: physical.Unnest) -> _Output:
     rows = to.lower(node.input)
     names = column_names(node.fields)
-    supplier = unnest(node.array, node.outer, node.ordinality, names)
+    supplier = unnest(node.array, node.outer, node.ordinality, names, node.columns)
     return to.follow(rows, "unnest", supplier, to.beside(rows), names)
 
 

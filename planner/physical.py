@@ -172,11 +172,13 @@ class SetOperation(Physical):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unnest(SingleInput):
-    """Each row once per element of `array`."""
+    """Each row once per element of `array`. The columns of the result are those at `columns` (None: all) of the input's,
+    followed by the element and, with `ordinality`, its number."""
 
     array: Expression
     outer: bool
     ordinality: str | None
+    columns: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes
+from runnel.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
@@ -39,25 +39,23 @@ class Unnest(EmittingProcessor):
             places = np.zeros(len(valid), np.int64)
             places[valid] = np.arange(len(items))
             items = items.take(indexes(places, valid))
-        columns = [items]
+        added = [items]
         if self._plan.with_ordinality:
             within = np.arange(len(items)) - np.repeat(np.cumsum(copies) - copies, copies) + 1
-            columns.append(from_numbers(within, pa.int64(), valid))
+            added.append(from_numbers(within, pa.int64(), valid))
         rows = np.repeat(np.arange(batch.num_rows), copies)
-        self.emit_all(self._pieces(batch, rows, columns))
+        self.emit_all(self._pieces(batch.columns, added, rows))
 
-    def _pieces(self, batch: pa.RecordBatch, rows: Indexes, columns: list[pa.Array]) -> Iterator[pa.RecordBatch]:
-        repeated = [None if i in self._plan.unused else column for i, column in enumerate(batch.columns)]
-        width = sum(column.nbytes for column in repeated if column is not None) // max(batch.num_rows, 1)
-        step = min(MAX_ROWS, max(PIECE_BYTES // max(width, 1), 1))
+    def _pieces(self, given: list[pa.Array], added: list[pa.Array], rows: Indexes) -> Iterator[pa.RecordBatch]:
+        """The chosen columns: of those given the rows repeated, those added as they are."""
+        width = len(given)
+        chosen = range(width + len(added)) if self._plan.columns is None else self._plan.columns
+        size = sum(given[i].nbytes for i in chosen if i < width) // (len(given[0]) if given else 1)
+        step = min(MAX_ROWS, max(PIECE_BYTES // max(size, 1), 1))
         for start in range(0, len(rows), step):
-            chosen = indexes(rows[start : start + step])
-            beside = [
-                pa.nulls(len(chosen), batch.schema.field(i).type) if column is None else column.take(chosen)
-                for i, column in enumerate(repeated)
-            ]
-            added = [column.slice(start, step) for column in columns]
-            yield pa.RecordBatch.from_arrays([*beside, *added], names=self._plan.names)
+            place = indexes(rows[start : start + step])
+            columns = [given[i].take(place) if i < width else added[i - width].slice(start, step) for i in chosen]
+            yield make_batch(columns, self._plan.schema(columns), len(place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +65,11 @@ class UnnestPlan:
     array: Evaluator
     outer: bool
     with_ordinality: bool
-    names: list[str]
-    unused: frozenset[int]
+    names: tuple[str, ...]
+    columns: tuple[int, ...] | None
+
+    def schema(self, columns: list[pa.Array]) -> pa.Schema:
+        return pa.schema([pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)])
 
 
 def unnest(
@@ -76,10 +77,11 @@ def unnest(
     outer: bool,
     ordinality: str | None,
     names: tuple[str, ...],
-    unused: frozenset[int] = frozenset(),
+    columns: tuple[int, ...] | None = None,
 ) -> ProcessorFactory:
-    """A supplier of processors that give the input's columns, the element and, with `ordinality`, its number from 1, called
-    by `names`. With `outer` a row whose array is NULL or empty comes once, with NULL for both. The input columns `unused`
-    are needed by nobody and come as NULL: repeating an array for each of its elements costs the square of its length."""
-    plan = UnnestPlan(compile_expression(array), outer, ordinality is not None, list(names), unused)
+    """A supplier of processors that give the input's columns, the element and, with `ordinality`, its number from 1; of these
+    only the ones at `columns` (None: all), in that order, called by `names`. Leave out what nobody reads: repeating an array
+    for each of its elements costs the square of its length. With `outer` a row whose array is NULL or empty comes once, with
+    NULL for both."""
+    plan = UnnestPlan(compile_expression(array), outer, ordinality is not None, names, columns)
     return lambda: Unnest(plan)
