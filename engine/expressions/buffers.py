@@ -71,7 +71,7 @@ def pack(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
     if kind is Kind.NULL:
         return pa.nulls(len(values), arrow)
     if sql_type.is_nested:
-        return _pack_nested(values, sql_type)
+        return pack_nested(values, sql_type, pack)
     validity = _validity(values)
     if kind in (Kind.VARCHAR, Kind.JSON, Kind.VARBINARY):
         offsets, data = _pack_bytes(values, kind is not Kind.VARBINARY)
@@ -127,11 +127,14 @@ def _pack_decimals(values: Sequence[Any], scale: int) -> pa.Buffer:
     return pa.py_buffer(b"".join(number.to_bytes(16, "little", signed=True) for number in numbers))
 
 
-def _pack_nested(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
+def pack_nested(values: Sequence[Any], sql_type: SqlType, pack_items: Callable[[Sequence[Any], SqlType], pa.Array]) -> pa.Array:
+    """Lists, dicts (of ROWs: with every field) as an array; `pack_items` packs what is inside."""
     arrow = to_arrow(sql_type)
     validity = _validity(values)
     if sql_type.kind is Kind.ROW:
-        children = [pack([None if value is None else value[name] for value in values], item) for name, item in sql_type.fields]
+        children = [
+            pack_items([None if value is None else value[name] for value in values], item) for name, item in sql_type.fields
+        ]
         return pa.Array.from_buffers(arrow, len(values), [validity], children=children)
     assert sql_type.element is not None
     ends, flat = [0], []
@@ -141,10 +144,10 @@ def _pack_nested(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
         ends.append(len(flat))
     offsets = pa.py_buffer(struct.pack(f"={len(ends)}i", *ends))
     if sql_type.kind is Kind.ARRAY:
-        child = pack(flat, sql_type.element)
+        child = pack_items(flat, sql_type.element)
     else:
         assert sql_type.key is not None
-        entries = [pack([key for key, _ in flat], sql_type.key), pack([item for _, item in flat], sql_type.element)]
+        entries = [pack_items([key for key, _ in flat], sql_type.key), pack_items([item for _, item in flat], sql_type.element)]
         child = pa.Array.from_buffers(_entries_type(arrow), len(flat), [None], children=entries)
     return pa.Array.from_buffers(arrow, len(values), [validity, offsets], children=[child])
 

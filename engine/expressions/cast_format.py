@@ -43,12 +43,26 @@ def _plain(datum: Datum, context: EvaluationContext) -> Datum:
 def _float(datum: Datum, context: EvaluationContext) -> Datum:
     text = pc.cast(datum, pa.string())
     text = pc.replace_substring_regex(text, r"^(-?[0-9]+)$", r"\1.0")
-    if any_true(pc.match_substring_regex(text, "[enN]")):
+    if any_true(pc.match_substring_regex(text, "[en]")):
+        text = _large_as_digits(text)
         text = pc.replace_substring_regex(text, r"^(-?[0-9]+)e", r"\1.0e")
         text = pc.replace_substring_regex(text, r"e\+?", "E")
         text = pc.replace_substring_regex(text, "^-?nan$", "NaN")
         text = pc.replace_substring_regex(text, "^(-?)inf$", r"\1Infinity")
     return text
+
+
+def _large_as_digits(text: Datum) -> Datum:
+    """Arrow writes numbers from 1E10 on with an exponent; those below 1E15 are written out."""
+    large = pc.match_substring_regex(text, r"e\+1[0-4]$")
+    if not any_true(large):
+        return text
+    digits = pc.cast(pc.cast(pc.if_else(large, text, _ZERO), _DIGITS), pa.string())
+    digits = pc.replace_substring_regex(pc.utf8_rtrim(digits, "0"), r"\.$", ".0")
+    return pc.if_else(large, digits, text)
+
+
+_ZERO, _DIGITS = pack_scalar("0", VARCHAR), pa.decimal128(38, 10)
 
 
 def _decimal(datum: Datum, context: EvaluationContext) -> Datum:

@@ -8,13 +8,15 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from runnel.expressions.buffers import pack
+from runnel.expressions.buffers import pack, pack_scalar
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import Datum, over_first
 from runnel.expressions.python_values import python_values
-from runnel.sqltypes import VARCHAR, Kind, SqlType, to_arrow
+from runnel.sqltypes import INTEGER, VARCHAR, Kind, SqlType, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]
 ConversionOf = Callable[[SqlType, SqlType], Conversion]
@@ -43,21 +45,14 @@ def _array(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Con
 
 def _compact_offsets(array: pa.Array) -> pa.Buffer:
     """Offsets into `array.flatten()`, which leaves out what stands in NULL lists and before a slice."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    lengths = pc.fill_null(pc.list_value_length(array), _zero())
+    lengths = pc.fill_null(pc.list_value_length(array), _ZERO)
     counts = np.frombuffer(lengths.buffers()[1], dtype=np.int32)[lengths.offset : lengths.offset + len(lengths)]
     offsets = np.zeros(len(array) + 1, dtype=np.int32)
     np.cumsum(counts, out=offsets[1:])
     return pa.py_buffer(offsets)
 
 
-def _zero() -> pa.Scalar:
-    from runnel.expressions.buffers import pack_scalar
-    from runnel.sqltypes import INTEGER
-
-    return pack_scalar(0, INTEGER)
+_ZERO = pack_scalar(0, INTEGER)
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:
@@ -81,11 +76,14 @@ def _map(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conve
     assert source.key is not None and target.key is not None
     keys, items = conversion_of(source.key, target.key), conversion_of(source.element, target.element)
 
+    arrow = to_arrow(target)
+
     def run(array: pa.Array, context: EvaluationContext) -> pa.Array:
         compact = array.take(pa.arange(0, len(array)))
-        return pa.MapArray.from_arrays(
-            compact.offsets, keys(compact.keys, context), items(compact.items, context), to_arrow(target)
-        )
+        columns = [keys(compact.keys, context), items(compact.items, context)]
+        entries = pa.StructArray.from_arrays(columns, fields=[arrow.key_field, arrow.item_field])
+        offsets = compact.offsets.buffers()[1]
+        return pa.Array.from_buffers(arrow, len(array), [_validity(compact), offsets], children=[entries])
 
     return run
 

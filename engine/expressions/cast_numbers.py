@@ -99,10 +99,11 @@ _EXACT = Context(prec=100)
 def _float_to_integer(target: SqlType) -> Callable[[Datum], Datum]:
     width = INTEGER_WIDTHS[target.kind]
     low, high = (pack_scalar(value, DOUBLE) for value in (-(2.0 ** (width - 1)), 2.0 ** (width - 1)))
-    options = pc.CastOptions(target_type=to_arrow(target), allow_float_truncate=True)
+    arrow = to_arrow(target)
+    options = pc.CastOptions(target_type=arrow, allow_float_truncate=True)
 
     def run(datum: Datum) -> Datum:
-        _refuse(pc.invert(pc.is_finite(datum)), options.target_type)
+        _refuse(pc.invert(pc.is_finite(datum)), arrow)
         whole = pc.trunc(datum if datum.type == pa.float64() else pc.cast(datum, pa.float64()))
         outside = pc.or_(pc.less(whole, low), pc.greater_equal(whole, high))
         if any_true(outside):

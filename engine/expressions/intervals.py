@@ -80,9 +80,8 @@ def _two(array: pa.Array) -> pa.Array:
 
 def _counted(count: pa.Array, sign: pa.Array, unit: str) -> pa.Array:
     """'3 days', '1 day', '' for none."""
-    name = pc.if_else(
-        pc.equal(count, pack_scalar(1, BIGINT)), pack_scalar(f" {unit}", VARCHAR), pack_scalar(f" {unit}s", VARCHAR)
-    )
+    is_one = pc.and_(pc.equal(count, pack_scalar(1, BIGINT)), pc.equal(sign, _EMPTY))
+    name = pc.if_else(is_one, pack_scalar(f" {unit}", VARCHAR), pack_scalar(f" {unit}s", VARCHAR))
     text = pc.binary_join_element_wise(sign, pc.cast(count, pa.string()), name, _EMPTY)
     return pc.if_else(pc.equal(count, _ZERO), _EMPTY, text)
 

@@ -14,7 +14,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from runnel.errors import DataError, ProgrammingError
-from runnel.expressions.buffers import null_scalar, pack
+from runnel.expressions.buffers import null_scalar, pack, pack_nested
 from runnel.expressions.canonical import canonical
 from runnel.expressions.casts import cast_datum
 from runnel.expressions.context import EvaluationContext
@@ -58,7 +58,9 @@ def scalar_of(value: Any, sql_type: SqlType) -> pa.Scalar:
 def array_of(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
     """Python values as an array of the canonical type. A value of another type is converted as an assignment would
     convert it; DataError naming the first value that doesn't fit."""
-    if len(values) >= _BULK and not sql_type.is_nested:
+    if sql_type.is_nested:
+        return pack_nested([_container(value, sql_type) for value in values], sql_type, array_of)
+    if len(values) >= _BULK:
         found = _bulk(values, sql_type)
         if found is not None:
             return found
@@ -77,6 +79,23 @@ def array_of(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
             f"value {shown(next(value for value in own if value is not None))} of type {natural} doesn't fit {sql_type}"
         )
     return cast_datum(pack(_alike(own, natural), natural), natural, sql_type, _CONTEXT)
+
+
+def _container(value: Any, sql_type: SqlType) -> Any:
+    """A value of a nested type as the list or dict that it is packed from. A ROW's values may come in order, too; a dict
+    may leave fields out (NULL), but not bring others."""
+    value = None if value is None else plain_value(value)
+    if value is None:
+        return None
+    if sql_type.kind is Kind.ROW:
+        names = [name for name, _ in sql_type.fields]
+        if isinstance(value, list) and len(value) == len(names):
+            return dict(zip(names, value, strict=True))
+        if isinstance(value, dict) and value.keys() <= set(names):
+            return {name: value.get(name) for name in names}
+    elif isinstance(value, dict if sql_type.kind is Kind.MAP else list):
+        return value
+    raise DataError(f"value {shown(value)} doesn't fit {sql_type}")
 
 
 def _one_by_one(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
