@@ -17,7 +17,7 @@ from enum import Enum
 from itertools import count
 from threading import Lock
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runnel.dag import DAG
 from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError
@@ -34,6 +34,9 @@ from runnel.runtime.template import Template
 from runnel.runtime.workers import Workers
 
 logger = logging.getLogger("runnel.job")
+
+if TYPE_CHECKING:
+    from asyncio import Future
 
 BUDGET = 1_000_000
 """Nanoseconds that the thread that fetches spends on a job, in all, before the workers take over."""
@@ -315,8 +318,11 @@ class Job:
 
     def __await__(self) -> Generator[Any, None, None]:
         """`await job` waits as `join` does, without holding up the event loop."""
+        # Loaded here: it takes 20 ms, and a program that awaits has it anyway.
+        from asyncio import get_running_loop
+
         self.hand_over()
-        loop = asyncio.get_running_loop()
+        loop = get_running_loop()
         ended = loop.create_future()
         self.on_end(lambda: loop.call_soon_threadsafe(_resolve, ended))
         yield from ended
@@ -378,7 +384,7 @@ class Job:
         return f"<job {self.id} {self.status}{' ' + repr(self.query) if self.query else ''}>"
 
 
-def _resolve(future: asyncio.Future[None]) -> None:
+def _resolve(future: Future[None]) -> None:
     if not future.done():
         future.set_result(None)
 
