@@ -8,7 +8,6 @@ cursor that is collected can cancel its job.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable, Generator
