@@ -115,8 +115,12 @@ def fits_in_64_bits(column: Column) -> bool:
     rows = len(column)
     if column.type.bit_width < 64:
         return bool(rows << (column.type.bit_width - 1) <= LARGEST)
-    bounds = pc.min_max(column)
-    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if isinstance(column, pa.Array) and rows and not column.null_count:
+        values = numbers(column, np.int64)
+        low, high = int(values.min()), int(values.max())
+    else:
+        bounds = pc.min_max(column)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
     return bool(low is None or rows * max(-low, high) <= LARGEST)
 
 

@@ -75,14 +75,12 @@ class KeyedAggregate(Processor):
             batch = inbox.poll()
             if batch is None:
                 return
-            if self._inner is None:
-                self._inner = AggregateProcessor(self._compile(batch.schema))
-                self._inner.init(self.outbox, self.context)
+            inner = self._aggregate_over(batch.schema, is_state=self._stage is Stage.COMBINE)
             if self._stage is not Stage.COMBINE:
                 named = zip(self._columns, self._types, strict=True)
                 arrays = [canonical(batch.column(name), kind) for name, kind in named]
                 batch = pa.RecordBatch.from_arrays(arrays, names=self._columns)
-            self._inner.take(ordinal, batch)
+            inner.take(ordinal, batch)
 
     def flush(self) -> bool:
         return self._inner is None or self._inner.flush()
@@ -90,12 +88,25 @@ class KeyedAggregate(Processor):
     def complete(self) -> bool:
         return self._inner is None or self._inner.complete()
 
+    def save_snapshot(self) -> bool:
+        return self._inner is None or self._inner.save_snapshot()
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        self._aggregate_over(batch.schema, is_state=True).restore_snapshot(batch)
+
     def close(self) -> None:
         if self._inner is not None:
             self._inner.close()
 
-    def _compile(self, schema: pa.Schema) -> Aggregation:
-        if self._stage is Stage.COMBINE:
+    def _aggregate_over(self, schema: pa.Schema, is_state: bool) -> AggregateProcessor:
+        if self._inner is None:
+            self._inner = AggregateProcessor(self._compile(schema, is_state))
+            self._inner.init(self.outbox, self.context)
+        return self._inner
+
+    def _compile(self, schema: pa.Schema, is_state: bool) -> Aggregation:
+        """The aggregation over batches of a schema; that of accumulated states carries the columns' types."""
+        if is_state:
             schema = pa.ipc.read_schema(pa.py_buffer((schema.metadata or {})[ARGUMENTS]))
         equivalents = [item.equivalent for item in self._operations.values() if item.equivalent is not None]
         self._columns = list(dict.fromkeys([*self._keys, *(column for _, column in equivalents if column is not None)]))
@@ -107,11 +118,13 @@ class KeyedAggregate(Processor):
         calls = [aggregate_call(function, [] if name is None else [known[name]]) for function, name in equivalents]
         names = (*self._keys, *self._operations)
         aggregation = Aggregation(tuple(known[key] for key in self._keys), tuple(calls), names, self._stage)
+        types = pa.schema([pa.field(name, to_arrow(kind)) for name, kind in zip(self._columns, self._types, strict=True)])
+        described = {ARGUMENTS: types.serialize().to_pybytes()}
+        aggregation.state_schema = aggregation.state_schema.with_metadata(described)
         if self._stage is Stage.ACCUMULATE:
             accumulated = [*self._keys, *aggregation.schema.names[len(self._keys) :]]
             fields = [field.with_name(name) for field, name in zip(aggregation.schema, accumulated, strict=True)]
-            types = pa.schema([pa.field(name, to_arrow(kind)) for name, kind in zip(self._columns, self._types, strict=True)])
-            aggregation.schema = pa.schema(fields, {ARGUMENTS: types.serialize().to_pybytes()})
+            aggregation.schema = pa.schema(fields, described)
         return aggregation
 
 
@@ -137,16 +150,13 @@ class KeyedOperations(EmittingProcessor):
         self._is_done = False
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
-        keys = [batch.column(batch.schema.get_field_index(field_of(batch.schema, name).name)) for name in self._keys]
-        codes, representatives = factorise(keys)
-        groups = self._group_numbers(keys, representatives)
-        self.check_accumulated(len(self._states))
         if self._stage is Stage.COMBINE:
-            self._combine(batch, groups[codes].tolist())
+            self.restore_snapshot(batch)
             return
+        codes, groups = self._grouped(batch)
         order = np.argsort(codes, kind="stable")
         ordered = batch.take(indexes(order))
-        ends = np.cumsum(np.bincount(codes, minlength=len(representatives))).tolist()
+        ends = np.cumsum(np.bincount(codes, minlength=len(groups))).tolist()
         operations = list(self._operations.values())
         start = 0
         for group, end in zip(groups.tolist(), ends, strict=True):
@@ -155,6 +165,15 @@ class KeyedOperations(EmittingProcessor):
             for place, operation in enumerate(operations):
                 states[place] = operation.accumulate(states[place], rows)
             start = end
+
+    def _grouped(self, batch: pa.RecordBatch) -> tuple[Indexes, Indexes]:
+        """Which of the batch's distinct keys each row has, and the number of each one's group."""
+        fields = [field_of(batch.schema, name) for name in self._keys]
+        keys = [canonical(batch.column(field.name), from_arrow(field.type)) for field in fields]
+        codes, representatives = factorise(keys)
+        groups = self._group_numbers(keys, representatives)
+        self.check_accumulated(len(self._states))
+        return codes, groups
 
     def _group_numbers(self, keys: list[pa.Array], representatives: Indexes) -> Indexes:
         """The numbers of the groups of this batch; new ones begin with empty accumulators."""
@@ -170,7 +189,10 @@ class KeyedOperations(EmittingProcessor):
             self._group_keys.append(rows.take(indexes(np.array(fresh))))
         return np.array(numbers, np.int64)
 
-    def _combine(self, batch: pa.RecordBatch, groups: list[int]) -> None:
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        """Takes in accumulators: those of a snapshot, or of a first stage."""
+        codes, numbers = self._grouped(batch)
+        groups = numbers[codes].tolist()
         for place, (name, operation) in enumerate(self._operations.items()):
             for group, data in zip(groups, batch.column(name).to_pylist(), strict=True):
                 states = self._states[group]
@@ -180,18 +202,21 @@ class KeyedOperations(EmittingProcessor):
         if not self._is_done:
             self._is_done = True
             if self._group_keys:
-                self.emit(self._result())
+                self.emit(self._result(accumulated=self._stage is Stage.ACCUMULATE))
+            self._group_keys, self._states = [], []
         return self.drain()
 
-    def _result(self) -> pa.RecordBatch:
+    def state(self) -> list[pa.RecordBatch]:
+        return [self._result(accumulated=True)] if self._group_keys else []
+
+    def _result(self, accumulated: bool) -> pa.RecordBatch:
         columns = [join_arrays(parts) for parts in zip(*(item.columns for item in self._group_keys), strict=True)]
         for place, operation in enumerate(self._operations.values()):
             states = [state[place] for state in self._states]
-            if self._stage is Stage.ACCUMULATE:
+            if accumulated:
                 columns.append(pa.array([pickle.dumps(state) for state in states], pa.binary()))
             else:
                 columns.append(pa.array([operation.export(state) for state in states], operation.type))
-        self._group_keys, self._states = [], []
         return pa.RecordBatch.from_arrays(columns, names=[*self._keys, *self._operations])
 
 
