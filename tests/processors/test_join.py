@@ -61,12 +61,12 @@ def sql_of(kind: JoinKind, keys: str, with_condition: bool) -> str:
     }[kind]
 
 
-def check(kind: JoinKind, keys: str, rows: tuple[int, int], with_condition: bool) -> None:
+def check(kind: JoinKind, keys: str, rows: tuple[int, int], with_condition: bool, **options: Any) -> None:
     left, right = random_table(1, rows[0], "isfwdn", "l"), random_table(2, rows[1], "isfwdn", "r")
     condition = is_less(left, right) if with_condition else None
     inputs = [right.to_batches(max_chunksize=9), left.to_batches(max_chunksize=13)]
     wanted = duckdb_rows(sql_of(kind, keys, with_condition), l=left, r=right)
-    verify_processor(join_of(kind, keys, left, right, condition), inputs, wanted, **QUICK)
+    verify_processor(join_of(kind, keys, left, right, condition), inputs, wanted, **{**QUICK, **options})
 
 
 KINDS = [kind for kind in JoinKind if kind not in (JoinKind.CROSS, JoinKind.SINGLE)]
@@ -76,15 +76,15 @@ UNKEYED = [(kind, "") for kind in KINDS if kind not in (JoinKind.MARK, JoinKind.
 
 @pytest.mark.parametrize(("kind", "keys"), [*KEYED, *UNKEYED], ids=lambda item: str(getattr(item, "name", item)))
 def test_agrees_with_duckdb(kind: JoinKind, keys: str) -> None:
-    for with_condition in (False, True):
-        check(kind, keys, (25, 20), with_condition)
+    check(kind, keys, (25, 20), with_condition=False, snapshots=False)
+    check(kind, keys, (25, 20), with_condition=True)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("rows", [(12, 0), (0, 12), (0, 0)])
 def test_an_empty_side(kind: JoinKind, rows: tuple[int, int]) -> None:
     for keys in ("i", "is"):
-        check(kind, keys, rows, with_condition=True)
+        check(kind, keys, rows, with_condition=True, snapshots=False)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
