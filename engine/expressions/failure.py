@@ -68,11 +68,11 @@ def _fails(kernel: Kernel, arguments: Sequence[Datum], low: int, high: int) -> b
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """The scalar in Python; as text where Python has no such value (a year beyond 9999)."""
+    """The scalar in Python; the number behind it where Python has no such value (a year beyond 9999)."""
     try:
         return scalar.as_py()
     except (ValueError, OverflowError):
-        return str(scalar)
+        return getattr(scalar, "value", None)
 
 
 def shown(value: Any) -> str:

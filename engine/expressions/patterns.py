@@ -146,6 +146,7 @@ def _probes() -> pa.Array:
 
 def _may_match_nothing(regex: str) -> bool:
     try:
+        pc.match_substring_regex(_probes(), regex)
         marked = pc.replace_substring_regex(_probes(), f"({regex})", "\x00\\1\x01")
     except pa.ArrowInvalid as error:
         raise DataError(_regex_message(error)) from None

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US, pack_scalar
+from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US, null_scalar, pack_scalar
 from runnel.expressions.cast_numbers import any_true
 from runnel.expressions.coercion import convert
 from runnel.expressions.function import Bound, Datum, Kernel, over_arrays
@@ -171,7 +171,8 @@ def _add_months(operand: SqlType, sign: int) -> Kernel:
     """TIME isn't changed by months. The rest goes through numpy's calendar: month arithmetic on whole months, then the
     day of the month, cut to the month's length."""
     if operand.kind is Kind.TIME:
-        return lambda left, right: left
+        null = null_scalar(operand)
+        return lambda left, right: pc.if_else(pc.is_valid(right), left, null)
     arrow = to_arrow(operand)
 
     def run(left: pa.Array, right: pa.Array) -> pa.Array:

@@ -72,13 +72,14 @@ def array_of(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
             if found is None:
                 return _one_by_one(own, sql_type)
             natural = found
+    own = _alike(own, natural)
     if natural == sql_type or natural.kind is Kind.NULL or _fits_as_it_is(natural, sql_type, own):
         return pack(own, sql_type)
     if not (can_assign(natural, sql_type) or natural.kind is Kind.VARCHAR):
         raise DataError(
             f"value {shown(next(value for value in own if value is not None))} of type {natural} doesn't fit {sql_type}"
         )
-    return cast_datum(pack(_alike(own, natural), natural), natural, sql_type, _CONTEXT)
+    return cast_datum(pack(own, natural), natural, sql_type, _CONTEXT)
 
 
 def _container(value: Any, sql_type: SqlType) -> Any:
