@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from runnel.errors import DataError
 from runnel.sqltypes import Kind, SqlType, to_arrow
 
 EPOCH = datetime(1970, 1, 1)
@@ -41,6 +42,13 @@ def unscaled(value: Decimal, scale: int) -> int:
     return -number if sign else number
 
 
+def _duration(value: timedelta) -> int:
+    number = value // _MICROSECOND
+    if not -(2**63) <= number < 2**63:
+        raise DataError(f"interval {value} is too long")
+    return number
+
+
 _FORMATS = {
     Kind.TINYINT: "b",
     Kind.SMALLINT: "h",
@@ -60,7 +68,7 @@ _TO_NUMBER: dict[Kind, Callable[[Any], Any]] = {
     Kind.TIME: microseconds,
     Kind.TIMESTAMP: lambda value: (value - EPOCH) // _MICROSECOND,
     Kind.TIMESTAMP_TZ: lambda value: (value - EPOCH_UTC) // _MICROSECOND,
-    Kind.INTERVAL: lambda value: value // _MICROSECOND,
+    Kind.INTERVAL: _duration,
 }
 
 
@@ -92,7 +100,12 @@ def pack(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
 
 def pack_scalar(value: Any, sql_type: SqlType) -> pa.Scalar:
     """One value as a scalar of the canonical type."""
-    return pack([value], sql_type)[0]
+    code = _FORMATS.get(sql_type.kind)
+    if code is None or value is None:
+        return pack((value,), sql_type)[0]
+    to_number = _TO_NUMBER.get(sql_type.kind)
+    data = struct.pack(code, value if to_number is None else to_number(value))
+    return pa.Array.from_buffers(to_arrow(sql_type), 1, [None, pa.py_buffer(data)])[0]
 
 
 @lru_cache(maxsize=256)
@@ -115,7 +128,10 @@ def _validity(values: Sequence[Any]) -> pa.Buffer | None:
 
 
 def _pack_bytes(values: Sequence[Any], is_text: bool) -> tuple[pa.Buffer, pa.Buffer]:
-    parts = [b"" if value is None else value.encode() if is_text else bytes(value) for value in values]
+    try:
+        parts = [b"" if value is None else value.encode() if is_text else bytes(value) for value in values]
+    except UnicodeEncodeError as error:
+        raise DataError(f"a text has a character that isn't valid Unicode: {error.object[error.start]!a}") from None
     ends = [0]
     for part in parts:
         ends.append(ends[-1] + len(part))

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position
 from runnel.expressions import cast_format, cast_nested, cast_numbers, cast_parse, cast_temporal
@@ -65,6 +64,14 @@ def cast_can_fail(source: SqlType, target: SqlType) -> bool:
     return False
 
 
+def depends_on_session(source: SqlType, target: SqlType) -> bool:
+    """Whether a cast reads the session's zone or date: any between an instant and something else, and TIME to a date."""
+    kinds = {source.kind, target.kind}
+    return (Kind.TIMESTAMP_TZ in kinds and kinds - {Kind.TIMESTAMP_TZ, Kind.NULL} != set()) or (
+        source.kind is Kind.TIME and target.kind is Kind.TIMESTAMP
+    )
+
+
 @lru_cache(maxsize=1024)
 def conversion_of(source: SqlType, target: SqlType) -> Conversion:
     """The bare conversion; it raises whatever its kernels raise."""
@@ -113,9 +120,4 @@ def _explained(
         message = f"numeric overflow while converting {shown(value)} from {source} to {target}"
     else:
         message = f"cannot convert {source} value {shown(value)} to {target}"
-    return DataError(message, detail=None if not isinstance(error, DataError) else error.message, position=position)
-
-
-def plain(arrow: pa.DataType) -> Conversion:
-    """Arrow's own safe cast."""
-    return lambda datum, context: pc.cast(datum, arrow)
+    return DataError(message, position=position)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.buffers import pack_scalar
-from runnel.expressions.casts import cast_datum
+from runnel.expressions.casts import cast_datum, depends_on_session
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import spread
 from runnel.expressions.nodes import Cast, Expression, Literal, Parameter
@@ -15,6 +15,8 @@ from runnel.expressions.python_values import python_values
 from runnel.sqltypes import NULL, Kind, SqlType, can_assign, can_cast, common_type, decimal
 
 _CONTEXT = EvaluationContext()
+_ELSEWHERE = EvaluationContext(now=86_400_000_000 * 365, zone="Asia/Kolkata")
+"""A session of another zone and date: what comes out the same in both depends on neither."""
 _FROM_TEXT = frozenset({Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.JSON, Kind.INTERVAL, Kind.INTERVAL_MONTH})
 """The kinds that a VARCHAR literal or parameter takes on where its context wants them."""
 
@@ -43,15 +45,19 @@ def takes_type(expression: Expression, target: SqlType) -> bool:
 
 def convert_literal(literal: Literal, target: SqlType) -> Expression:
     """The literal as a literal of `target`. A text that can't be read as a temporal value is a ProgrammingError; any
-    other value that doesn't fit stays a cast, which fails when a row takes it."""
+    other value that doesn't fit stays a cast, which fails when a row takes it; so does one that depends on the session."""
     if literal.value is None:
         return replace(literal, type=target)
+    scalar = pack_scalar(literal.value, literal.type)
+    as_cast = Cast(operand=literal, type=target, implicit=True, position=literal.position)
     try:
-        datum = cast_datum(pack_scalar(literal.value, literal.type), literal.type, target, _CONTEXT)
+        datum = cast_datum(scalar, literal.type, target, _CONTEXT)
+        if depends_on_session(literal.type, target) and datum != cast_datum(scalar, literal.type, target, _ELSEWHERE):
+            return as_cast
     except DataError as error:
         if literal.type.kind is Kind.VARCHAR and target.kind in _FROM_TEXT:
             raise ProgrammingError(error.message, hint=error.hint, position=literal.position) from None
-        return Cast(operand=literal, type=target, implicit=True, position=literal.position)
+        return as_cast
     return replace(literal, value=python_values(spread(datum, 1), target)[0], type=target)
 
 

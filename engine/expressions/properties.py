@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runnel.expressions.casts import cast_can_fail
+from runnel.expressions.casts import cast_can_fail, depends_on_session
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, walk
 
@@ -35,14 +35,8 @@ def is_constant(expression: Expression) -> bool:
             if function.is_volatile or function.depends_on_session(node):
                 return False
         elif isinstance(node, Cast):
-            if depends_on_session(node):
+            if depends_on_session(node.operand.type, node.type):
                 return False
         elif not isinstance(node, (Literal, Case, InList)):
             return False
     return True
-
-
-def depends_on_session(node: Cast) -> bool:
-    """Whether a cast reads the session's zone or date: any between an instant and something else, and TIME to a date."""
-    kinds = {node.operand.type.kind.name, node.type.kind.name}
-    return ("TIMESTAMP_TZ" in kinds and len(kinds) > 1) or {"TIME", "TIMESTAMP"} == kinds

@@ -14,7 +14,7 @@ from uuid import UUID
 import pyarrow as pa
 
 from runnel.errors import DataError, ProgrammingError
-from runnel.expressions.buffers import null_scalar, pack, pack_nested
+from runnel.expressions.buffers import null_scalar, pack, pack_nested, pack_scalar
 from runnel.expressions.canonical import canonical
 from runnel.expressions.casts import cast_datum
 from runnel.expressions.context import EvaluationContext
@@ -47,19 +47,25 @@ from runnel.sqltypes import (
 __all__ = ["array_of", "canonical", "parameter_type", "python_values", "scalar_of"]
 
 _BULK = 256
-_CONTEXT = EvaluationContext()
 
 
-def scalar_of(value: Any, sql_type: SqlType) -> pa.Scalar:
+def scalar_of(value: Any, sql_type: SqlType, zone: str = "UTC") -> pa.Scalar:
     """A Python value as a scalar of the canonical type; DataError naming the value where it doesn't fit."""
-    return null_scalar(sql_type) if value is None else array_of((value,), sql_type)[0]
+    if value is None:
+        return null_scalar(sql_type)
+    kind = sql_type.kind
+    if type(value) is _PLAIN_CLASSES.get(kind) and (type(value) is not int or -(2**63) <= value < 2**63):
+        return pack_scalar(value, sql_type)
+    return array_of((value,), sql_type, zone)[0]
 
 
-def array_of(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
+def array_of(values: Sequence[Any], sql_type: SqlType, zone: str = "UTC") -> pa.Array:
     """Python values as an array of the canonical type. A value of another type is converted as an assignment would
-    convert it; DataError naming the first value that doesn't fit."""
+    convert it, text and naive times to instants in the session's `zone`; DataError naming the first value that doesn't
+    fit."""
     if sql_type.is_nested:
-        return pack_nested([_container(value, sql_type) for value in values], sql_type, array_of)
+        containers = [_container(value, sql_type) for value in values]
+        return pack_nested(containers, sql_type, lambda items, item_type: array_of(items, item_type, zone))
     if len(values) >= _BULK:
         found = _bulk(values, sql_type)
         if found is not None:
@@ -69,8 +75,8 @@ def array_of(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
     for value in own:
         if value is not None:
             found = common_type(natural, _type_of(value))
-            if found is None:
-                return _one_by_one(own, sql_type)
+            if found is None:  # no common type: each value is converted for itself
+                return pa.concat_arrays([array_of((value,), sql_type, zone) for value in own])
             natural = found
     own = _alike(own, natural)
     if natural == sql_type or natural.kind is Kind.NULL or _fits_as_it_is(natural, sql_type, own):
@@ -79,7 +85,7 @@ def array_of(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
         raise DataError(
             f"value {shown(next(value for value in own if value is not None))} of type {natural} doesn't fit {sql_type}"
         )
-    return cast_datum(pack(own, natural), natural, sql_type, _CONTEXT)
+    return cast_datum(pack(own, natural), natural, sql_type, EvaluationContext(zone=zone))
 
 
 def _container(value: Any, sql_type: SqlType) -> Any:
@@ -97,11 +103,6 @@ def _container(value: Any, sql_type: SqlType) -> Any:
     elif isinstance(value, dict if sql_type.kind is Kind.MAP else list):
         return value
     raise DataError(f"value {shown(value)} doesn't fit {sql_type}")
-
-
-def _one_by_one(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
-    """Values that have no common type: each is converted for itself."""
-    return pa.concat_arrays([array_of((value,), sql_type) for value in values])
 
 
 def _bulk(values: Sequence[Any], sql_type: SqlType) -> pa.Array | None:
@@ -167,6 +168,18 @@ def _midnight(value: Any) -> Any:
 
 def _aware(value: Any) -> Any:
     return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+_PLAIN_CLASSES: dict[Kind, type] = {
+    Kind.BOOLEAN: bool,
+    Kind.BIGINT: int,
+    Kind.DOUBLE: float,
+    Kind.VARCHAR: str,
+    Kind.VARBINARY: bytes,
+    Kind.DATE: date,
+    Kind.TIME: time,
+}
+"""The class whose values are packed without a look at them, by kind."""
 
 
 def plain_value(value: Any) -> Any:

@@ -349,6 +349,18 @@ def test_literals_are_converted_when_they_are_bound() -> None:
     assert raised.value.position == position
 
 
+def test_a_literal_that_depends_on_the_session_stays_a_cast() -> None:
+    rows = Rows(z=(TIMESTAMP_TZ, [datetime(2024, 7, 1, 10, tzinfo=UTC)]))
+    local = build.call("eq", (rows["z"], Literal(value="2024-07-01 12:00", type=VARCHAR)))
+    assert isinstance(local.children[1], Cast)
+    assert rows.run(local, zone=ZONE) == [True]
+    assert rows.run(local) == [False]
+    fixed = build.call("eq", (rows["z"], Literal(value="2024-07-01 12:00+02", type=VARCHAR)))
+    assert isinstance(fixed.children[1], Literal)
+    with pytest.raises(ProgrammingError, match="cannot parse VARCHAR value"):
+        build.call("eq", (rows["z"], Literal(value="2024-07-41", type=VARCHAR)))
+
+
 def test_parameters_take_the_type_of_their_context() -> None:
     rows = Rows(d=(DATE, [date(2020, 1, 1)]), i=(INTEGER, [1]))
     assert build.call("eq", (rows["d"], Parameter(index=0, type=VARCHAR))).children[1].type == DATE

@@ -186,6 +186,8 @@ def test_a_value_of_another_class_is_assigned(value: Any, sql_type: SqlType, res
         (True, INTEGER, "value TRUE of type BOOLEAN doesn't fit INTEGER"),
         (1, BOOLEAN, "value 1 of type BIGINT doesn't fit BOOLEAN"),
         (1, VARCHAR, "value 1 of type BIGINT doesn't fit VARCHAR"),
+        ("\ud800", VARCHAR, "a text has a character that isn't valid Unicode: '\\ud800'"),
+        (timedelta.max, INTERVAL, "interval 999999999 days, 23:59:59.999999 is too long"),
         (5, array(BIGINT), "value 5 doesn't fit BIGINT[]"),
         ({"z": 1}, row(("a", BIGINT)), "value {'z': 1} doesn't fit ROW(a BIGINT)"),
     ],
@@ -195,6 +197,13 @@ def test_a_value_that_does_not_fit(value: Any, sql_type: SqlType, message: str) 
         with pytest.raises(DataError) as raised:
             array_of(column, sql_type)
         assert raised.value.message == message
+
+
+def test_text_and_naive_times_are_local_to_the_session() -> None:
+    for value in ("2024-07-01 12:00", datetime(2024, 7, 1, 12)):
+        instants = array_of([value], TIMESTAMP_TZ, "Europe/Berlin")
+        assert python_values(instants, TIMESTAMP_TZ) == [datetime(2024, 7, 1, 10, tzinfo=UTC)]
+        assert scalar_of(value, TIMESTAMP_TZ, "Europe/Berlin") == instants[0]
 
 
 def test_values_of_several_classes_in_one_column() -> None:
