@@ -12,7 +12,7 @@ Shapes that the binder meets, beside the plain ones (supported.py lists every no
 - `EXTRACT(year FROM t)` is EXTRACT('year', t), `SUBSTRING(s FROM i FOR n)` SUBSTRING(s, i, n), `POSITION(x IN s)`
   POSITION(x, s);
 - `CAST(x AS t)` and `x::t` are `exp.Cast`, `supported.sql_type_of(cast.args["to"])` its type; a typed literal such as
-  DATE '2020-01-01' is the same over a string literal; `INTERVAL '1' DAY` is `exp.Interval(this=Literal, unit=Var)`, or
+  DATE '2020-01-01' is an exp.Cast of a string literal too; `INTERVAL '1' DAY` is `exp.Interval(this=Literal, unit=Var)`, or
   `unit=exp.IntervalSpan(this=Var, expression=Var)` for HOUR TO MINUTE;
 - `a[i]` is `exp.Bracket(this=a, expressions=[i])`, i as written (from 1);
 - `exp.Ordered` has `desc` and `nulls_first`, the latter with our default (NULL smallest) where nothing is written;

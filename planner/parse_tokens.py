@@ -6,7 +6,8 @@ type says beyond its name. So that a tree says what the user wrote,
 - the name of every function call gets a mark in front, which makes it an exp.Anonymous with the arguments as written;
 - a word that is a function without parentheses (CURRENT_DATE) becomes a call without arguments;
 - the word syntax of EXTRACT, SUBSTRING, POSITION and OVERLAY becomes commas (TRIM stays, sqlglot has a node for it);
-- the types in CAST and `::` are parsed here, and replaced by a word that stands for them;
+- the types in CAST and `::` are parsed here, and replaced by a word that stands for them; a typed literal (DATE '…')
+  becomes a CAST of the string, since sqlglot would let a `::` behind it bind more tightly;
 - every `?` becomes `$n`, n being its number in the whole statement from 0;
 - `TABLE(f(…))` becomes `f(…)`;
 - a JOIN without a word before it becomes INNER JOIN, to differ from a comma.
@@ -23,7 +24,7 @@ from sqlglot import TokenType, exp
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
-from runnel.planner.parse_types import parse_type
+from runnel.planner.parse_types import TYPE_WORDS, parse_type
 from runnel.planner.tokens import DIALECT, TokenReader, position_at, word_of
 from runnel.sqltypes import SqlType
 
@@ -122,7 +123,8 @@ def check_nothing_lost(tokens: Sequence[Token], tree: Any, sql: str) -> None:
     for index, token in enumerate(tokens):
         if token.token_type not in _NAMED or token.start in known or word_of(token) in _NOISE:
             continue
-        if token.text.startswith(_TYPE) or (index > 0 and word_of(tokens[index - 1]) == "INTERVAL"):
+        # `.5` loses its place, and INTERVAL '1 day' is taken apart.
+        if token.text.startswith(_TYPE) or (index > 0 and word_of(tokens[index - 1]) in ("INTERVAL", ".")):
             continue
         if index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.FARROW:
             continue
@@ -147,6 +149,8 @@ class TokenRewriter:
                 self._parameter(reader.next())
             elif self._is_before_type(token):
                 self._type(reader.next())
+            elif self._is_typed_literal():
+                self._typed_literal()
             elif token.token_type is TokenType.L_PAREN:
                 self._opening(reader.next())
             elif token.token_type is TokenType.R_PAREN:
@@ -171,6 +175,27 @@ class TokenRewriter:
         self._output.append(token)
         self._output.append(_like(first, TokenType.VAR, f"{_TYPE}{len(self.types)}"))
         self.types.append(parse_type(self._reader))
+
+    def _is_typed_literal(self) -> bool:
+        """Whether a type and a string follow, as in TIMESTAMP WITH TIME ZONE '…'."""
+        reader = self._reader
+        if reader.peek() not in TYPE_WORDS:
+            return False
+        ahead = 4 if reader.peek(1) in ("WITH", "WITHOUT") and reader.peek(2) == "TIME" and reader.peek(3) == "ZONE" else 1
+        at = reader.index + ahead
+        return at < len(reader.tokens) and reader.tokens[at].token_type is TokenType.STRING
+
+    def _typed_literal(self) -> None:
+        first = self._reader.tokens[self._reader.index]
+        parsed = parse_type(self._reader)
+        literal = self._reader.next()
+        self._output.append(_like(first, TokenType.VAR, "CAST"))
+        self._output.append(_like(first, TokenType.L_PAREN, "("))
+        self._output.append(literal)
+        self._output.append(_like(first, TokenType.ALIAS, "AS"))
+        self._output.append(_like(first, TokenType.VAR, f"{_TYPE}{len(self.types)}"))
+        self._output.append(_like(first, TokenType.R_PAREN, ")"))
+        self.types.append(parsed)
 
     def _opening(self, token: Token) -> None:
         reader = self._reader

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from sqlglot import TokenType
@@ -48,6 +47,9 @@ _NESTED = ("ROW", "STRUCT", "MAP")
 _NAMES = (*_SIMPLE, *_DECIMALS, *_NESTED)
 _MONTHS = ("YEAR", "MONTH")
 _SECONDS = ("DAY", "HOUR", "MINUTE", "SECOND")
+TYPE_WORDS = frozenset(_SIMPLE) - {"INTERVAL"} | frozenset(_DECIMALS)
+"""The words that may stand before a string to make a typed literal."""
+
 MAX_NESTING = 16
 
 
@@ -204,18 +206,9 @@ def _unknown(name: str, position: Position) -> ProgrammingError | NotSupportedEr
     return ProgrammingError(f'unknown type "{name}"', hint=hint, position=position)
 
 
-@lru_cache(maxsize=1024)
-def _type_of_text(text: str) -> SqlType:
-    return parse_type(text)
-
-
 def sql_type_of(node: Any) -> SqlType:
     """The type of an exp.DataType in a tree that `parse` gave: the target of an exp.Cast.
 
-    What CAST and `::` name was parsed by `parse_type` already and hangs on the node; the rest are typed literals such as
-    DATE '2020-01-01', whose type sqlglot read itself.
-    """
-    known = node.meta.get("sql_type")
-    if known is not None:
-        return known  # type: ignore[no-any-return]
-    return _type_of_text(node.sql(dialect="postgres"))
+    `parse_type` has read it already, and it hangs on the node."""
+    known: SqlType = node.meta["sql_type"]
+    return known

@@ -71,7 +71,7 @@ _ALLOWED_ARGUMENTS: dict[str, str] = {
     "Case": "this ifs default",
     "If": "this true",
     "Cast": "this to",
-    "DataType": "this nested kind",
+    "DataType": "this kind",
     "Interval": "this unit",
     "IntervalSpan": "this expression",
     "AtTimeZone": "this zone",

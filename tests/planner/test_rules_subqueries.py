@@ -144,9 +144,10 @@ def test_other_correlation_is_refused_with_its_remedy() -> None:
     assert refused.value.hint
 
 
-def test_a_subquery_in_an_outer_join_is_refused() -> None:
+def test_a_subquery_in_an_outer_join_is_joined_to_the_side_it_is_about() -> None:
     left, _, _ = both()
-    with pytest.raises(NotSupportedError, match="the condition of an outer join"):
-        subqueries_to_joins(join(JoinKind.LEFT, in_companies(column(left, "ticker"))))
+    outer = subqueries_to_joins(join(JoinKind.LEFT, in_companies(column(left, "ticker"))))
+    assert kinds(outer) == [JoinKind.LEFT, JoinKind.MARK]
+    assert outer.fields == join(JoinKind.LEFT, in_companies(column(left, "ticker"))).fields
     inner = subqueries_to_joins(join(JoinKind.INNER, in_companies(column(left, "ticker"))))
     assert kinds(inner) == [JoinKind.SEMI, JoinKind.INNER]
