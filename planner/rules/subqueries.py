@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.errors import NotSupportedError, Position
-from runnel.expressions.nodes import Call, Column, Expression, Literal, conjuncts, walk
+from runnel.expressions.nodes import Call, Column, Expression, Literal, columns_of, conjuncts, walk
 from runnel.planner.rules.correlation import correlated_parts, decorrelated, is_correlated
-from runnel.planner.rules.rewriting import conjunction, map_call, project_columns
+from runnel.planner.rules.rewriting import conjunction, map_call, project_columns, renumber
 from runnel.relation import (
     Aggregate,
     Exists,
@@ -48,7 +48,7 @@ def _rewrite(node: Relation) -> Relation:
     if not any(_has_subquery(item) for item in expressions_of(node)):
         return node
     rule = _RULES.get(type(node))
-    if rule is None or (isinstance(node, Join) and node.kind is not JoinKind.INNER):
+    if rule is None:
         raise _unsupported(node)
     return rule(node)
 
@@ -59,7 +59,7 @@ def _has_subquery(expression: Expression) -> bool:
 
 def _unsupported(node: Relation) -> NotSupportedError:
     found = [item for e in expressions_of(node) for item in walk(e) if isinstance(item, SUBQUERIES)]
-    where = {Join: "the condition of an outer join", Values: "VALUES"}.get(type(node), "this clause")
+    where = {Join: "the condition of an outer join, over both its sides,", Values: "VALUES"}.get(type(node), "this clause")
     return NotSupportedError(
         f"a subquery in {where} is not supported",
         hint="put it in the WHERE clause or the select list of a derived table",
@@ -228,12 +228,55 @@ def _unnest(node: Unnest) -> Relation:
 
 
 def _join(node: Join) -> Relation:
-    """The parts of an inner join's condition that hold subqueries are a filter above it."""
+    """The parts of an inner join's condition that hold subqueries are a filter above it. In an outer join a subquery is
+    joined to the side whose columns it is about, none of whose rows that loses."""
+    if node.kind is not JoinKind.INNER:
+        return _outer_join(node)
     parts = conjuncts(node.condition)
     first = next(i for i, part in enumerate(parts) if _has_subquery(part))
     below = replace(node, condition=conjunction(parts[:first]))
     return _filtered(below, parts[first:], len(node.fields))
 
+
+def _outer_join(node: Join) -> Relation:
+    """Here right columns are numbered from _FAR while the sides grow; `_sides_swapped` turns to the right side's own view."""
+    width = len(node.left.fields)
+    left, right = _Hoisting(node.left), _Hoisting(node.right)
+    parts = []
+    for part in conjuncts(node.condition):
+        apart = _mapped(part, lambda index: index if index < width else _FAR + index - width)
+        about = {index >= _FAR for index in _subject(apart, node)}
+        if len(about) > 1:
+            raise _unsupported(node)
+        if about == {True}:
+            apart = _mapped(right.rewrite(_mapped(apart, _sides_swapped)), _sides_swapped)
+        parts.append(left.rewrite(apart))
+    grown = len(left.relation.fields)
+    condition = conjunction(_mapped(part, lambda i: i if i < _FAR else i - _FAR + grown) for part in parts)
+    joined = replace(node, left=left.relation, right=right.relation, condition=condition)
+    return project_columns(joined, [*range(width), *range(grown, grown + len(node.right.fields))])
+
+
+def _subject(part: Expression, node: Join) -> set[int]:
+    """The columns that the subqueries of a part are about."""
+    found: set[int] = set()
+    for item in walk(part):
+        if isinstance(item, SUBQUERIES):
+            if is_correlated(item.relation):
+                raise _unsupported(node)
+            found.update(index for child in item.children for index in columns_of(child))
+    return found
+
+
+def _mapped(expression: Expression, place: Callable[[int], int]) -> Expression:
+    return renumber(expression, {index: place(index) for index in columns_of(expression)})
+
+
+def _sides_swapped(index: int) -> int:
+    return index - _FAR if index >= _FAR else index + _FAR
+
+
+_FAR = 1 << 30
 
 _RULES: dict[type[Relation], Callable[[Any], Relation]] = {
     Filter: _filter,
