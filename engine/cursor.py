@@ -146,7 +146,7 @@ class Cursor:
         """The rows that are left as a stream of batches, each made when it is asked for; fit for unbounded queries too.
         The query lives as long as the reader, or until the cursor runs or closes something."""
         result = self._rows()
-        return pa.RecordBatchReader.from_batches(result.schema, self._batches(result))
+        return pa.RecordBatchReader.from_batches(result.schema, self._batches(result, self._sql))
 
     def fetch_df(self) -> Any:
         """All rows that are left as a pandas DataFrame; waits and refuses like `fetchall`."""
@@ -247,11 +247,12 @@ class Cursor:
             raise presentable(error, self._sql)
         return result
 
-    def _batches(self, result: Result) -> Iterator[pa.RecordBatch]:
+    def _batches(self, result: Result, sql: str | None) -> Iterator[pa.RecordBatch]:
         try:
             yield from result.batches()
         except Exception as error:
-            self._fail(error)
+            result.cancel()  # not the cursor's query: that may be another one by now
+            fail(error, sql)
 
     def _fail(self, error: BaseException) -> NoReturn:
         """Raises the error as the user is to see it. Whatever it is, what the query runs is ended."""

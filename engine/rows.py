@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from runnel.errors import InterfaceError
 from runnel.expressions.values import array_of, python_values
 from runnel.jobs import Job
 from runnel.relation import Field
@@ -37,6 +38,7 @@ class Result:
         "_batch",
         "_decoded",
         "_finalizer",
+        "_is_discarded",
         "_job",
         "_loaded",
         "_next",
@@ -58,6 +60,7 @@ class Result:
         self._batch: pa.RecordBatch | None = None
         self._decoded = 0
         self._loaded = 0
+        self._is_discarded = False
         self._job: Job | None = None
         self._finalizer: weakref.finalize[[], Result] | None = None
 
@@ -86,13 +89,15 @@ class Result:
 
     def one(self) -> Row | None:
         """The next row, waited for; None after the last."""
+        rows = self._rows
         position = self._next
-        if position >= len(self._rows):
+        if position >= len(rows):
             if not self._decode(DECODE_ROWS, wait=True):
                 return None
+            rows = self._rows
             position = 0
         self._next = position + 1
-        return self._rows[position]
+        return rows[position]
 
     def some(self, count: int) -> list[Row]:
         """At most `count` rows, [] after the last. Of an unbounded result: what is there, at least one row; else exactly
@@ -141,8 +146,11 @@ class Result:
             job.cancel()
 
     def discard(self) -> None:
-        """Cancels, and gives back the rows."""
+        """Cancels, and gives back the rows. Who still reads gets an InterfaceError if there was more to come, never an early
+        end that looks like the real one."""
         job = self._job
+        if job is not None or self._next < len(self._rows) or (self._batch is not None and self._decoded < len(self._batch)):
+            self._is_discarded = True
         if job is not None:
             job.cancel()
             job.results.close()
@@ -167,6 +175,11 @@ class Result:
     def _load(self, *, wait: bool) -> pa.RecordBatch | None:
         """The next batch with rows from the queue. None: there is none (without `wait`: yet)."""
         job = self._job
+        if self._is_discarded:
+            raise InterfaceError(
+                "the cursor was closed, or ran another statement, before all rows were read",
+                hint="read all rows first, or run the other statement on a cursor of its own",
+            )
         if job is None:
             return None
         while True:

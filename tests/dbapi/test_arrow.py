@@ -60,6 +60,32 @@ def test_a_reader_outlives_the_cursor(connection: runnel.Connection) -> None:
     assert reader.read_all().num_rows == 100_000
 
 
+@pytest.mark.parametrize("sql", [SERIES, "SELECT this FROM m WHERE __key = ?"])
+@pytest.mark.parametrize("end", ["close", "execute"])
+def test_a_reader_cut_short_says_so(connection: runnel.Connection, sql: str, end: str) -> None:
+    connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar')")
+    connection.execute("SINK INTO m VALUES (2000000, 'x')")
+    cursor = connection.execute(sql, (2_000_000,))
+    reader = cursor.fetch_record_batch()
+    if end == "close":
+        cursor.close()
+    else:
+        cursor.execute("SELECT 1")
+    with pytest.raises(runnel.InterfaceError, match="before all rows were read"):
+        reader.read_all()
+    assert end == "close" or cursor.fetchall() == [(1,)]
+
+
+def test_a_reader_at_its_end_has_ended_whatever_the_cursor_does(cursor: Cursor) -> None:
+    reader = cursor.execute(SERIES, (3,)).fetch_record_batch()
+    assert reader.read_next_batch().num_rows == 3
+    with pytest.raises(StopIteration):
+        reader.read_next_batch()
+    cursor.execute("SELECT 1")
+    with pytest.raises(StopIteration):
+        reader.read_next_batch()
+
+
 def test_an_error_passes_through_the_reader(cursor: Cursor) -> None:
     sql = "SELECT 1 / (v - 150000) FROM TABLE(GENERATE_SERIES(1, 200000))"
     with pytest.raises(runnel.DataError, match="division by zero"):

@@ -44,6 +44,16 @@ def test_closing_the_cursor_cancels_its_job(connection: Connection) -> None:
         assert connection.jobs() == []
 
 
+@pytest.mark.parametrize("fetch", [Cursor.fetchall, Cursor.fetch_arrow_table])
+def test_closing_the_cursor_in_a_fetch_is_no_early_end(connection: Connection, fetch: Callable[[Cursor], object]) -> None:
+    cursor = connection.execute(HUGE)
+    closing = threading.Timer(0.05, cursor.close)
+    closing.start()
+    with pytest.raises((runnel.InterfaceError, runnel.OperationalError)):
+        fetch(cursor)
+    closing.join()
+
+
 def test_the_next_statement_cancels_the_last(connection: Connection) -> None:
     cursor = connection.execute(ENDLESS)
     (job,) = connection.jobs()
