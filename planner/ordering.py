@@ -6,13 +6,19 @@ from typing import Any
 
 from sqlglot import exp
 
-from runnel.errors import Position, ProgrammingError
+from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import Expression
 from runnel.relation import SortKey
 
 
 def sort_key(expression: Expression, ordered: Any) -> SortKey:
-    """An ORDER BY item; NULL is the smallest value where the text doesn't say otherwise."""
+    """An ORDER BY item; NULL is the smallest value where the text doesn't say otherwise. ARRAY, ROW and MAP have no order."""
+    if expression.type.is_nested:
+        raise NotSupportedError(
+            f"ORDER BY on a value of type {expression.type} is not supported",
+            hint="sort by an element or a field of it",
+            position=expression.position,
+        )
     descending = bool(ordered.args.get("desc"))
     nulls_first = ordered.args.get("nulls_first")
     return SortKey(expression, descending, (not descending) if nulls_first is None else bool(nulls_first))

@@ -6,6 +6,7 @@ compared by their text: what sqlglot's tokeniser takes for a keyword changes bet
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -34,6 +35,7 @@ class RunnelDialect(DuckDB):
 
 DIALECT: Any = RunnelDialect()
 _NOT_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER}
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 _QUOTES = {"'": "string", '"': "quoted identifier"}
 
 
@@ -44,9 +46,13 @@ def tokenize(sql: str) -> list[Token]:
         tokens: list[Token] = DIALECT.tokenize(sql)
     except SqlglotError:
         raise _unterminated(sql) from None
-    for token, following in pairwise(tokens):
-        if token.token_type is TokenType.NUMBER and following.start == token.end + 1 and is_word(following):
-            end = following.end + 1
+    for token, following in pairwise([*tokens, None]):
+        if token is not None and token.token_type is TokenType.NUMBER:
+            end = token.end + 1
+            if following is not None and following.start == end and is_word(following):
+                end = following.end + 1
+            elif _NUMBER.fullmatch(token.text):
+                continue
             raise ProgrammingError(
                 f'"{sql[token.start : end]}" is not a number',
                 hint="numbers are written like 12, 1.5 or 2e3",
