@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import decimals, temporal_arithmetic
-from runnel.expressions.coercion import convert, exact_decimal, operand_types, retype_parameters
+from runnel.expressions.coercion import check_count, convert, exact_decimal, operand_types, retype_parameters
 from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.nodes import INFIX, Call, Cast, Expression, Literal
 from runnel.sqltypes import (
@@ -36,6 +36,7 @@ OVERFLOW = "overflow"
 
 def bind_arithmetic(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """The operands converted for the operator, and its result type."""
+    check_count({"remainder": "MOD"}.get(name, name), arguments, 2, position)
     left, right = retype_parameters(arguments)
     if left.type.kind is Kind.NULL and right.type.kind is Kind.NULL:
         left, right = convert(left, BIGINT), convert(right, BIGINT)
@@ -180,6 +181,7 @@ def _any(flags: Datum) -> bool:
 
 
 def _bind_negate(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    check_count(name, arguments, 1, position)
     (operand,) = arguments
     if operand.type.kind is Kind.NULL:
         operand = convert(operand, BIGINT)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.buffers import null_scalar, pack_scalar
-from runnel.expressions.coercion import coerce, convert
+from runnel.expressions.coercion import check_count, coerce, convert
 from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import ARRAY, named, signature
@@ -49,6 +49,7 @@ def _integers(values: np.ndarray, arrow: pa.DataType) -> pa.Array:
 
 
 def _bind_subscript(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    check_count(name, arguments, 2, position)
     operand, subscript = arguments
     kind, element = operand.type.kind, operand.type.element
     if kind is Kind.ARRAY and element is not None and (subscript.type.is_integer or subscript.type.kind is Kind.NULL):
@@ -134,8 +135,10 @@ def _compile_row(call: Call) -> Kernel:
 
 def _bind_field(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """row.name; names match without regard to case."""
+    check_count(name, arguments, 2, position)
     operand, wanted = arguments
-    assert isinstance(wanted, Literal)
+    if not isinstance(wanted, Literal) or not isinstance(wanted.value, str):
+        raise ProgrammingError("the name of a field must be a text literal", position=position)
     if operand.type.kind is not Kind.ROW:
         raise ProgrammingError(f'cannot take field "{wanted.value}" of {operand.type}', position=position)
     for field_name, field_type in operand.type.fields:

@@ -113,6 +113,11 @@ def null_scalar(sql_type: SqlType) -> pa.Scalar:
     return pa.nulls(1, to_arrow(sql_type))[0]
 
 
+def validity(array: pa.Array) -> pa.Buffer | None:
+    """The bitmap of an array's values that aren't NULL, from bit 0 on (an array's own begins at its offset)."""
+    return None if array.null_count == 0 else array.is_valid().buffers()[1]
+
+
 def _bits(flags: Sequence[bool]) -> pa.Buffer:
     packed = bytearray((len(flags) + 7) // 8)
     for index, flag in enumerate(flags):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
-from runnel.expressions.coercion import assign, cast, coerce, convert, operand_types, retype_parameters
+from runnel.expressions.coercion import assign, cast, check_count, coerce, convert, operand_types, retype_parameters
 from runnel.expressions.comparison import comparison_type
 from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
 from runnel.expressions.nodes import Call, Case, Expression, InList, Literal, Parameter
@@ -33,7 +33,7 @@ def call(name: str, arguments: Sequence[Expression], position: Position | None =
             hint=suggest(name, [*SQL_NAMES, *_LAZY]),
             position=position,
         )
-    if function.name == "negate":
+    if function.name == "negate" and len(arguments) == 1:
         folded = _negated_literal(arguments[0])
         if folded is not None:
             return folded
@@ -46,6 +46,8 @@ def _negated_literal(operand: Expression) -> Expression | None:
     if not isinstance(operand, Literal) or not operand.type.is_numeric or operand.value is None:
         return None
     value = -operand.value
+    if operand.type.is_integer and value >= 2**63:
+        return None
     is_whole = operand.type.is_integer or (operand.type.kind is Kind.DECIMAL and operand.type.scale == 0)
     if is_whole and -(2**63) <= value < 2**63 and abs(value) > 0:
         return Literal(value=int(value), type=integer_type_of(int(value)), position=operand.position)
@@ -54,8 +56,7 @@ def _negated_literal(operand: Expression) -> Expression | None:
 
 def _lazy(name: str, arguments: Sequence[Expression], position: Position | None) -> Expression:
     if name == "NULLIF":
-        if len(arguments) != 2:
-            raise ProgrammingError("NULLIF takes 2 arguments", position=position)
+        check_count(name, arguments, 2, position)
         return nullif(arguments[0], arguments[1], position)
     return coalesce(arguments, position)
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
+from runnel.expressions.buffers import validity
 from runnel.expressions.failure import first_failure, shown
 from runnel.sqltypes import SqlType, to_arrow
 
@@ -58,8 +59,7 @@ def _list(array: pa.Array, target: pa.DataType) -> pa.Array:
     values = _brought(array.flatten(), target.value_type)
     lengths = pc.fill_null(pc.cast(pc.list_value_length(array), pa.int32()), _ZERO)
     offsets = pa.concat_arrays([_FIRST, pc.cast(pc.cumulative_sum_checked(lengths), pa.int32())])
-    validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
-    return pa.Array.from_buffers(target, len(array), [validity, offsets.buffers()[1]], children=[values])
+    return pa.Array.from_buffers(target, len(array), [validity(array), offsets.buffers()[1]], children=[values])
 
 
 _FIRST = pa.arange(0, 1).cast(pa.int32())
@@ -70,8 +70,7 @@ def _map(array: pa.Array, target: pa.DataType) -> pa.Array:
     compact = array.take(pa.arange(0, len(array)))
     keys, items = _brought(compact.keys, target.key_type), _brought(compact.items, target.item_type)
     entries = pa.StructArray.from_arrays([keys, items], fields=[_field(target, 0), _field(target, 1)])
-    validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
-    return pa.Array.from_buffers(target, len(array), [validity, compact.offsets.buffers()[1]], children=[entries])
+    return pa.Array.from_buffers(target, len(array), [validity(array), compact.offsets.buffers()[1]], children=[entries])
 
 
 def _field(target: pa.DataType, index: int) -> pa.Field:
@@ -80,5 +79,4 @@ def _field(target: pa.DataType, index: int) -> pa.Field:
 
 def _struct(array: pa.Array, target: pa.DataType) -> pa.Array:
     children = [_brought(child, target.field(i).type) for i, child in enumerate(array.flatten())]
-    validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
-    return pa.Array.from_buffers(target, len(array), [validity], children=children)
+    return pa.Array.from_buffers(target, len(array), [validity(array)], children=children)

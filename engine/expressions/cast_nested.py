@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions.buffers import pack, pack_scalar
+from runnel.expressions.buffers import pack, pack_scalar, validity
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import Datum, over_first
 from runnel.expressions.python_values import python_values
@@ -38,7 +38,7 @@ def _array(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Con
     def run(array: pa.Array, context: EvaluationContext) -> pa.Array:
         values = inner(array.flatten(), context)
         offsets = _compact_offsets(array)
-        return pa.Array.from_buffers(arrow, len(array), [_validity(array), offsets], children=[values])
+        return pa.Array.from_buffers(arrow, len(array), [validity(array), offsets], children=[values])
 
     return run
 
@@ -55,18 +55,13 @@ def _compact_offsets(array: pa.Array) -> pa.Buffer:
 _ZERO = pack_scalar(0, INTEGER)
 
 
-def _validity(array: pa.Array) -> pa.Buffer | None:
-    """The validity bitmap, starting at bit 0."""
-    return None if array.null_count == 0 else array.is_valid().buffers()[1]
-
-
 def _row(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conversion:
     inner = [conversion_of(first, second) for (_, first), (_, second) in zip(source.fields, target.fields, strict=True)]
     arrow = to_arrow(target)
 
     def run(array: pa.Array, context: EvaluationContext) -> pa.Array:
         children = [change(item, context) for change, item in zip(inner, array.flatten(), strict=True)]
-        return pa.Array.from_buffers(arrow, len(array), [_validity(array)], children=children)
+        return pa.Array.from_buffers(arrow, len(array), [validity(array)], children=children)
 
     return run
 
@@ -83,7 +78,7 @@ def _map(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conve
         columns = [keys(compact.keys, context), items(compact.items, context)]
         entries = pa.StructArray.from_arrays(columns, fields=[arrow.key_field, arrow.item_field])
         offsets = compact.offsets.buffers()[1]
-        return pa.Array.from_buffers(arrow, len(array), [_validity(compact), offsets], children=[entries])
+        return pa.Array.from_buffers(arrow, len(array), [validity(compact), offsets], children=[entries])
 
     return run
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions.buffers import pack, pack_scalar, unscaled
+from runnel.expressions.buffers import pack, pack_scalar, unscaled, validity
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.decimals import to_scale
 from runnel.expressions.function import Datum, over_first
@@ -139,8 +139,7 @@ def _decimal_to_double(array: pa.Array) -> pa.Array:
     scale = array.type.scale
     if scale <= 22 and not ((low >> 63) - high).any() and (np.abs(low) <= 2**53).all():
         quotient = low / 10.0**scale
-        validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
-        return pa.Array.from_buffers(pa.float64(), len(array), [validity, pa.py_buffer(quotient)])
+        return pa.Array.from_buffers(pa.float64(), len(array), [validity(array), pa.py_buffer(quotient)])
     return pc.cast(pc.cast(array, pa.string()), pa.float64())
 
 

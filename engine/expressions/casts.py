@@ -16,7 +16,7 @@ from runnel.expressions import cast_format, cast_nested, cast_numbers, cast_pars
 from runnel.expressions.buffers import null_scalar
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.failure import first_failure, shown
-from runnel.expressions.function import Datum
+from runnel.expressions.function import FAULTS, Datum
 from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType, as_decimal, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]
@@ -30,7 +30,7 @@ def compile_cast(source: SqlType, target: SqlType, position: Position | None = N
     def run(datum: Datum, context: EvaluationContext) -> Datum:
         try:
             return conversion(datum, context)
-        except (pa.ArrowException, DataError) as error:
+        except FAULTS as error:
             raise _explained(error, conversion, datum, context, source, target, position) from None
 
     return run

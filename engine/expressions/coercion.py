@@ -128,6 +128,13 @@ def cast(expression: Expression, target: SqlType, position: Position | None = No
     return Cast(operand=expression, type=target, implicit=implicit, position=position or expression.position)
 
 
+def check_count(name: str, arguments: Sequence[Expression], count: int, position: Position | None) -> None:
+    """ProgrammingError unless there are `count` arguments."""
+    if len(arguments) != count:
+        plural = "" if count == 1 else "s"
+        raise ProgrammingError(f"{name.upper()} takes {count} argument{plural}, not {len(arguments)}", position=position)
+
+
 def operand_types(arguments: Sequence[Expression]) -> str:
     """The types of some operands as an error lists them: [INTEGER, VARCHAR]."""
     return "[" + ", ".join(str(item.type) for item in arguments) + "]"

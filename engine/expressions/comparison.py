@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.buffers import FALSE
-from runnel.expressions.coercion import convert, operand_types, retype_parameters
+from runnel.expressions.coercion import check_count, convert, operand_types, retype_parameters
 from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.nodes import INFIX, Call, Expression
 from runnel.sqltypes import BOOLEAN, Kind, SqlType, as_decimal, common_type
@@ -34,6 +34,7 @@ NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt
 
 def bind_comparison(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """Both sides in their common type; text literals and parameters take a temporal side's type."""
+    check_count(name, arguments, 2, position)
     left, right = retype_parameters(arguments)
     target = comparison_type(left.type, right.type)
     if target is None or target.is_nested:

@@ -11,13 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.errors import DataError, internal
+from runnel.errors import internal
 from runnel.expressions import conditional
 from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.casts import compile_cast
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.failure import call_failure
-from runnel.expressions.function import Datum, Kernel, spread
+from runnel.expressions.function import FAULTS, Datum, Kernel, spread
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.in_list import compile_in_list
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, conjuncts
@@ -140,7 +140,7 @@ def _call(expression: Call) -> Evaluator:
         values = [argument(frame) for argument in arguments]
         try:
             return kernel(*values)
-        except (pa.ArrowException, DataError) as error:
+        except FAULTS as error:
             raise call_failure(error, expression, kernel, values) from None
 
     return run
@@ -151,7 +151,7 @@ def _unary(expression: Call, kernel: Kernel, argument: Evaluator) -> Evaluator:
         value = argument(frame)
         try:
             return kernel(value)
-        except (pa.ArrowException, DataError) as error:
+        except FAULTS as error:
             raise call_failure(error, expression, kernel, (value,)) from None
 
     return run
@@ -162,7 +162,7 @@ def _binary(expression: Call, kernel: Kernel, left: Evaluator, right: Evaluator)
         first, second = left(frame), right(frame)
         try:
             return kernel(first, second)
-        except (pa.ArrowException, DataError) as error:
+        except FAULTS as error:
             raise call_failure(error, expression, kernel, (first, second)) from None
 
     return run
@@ -173,7 +173,7 @@ def _framed(expression: Call, kernel: Kernel, arguments: Sequence[Evaluator]) ->
         values = [argument(frame) for argument in arguments]
         try:
             return kernel(frame, *values)
-        except (pa.ArrowException, DataError) as error:
+        except FAULTS as error:
             part = lambda *items: kernel(frame, *items)  # noqa: E731
             raise call_failure(error, expression, part, values) from None
 

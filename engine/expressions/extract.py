@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.buffers import DAY_US, pack_scalar
 from runnel.expressions.cast_temporal import local
-from runnel.expressions.coercion import convert
+from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.intervals import HOUR_US, MINUTE_US, SECOND_US
@@ -145,8 +145,7 @@ def field_name(argument: Expression, function: str, position: Position | None) -
 
 
 def _bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    if len(arguments) != 2:
-        raise ProgrammingError(f"{name.upper()} takes 2 arguments, not {len(arguments)}", position=position)
+    check_count(name, arguments, 2, position)
     argument = arguments[1]
     if argument.type.kind in (Kind.DATE, Kind.NULL):
         argument = convert(argument, TIMESTAMP)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.errors import DataError
-from runnel.expressions.function import Datum, Kernel
+from runnel.expressions.function import FAULTS, Datum, Kernel
 from runnel.expressions.nodes import INFIX, Call
 
 
@@ -47,7 +47,7 @@ def call_failure(error: Exception, call: Call, kernel: Kernel, arguments: Sequen
     return DataError(f"{where} failed: {text}", detail=detail, position=call.position)
 
 
-_OVERFLOWS = ("overflow", "out of range", "out of bounds", "does not fit", "precision", "not in range")
+_OVERFLOWS = ("overflow", "out of range", "out of bounds", "does not fit", "precision", "not in range", "too large", "too big")
 
 
 def described(call: Call, values: Sequence[Any]) -> str:
@@ -62,7 +62,7 @@ def described(call: Call, values: Sequence[Any]) -> str:
 def _fails(kernel: Kernel, arguments: Sequence[Datum], low: int, high: int) -> bool:
     try:
         kernel(*(datum if isinstance(datum, pa.Scalar) else datum.slice(low, high - low) for datum in arguments))
-    except (pa.ArrowException, DataError):
+    except FAULTS:
         return True
     return False
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.errors import Position
+from runnel.errors import DataError, Position
 from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import SqlType
 
@@ -20,6 +20,10 @@ Kernel = Callable[..., Datum]
 
 Bound = tuple[tuple[Expression, ...], SqlType]
 Bind = Callable[[str, Sequence[Expression], Position | None], Bound]
+
+
+FAULTS = (pa.ArrowException, DataError, ValueError, OverflowError)
+"""What a kernel may raise over a row that it can't work on."""
 
 
 def never_fails(call: Call) -> bool:

@@ -8,14 +8,16 @@ import pyarrow.compute as pc
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.buffers import FALSE, TRUE
-from runnel.expressions.coercion import convert, retype_parameters
+from runnel.expressions.coercion import check_count, convert, retype_parameters
 from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import BOOLEAN, Kind
 
 
 def bind_boolean(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """Every argument is BOOLEAN (or NULL)."""
+    """Every argument is BOOLEAN (or NULL); AND and OR take two or more, the others one."""
+    if name not in ("and", "or"):
+        check_count(name, arguments, 1, position)
     converted = []
     for argument in retype_parameters((*arguments, _MODEL))[:-1]:
         if argument.type.kind not in (Kind.BOOLEAN, Kind.NULL):
@@ -29,6 +31,7 @@ def bind_boolean(name: str, arguments: Sequence[Expression], position: Position 
 
 
 def bind_any(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    check_count(name, arguments, 1, position)
     return tuple(arguments), BOOLEAN
 
 

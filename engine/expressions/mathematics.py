@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from runnel.errors import DataError
 from runnel.expressions import cast_numbers
 from runnel.expressions.arithmetic import finite
-from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.buffers import pack_scalar, validity
 from runnel.expressions.cast_numbers import any_true
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.function import Datum, Function, Kernel, always_may_fail, over_first
@@ -33,8 +33,7 @@ def over_numpy(operation: Callable[[Any], Any]) -> Kernel:
         values = np.frombuffer(array.buffers()[1], dtype=np.float64, count=len(array), offset=8 * array.offset)
         with np.errstate(all="ignore"):
             result = operation(values)
-        validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
-        return pa.Array.from_buffers(_FLOAT, len(array), [validity, pa.py_buffer(result)])
+        return pa.Array.from_buffers(_FLOAT, len(array), [validity(array), pa.py_buffer(result)])
 
     return over_first(run)
 
@@ -130,8 +129,7 @@ def _seeded(array: pa.Array) -> pa.Array:
     state = (state ^ (state >> np.uint64(30))) * _MIX[0]
     state = (state ^ (state >> np.uint64(27))) * _MIX[1]
     numbers = ((state ^ (state >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
-    validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
-    return pa.Array.from_buffers(_FLOAT, len(array), [validity, pa.py_buffer(numbers)])
+    return pa.Array.from_buffers(_FLOAT, len(array), [validity(array), pa.py_buffer(numbers)])
 
 
 _GENERATOR = np.random.default_rng()

@@ -33,6 +33,8 @@ def by_option(make_kernel: MakeKernel, of_row: Callable[..., Any]) -> Callable[[
         cached = lru_cache(maxsize=8)(make_kernel)
 
         def run(value: Datum, *options: Datum) -> Datum:
+            if isinstance(value, pa.Scalar) and not value.is_valid:
+                return null_scalar(result)
             if all(isinstance(option, pa.Scalar) for option in options):
                 if not all(option.is_valid for option in options):
                     return null_like(value, result)

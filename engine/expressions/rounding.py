@@ -67,13 +67,13 @@ def _with_digits(given: SqlType, result: SqlType, mode: str, digits: int) -> Cal
     arrow = to_arrow(result)
     if given.kind is Kind.DECIMAL:
         wide = pa.decimal256(76, given.scale)
-        clamped = max(digits, given.scale - 76 + 1)
+        clamped = min(max(digits, given.scale - 76 + 1), given.scale)
         return lambda value: pc.cast(pc.round(pc.cast(value, wide), clamped, round_mode=mode), arrow)
     if given.is_integer:
         # Through DECIMAL: Arrow refuses as many digits as the type has, where the result is zero or an overflow.
         wide = pa.decimal128(INTEGER_DIGITS[given.kind], 0)
         roomy = pa.decimal128(MAX_PRECISION, 0)
-        clamped = max(digits, -MAX_PRECISION + 1)
+        clamped = min(max(digits, -MAX_PRECISION + 1), 0)
         return lambda value: pc.cast(pc.round(pc.cast(pc.cast(value, wide), roomy), clamped, round_mode=mode), arrow)
     if digits > _MOST_FLOAT_DIGITS:
         return lambda value: value

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.buffers import null_scalar, pack_scalar
 from runnel.expressions.cast_numbers import any_true
-from runnel.expressions.coercion import convert
+from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.options import by_option, null_like, of_distinct
@@ -20,8 +20,11 @@ from runnel.expressions.signature import ANY_TEXT, named, signature
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, Kind, array, can_cast
 
 _EMPTY = pack_scalar("", VARCHAR)
+_NULL = null_scalar(VARCHAR)
 _ZERO = pack_scalar(0, INTEGER)
 _ONE = pack_scalar(1, INTEGER)
+_FAR = 2**31 - 1
+"""A position that no text reaches."""
 LONGEST = 100_000_000
 """No text function makes a value with more characters than this."""
 
@@ -37,8 +40,9 @@ def _trim(kernel: Kernel, of_row: Callable[[str, str], str]) -> Callable[[Call],
 
 def _substring(start: int, length: int | None = None) -> Callable[[Datum], Datum]:
     _check_substring(start, length)
-    stop = None if length is None else start - 1 + length
-    return lambda text: pc.utf8_slice_codeunits(text, start - 1, stop)
+    first = min(start - 1, _FAR)
+    stop = None if length is None else min(first + length, _FAR)
+    return lambda text: pc.utf8_slice_codeunits(text, first, stop)
 
 
 def _substring_of_row(text: str, start: int, length: int | None = None) -> str:
@@ -54,13 +58,15 @@ def _check_substring(start: int, length: int | None) -> None:
 
 
 def _left(count: int) -> Callable[[Datum], Datum]:
-    return lambda text: pc.utf8_slice_codeunits(text, 0, count)
+    stop = max(min(count, _FAR), -_FAR)
+    return lambda text: pc.utf8_slice_codeunits(text, 0, stop)
 
 
 def _right(count: int) -> Callable[[Datum], Datum]:
     if count == 0:
         return lambda text: pc.utf8_slice_codeunits(text, 0, 0)
-    return lambda text: pc.utf8_slice_codeunits(text, -count)
+    first = max(min(-count, _FAR), -_FAR)
+    return lambda text: pc.utf8_slice_codeunits(text, first)
 
 
 def _right_of_row(text: str, count: int) -> str:
@@ -120,7 +126,7 @@ def _position(sought: str, start: int = 1) -> Callable[[Datum], Datum]:
     """Where `sought` is first found from `start` on; 0 where it isn't."""
 
     def run(text: Datum) -> Datum:
-        if start < 1:
+        if start < 1 or start > _FAR:
             return pc.if_else(pc.is_valid(text), _ZERO, null_like(text, INTEGER))
         if start == 1:
             return _find(text, sought)
@@ -203,14 +209,16 @@ _CODE_OF_FIRST = of_distinct(lambda text: None if text is None else ord(text) if
 
 
 def _concat(*parts: Datum) -> Datum:
-    """CONCAT leaves NULLs out."""
-    return pc.binary_join_element_wise(*parts, _EMPTY, null_handling="skip")
+    """CONCAT leaves NULLs out. (Arrow's own way to do so drops rows in which all parts are NULL.)"""
+    return pc.binary_join_element_wise(*(pc.coalesce(part, _EMPTY) for part in parts), _EMPTY)
 
 
 def _concat_ws(separator: Datum, *parts: Datum) -> Datum:
-    if not parts:
-        return pc.if_else(pc.is_valid(separator), _EMPTY, null_like(separator, VARCHAR))
-    return pc.binary_join_element_wise(*parts, separator, null_handling="skip")
+    joined = null_like(separator, VARCHAR)
+    for part in parts:
+        both = pc.binary_join_element_wise(joined, part, separator)
+        joined = pc.coalesce(both, joined, part)
+    return pc.if_else(pc.is_valid(separator), pc.coalesce(joined, _EMPTY), _NULL)
 
 
 def _join(*parts: Datum) -> Datum:
@@ -219,6 +227,7 @@ def _join(*parts: Datum) -> Datum:
 
 def _bind_join(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """`||`: any two values that can be text, one of them being text or NULL; or two arrays."""
+    check_count("||", arguments, 2, position)
     left, right = arguments
     for item in arguments:
         if not can_cast(item.type, VARCHAR) or item.type.kind is Kind.VARBINARY:

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError, suggest
-from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.buffers import pack_scalar, validity
 from runnel.expressions.cast_temporal import instant, local
-from runnel.expressions.coercion import convert
+from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.extract import field_name
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_first
@@ -57,8 +57,7 @@ def _clock_function(name: str, sql_names: tuple[str, ...], result: SqlType) -> F
 
 
 def _bind_truncate(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    if len(arguments) != 2:
-        raise ProgrammingError(f"{name.upper()} takes 2 arguments, not {len(arguments)}", position=position)
+    check_count(name, arguments, 2, position)
     unit = field_name(arguments[0], name, position)
     known = [*_FIXED_UNITS, *_MONTH_UNITS]
     if unit not in known:
@@ -103,8 +102,7 @@ def _floor_months(array: pa.Array, size: int) -> pa.Array:
     shift = 12 if size >= 1200 else 0
     floored = (months - shift) // size * size + shift - _YEAR_ZERO
     first = floored.view("datetime64[M]").astype("datetime64[us]")
-    validity = None if array.null_count == 0 else array.is_valid().buffers()[1]
-    return pa.Array.from_buffers(array.type, len(array), [validity, pa.py_buffer(first.view(np.int64))])
+    return pa.Array.from_buffers(array.type, len(array), [validity(array), pa.py_buffer(first.view(np.int64))])
 
 
 _YEAR_MS = 31_536_000_000
@@ -143,6 +141,7 @@ def check_zone(name: str) -> str:
 
 def _bind_zone(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
     """x AT TIME ZONE zone: local time there of an instant; the instant of a local time there."""
+    check_count(name, arguments, 2, position)
     value, zone = arguments
     if value.type.kind in (Kind.DATE, Kind.NULL):
         value = convert(value, TIMESTAMP)

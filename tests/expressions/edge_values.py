@@ -136,6 +136,8 @@ def same(ours: Any, theirs: Any, relative: float = 0.0) -> bool:
     """Equal; NaN equals itself, floats may differ by a relative error, a float may stand for a whole number."""
     if isinstance(ours, list) and isinstance(theirs, (list, tuple)):
         return len(ours) == len(theirs) and all(same(a, b, relative) for a, b in zip(ours, theirs, strict=True))
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return ours.keys() == theirs.keys() and all(same(ours[key], theirs[key], relative) for key in ours)
     if isinstance(ours, float) and isinstance(theirs, (int, float)):
         if math.isnan(ours) or math.isnan(theirs):
             return math.isnan(ours) and math.isnan(theirs)

@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 
 from runnel.errors import DataError, Error, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.evaluate import can_fail
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.evaluate import can_fail, compile_expression, evaluate, is_volatile
 from runnel.expressions.nodes import Column, Expression, Literal
+from runnel.expressions.values import python_values
 from runnel.sqltypes import (
     BIGINT,
     DOUBLE,
@@ -332,10 +334,6 @@ def test_random() -> None:
 
 
 def evaluated_random(count: int) -> list[Any]:
-    from runnel.expressions.context import EvaluationContext, Frame
-    from runnel.expressions.evaluate import compile_expression, evaluate, is_volatile
-    from runnel.expressions.values import python_values
-
     expression = call("RAND", ())
     assert is_volatile(expression)
     return python_values(evaluate(compile_expression(expression), Frame((), count, EvaluationContext())), DOUBLE)

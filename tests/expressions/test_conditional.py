@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.context import EvaluationContext
+from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import can_fail, compile_filter, compile_selection, evaluate_constant, is_constant
 from runnel.expressions.nodes import Call, Expression, InList, Literal, Parameter
 from runnel.expressions.values import python_values, scalar_of
@@ -182,8 +182,6 @@ def test_selection_keeps_rows_that_are_true() -> None:
     assert python_values(select(batch, EvaluationContext()).column(0), BIGINT) == [3]
     assert select(batch.slice(0, 1), EvaluationContext()).num_rows == 0
     everything = compile_filter(call("is_not_false", (literal(True),)))
-    from runnel.expressions.context import Frame
-
     assert everything(Frame(rows.arrays, rows.num_rows, EvaluationContext())) is None
 
 

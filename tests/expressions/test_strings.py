@@ -9,7 +9,7 @@ import pytest
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Literal
-from runnel.sqltypes import BIGINT, BOOLEAN, VARCHAR, row
+from runnel.sqltypes import BIGINT, BOOLEAN, VARCHAR, map_of, row
 from tests.expressions.edge_values import Rows, call, literal
 
 
@@ -150,7 +150,7 @@ def test_a_bad_pattern_is_told_where_it_stands(name: str, arguments: list[Any], 
         ("LEFT", ["a", 1.5], "argument 2 of LEFT must be BIGINT, not DOUBLE"),
         ("POSITION", ["a"], "POSITION takes 2 to 3 arguments, not 1"),
         ("COALESCE", [], "COALESCE takes at least 1 argument"),
-        ("NULLIF", ["a"], "NULLIF takes 2 arguments"),
+        ("NULLIF", ["a"], "NULLIF takes 2 arguments, not 1"),
         ("EXTRACT", ["yeer", "2020-01-01"], "argument 2 of EXTRACT must be a date, a time or an INTERVAL, not VARCHAR"),
     ],
 )
@@ -195,8 +195,6 @@ def test_arrays_and_rows() -> None:
 
 
 def test_map_look_up() -> None:
-    from runnel.sqltypes import map_of
-
     rows = Rows(m=(map_of(VARCHAR, BIGINT), [{"a": 1, "b": 2}, {}, None]), k=(VARCHAR, ["b", "a", "a"]))
     assert rows.run(call("subscript", (rows["m"], rows["k"]))) == [2, None, None]
     assert rows.run(call("subscript", (rows["m"], literal("a")))) == [1, None, None]
