@@ -15,6 +15,9 @@ BATCHES_PER_CALL = 16
 """How many batches are made in one call at most. A queue that its consumer has closed takes everything, so room alone is no
 bound."""
 
+MAKING_TIME = 500_000
+"""Nanoseconds after which a call makes no further batch."""
+
 
 class EmittingProcessor(Processor):
     """Hands out batches in pieces of at most MAX_ROWS rows. Results come either from `emit` (few, at hand) or from
@@ -43,27 +46,38 @@ class EmittingProcessor(Processor):
 
     def drain(self) -> bool:
         """Offers what waits. False: not all yet, because the outbox is full or a cooperative call should end."""
+        if not self._offer_waiting():
+            return False
+        if self._making is None:
+            return True
+        until = self.context.job.clock() + MAKING_TIME
         for _ in range(BATCHES_PER_CALL):
-            while self._waiting:
-                if not self.outbox.offer(self._waiting[0]):
-                    return False
-                self._waiting.popleft()
-            if self._making is None:
-                return True
             made = next(self._making, None)
             if made is None:
                 self._making = None
-            else:
-                self.emit(made)
+                return True
+            self.emit(made)
+            if not self._offer_waiting():
+                return False
+            if self.context.job.clock() > until:
+                break
         self.context.wake()
         return False
 
+    def _offer_waiting(self) -> bool:
+        while self._waiting:
+            if not self.outbox.offer(self._waiting[0]):
+                return False
+            self._waiting.popleft()
+        return True
+
     def process(self, ordinal: int, inbox: Inbox) -> None:
-        while self.drain():
+        """Takes one batch: whoever calls sees how long that took, and goes on if there is time."""
+        if self.drain():
             batch = inbox.poll()
-            if batch is None:
-                return
-            self.take(ordinal, batch)
+            if batch is not None:
+                self.take(ordinal, batch)
+                self.drain()
 
     def flush(self) -> bool:
         return self.drain()

@@ -11,10 +11,10 @@ from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
 from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext, Processor
 from runnel.processors.calc import Transform, compile_transform
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.emitting import MAKING_TIME, EmittingProcessor
 
 READS_PER_CALL = 16
-"""How many batches one call reads at most; a cooperative call should be short."""
+"""How many batches one call reads at most, besides the bound in time; a cooperative call should be short."""
 
 FAR_FUTURE = 1 << 62
 
@@ -61,12 +61,15 @@ class Scan(EmittingProcessor):
             self._open = [OpenPartition(item, self.context.wake) for item in self._partitions]
         if not self.drain():
             return False
+        until = self.context.job.clock() + MAKING_TIME
         for _ in range(READS_PER_CALL if self.cooperative else 1):
             partition = self._due_partition()
             if partition is None:
                 return self._wait()
             if not self._read(partition):
                 return False
+            if self.context.job.clock() > until:
+                break
         self.context.wake()
         return False
 
