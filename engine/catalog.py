@@ -10,15 +10,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from collections.abc import Mapping as MappingType
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from threading import Lock
 
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
+from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TableColumn:
     """A column of a table. `external_name` is its name in the connector, where that differs; a hidden column can be
     named but is not part of `*`."""
@@ -62,7 +63,7 @@ class Table(ABC):
 _versions = count(1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mapping:
     """CREATE MAPPING: a name for data that lives in a connector. `table` is the opened table."""
 
@@ -74,7 +75,7 @@ class Mapping:
     version: int = field(default_factory=lambda: next(_versions))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """CREATE VIEW: a name for a query. `sql` is the query's own text; `columns` are new names for its columns, or ().
     A view may outlive what it names: it is bound anew whenever a query uses it."""
@@ -86,7 +87,7 @@ class View:
     version: int = field(default_factory=lambda: next(_versions))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Registration:
     """An object that `Connection.register` (or `register_stream`) gave a name."""
 
@@ -95,7 +96,7 @@ class Registration:
     version: int = field(default_factory=lambda: next(_versions))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Index:
     """CREATE INDEX on the map behind a mapping. `kind` is "hash" or "sorted"; `columns` are names of the mapping's columns;
     `table_name` is the mapping's name."""
@@ -110,7 +111,7 @@ class Index:
 CatalogObject = Mapping | View | Registration
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """The catalog's content at one moment, by lower-case name."""
 
@@ -144,7 +145,7 @@ class Snapshot:
         return iter(sorted(self.objects.values(), key=lambda item: item.name.lower()))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dependency:
     """One catalog object that a plan used, with the version it had. Kind is "object" or "indexes" (of a table: the
     version is the sum of the versions of its indexes, 0 without any)."""

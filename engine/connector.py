@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from runnel.catalog import Index, Table
 from runnel.expressions.nodes import Expression
+from runnel.frozen import frozen
 from runnel.processor import JobContext
 from runnel.sqltypes import SqlType
 
@@ -25,7 +25,7 @@ BATCH_ROWS = 65_536
 """The most rows that a source puts in one batch."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ColumnDefinition:
     """A column as CREATE MAPPING declares it."""
 
@@ -34,7 +34,7 @@ class ColumnDefinition:
     external_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MappingDefinition:
     """CREATE MAPPING, as the connector is shown it. `columns` is () where the statement declares none: the connector then
     finds them out itself. Option names keep their spelling; `options.py` reads them."""
@@ -60,7 +60,7 @@ class Connector(ABC):
         """Gives back what the connector holds; no table of it is used afterwards."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScanRequest:
     """What a query wants of a table: the columns at `columns` in that order, rows for which `predicate` (over the table's
     columns) may be true, and no more than `limit` rows if that is given.
@@ -84,7 +84,7 @@ class End:
 END = End()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pause:
     """What `SourcePartition.read` gives when there is nothing now: ask again at `until` (monotonic ns), or, if that is
     None, when the partition calls the `wake` it was opened with."""
@@ -140,7 +140,7 @@ class IndexedTable(ReadableTable):
         is advice as ever."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IndexLookup:
     """Which entries of an index: those equal to one of `points`, or those in the range from `lower` to `upper`, or all
     (in order). The expressions are literals or parameters of the first column's type (for an integer column of any integer
@@ -205,7 +205,7 @@ class Sink(ABC):
         """Called once at the end, in any case; what is not committed is given up."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SinkRequest:
     """What a statement will write: columns of the table, by index and in the batches' order; the others become NULL."""
 

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from runnel.errors import ProgrammingError
+from runnel.frozen import frozen
 
 if TYPE_CHECKING:
     from runnel.processor import JobContext, Processor
@@ -72,7 +73,7 @@ class ProcessorMetaSupplier:
 Supplier = ProcessorFactory | ProcessorSupplier | ProcessorMetaSupplier
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Vertex:
     """A step of the computation. `parallelism` None means: as the supplier prefers, else one per worker thread."""
 
@@ -83,7 +84,7 @@ class Vertex:
     parallelism: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Edge:
     """A connection from an output (`source_ordinal`) of one vertex to an input (`target_ordinal`) of another.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from enum import Enum
 from itertools import count
 from threading import Lock
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from runnel.dag import DAG
 from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
+from runnel.frozen import frozen
 from runnel.processor import JobContext
 from runnel.results import ResultQueue, acquire
 from runnel.runtime.caller import Caller
@@ -52,7 +52,7 @@ class JobStatus(Enum):
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobOptions:
     """How a job is run. `name` is shown; `has_results`: whether it has a result queue. `is_hand_built`: the DAG was made by
     the user, so its failures are the user's, and it runs on the workers from the start. `timeout`: nanoseconds after which it

@@ -15,15 +15,15 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
 from runnel.expressions.context import EvaluationContext
+from runnel.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Watermark:
     """A promise: no later item has an event time before `time` (in the time column's own unit). `column` tells apart the
     time columns of a stream that has several (a join of streams)."""
@@ -32,7 +32,7 @@ class Watermark:
     column: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Barrier:
     """Divides the items before a snapshot from those after it (Chandy and Lamport). After a terminal one comes nothing."""
 
@@ -92,7 +92,7 @@ class ResultTarget(Protocol):
         """Hands on rows. False: the reader is behind; the processor is woken when there is room."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JobContext:
     """What all processors of one execution share.
 
@@ -108,7 +108,7 @@ class JobContext:
     is_unbounded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessorContext:
     """What one processor is told about its place.
 

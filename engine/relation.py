@@ -7,7 +7,7 @@ join, the right side's columns follow the left side's. Nothing here knows SQL te
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from runnel.catalog import Table
 from runnel.errors import Position
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression
+from runnel.frozen import frozen
 from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
 
 
@@ -25,7 +26,7 @@ class Field(NamedTuple):
     type: SqlType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Relation:
     """The base of all relational nodes."""
 
@@ -50,7 +51,7 @@ class Relation:
         return any(item.is_unbounded for item in self.inputs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Single(Relation):
     """A relation of one input."""
 
@@ -68,7 +69,7 @@ class Single(Relation):
         return self.input.fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Scan(Relation):
     """Rows of a table: of its columns, those at `columns`, in that order.
 
@@ -90,7 +91,7 @@ class Scan(Relation):
         return self.table.is_unbounded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Values(Relation):
     """Literal rows; every expression is free of columns. One row of no columns is the input of a SELECT without FROM."""
 
@@ -102,7 +103,7 @@ class Values(Relation):
         return self.columns
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Generate(Relation):
     """A table function without an input: "generate_series" (start, stop, step) or "generate_stream" (rate). The
     arguments are free of columns."""
@@ -121,14 +122,14 @@ class Generate(Relation):
         return self.unbounded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Filter(Single):
     """The rows for which `condition` (BOOLEAN) is true."""
 
     condition: Expression
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Project(Single):
     """One column per expression, called by `names`."""
 
@@ -140,7 +141,7 @@ class Project(Single):
         return tuple(Field(name, item.type) for name, item in zip(self.names, self.expressions, strict=True))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Aggregate(Single):
     """Groups by `keys` (any expressions) and aggregates: first the keys, then the aggregates, called by `names`.
     Without keys there is exactly one row; without aggregates it is DISTINCT."""
@@ -180,7 +181,7 @@ LEFT_ONLY = (JoinKind.SEMI, JoinKind.ANTI, JoinKind.NULL_ANTI)
 MARKS = (JoinKind.MARK, JoinKind.EXISTS_MARK)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Join(Relation):
     """Pairs of left and right rows with equal keys for which `condition` is true.
 
@@ -224,14 +225,14 @@ class SortKey(NamedTuple):
         return f"{self.expression}{' DESC' if self.descending else ''}{nulls}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Sort(Single):
     """The rows in order; equal rows in any order."""
 
     keys: tuple[SortKey, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Limit(Single):
     """After leaving out `offset` rows, at most `count` rows (None: all). Both are BIGINT literals or parameters."""
 
@@ -239,7 +240,7 @@ class Limit(Single):
     offset: Expression | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Union(Relation):
     """The rows of all parts, repeated ones too (UNION ALL). The parts' fields have the same types."""
 
@@ -257,7 +258,7 @@ class Union(Relation):
         return self.parts[0].fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SetOperation(Relation):
     """INTERSECT or EXCEPT, with ALL (by count) or without; NULLs are equal here. (UNION is Aggregate over Union.)"""
 
@@ -278,7 +279,7 @@ class SetOperation(Relation):
         return self.left.fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Unnest(Single):
     """Each input row once per element of `array` (over the input's columns), the element as a last column `name`. With
     `outer` a row whose array is NULL or empty comes once, with NULL. With `ordinality` a BIGINT from 1 follows."""
@@ -299,7 +300,7 @@ class Unnest(Single):
 # Subqueries stand as expressions until the rule "subqueries" turns them into joins.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ScalarSubquery(Expression):
     """`(SELECT …)` as a value: NULL without a row, a DataError with a second one."""
 
@@ -309,7 +310,7 @@ class ScalarSubquery(Expression):
         return "(scalar subquery)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class InSubquery(Expression):
     """`operands IN (SELECT …)`: BOOLEAN by three-valued logic; the relation has as many columns as there are operands,
     of the same types. NOT IN is a `not` call around it."""
@@ -328,7 +329,7 @@ class InSubquery(Expression):
         return f"({', '.join(map(str, self.operands))} IN (subquery))"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Exists(Expression):
     """`EXISTS (SELECT …)`: never NULL. The relation's Filter may refer to the outer query by `OuterColumn`."""
 
@@ -338,7 +339,7 @@ class Exists(Expression):
         return "EXISTS (subquery)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class OuterColumn(Expression):
     """The column at `index` of the query around a subquery."""
 

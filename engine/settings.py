@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from runnel.errors import ErrorCode, ProgrammingError, suggest
+from runnel.frozen import frozen
 
 Value = str | int | bool | float
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setting:
     """One setting. `read` gives its value for what the user wrote, or fails with a ValueError; `allowed` says in words what
     it takes; `at_start`: it can't be changed once the connection is made."""

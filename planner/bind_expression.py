@@ -18,6 +18,7 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.aggregates import aggregate_call, is_aggregate
 from runnel.expressions.nodes import Aggregate, Expression, Literal, Parameter
+from runnel.frozen import frozen
 from runnel.planner.convert import converted
 from runnel.planner.intervals import parse_interval
 from runnel.planner.scope import Scope
@@ -47,7 +48,7 @@ class QueryBinder(Protocol):
         """The relation of a subquery, whose columns may refer to `outer`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class AggregateValue(Expression):
     """The value of the aggregate at `index` of those collected."""
 

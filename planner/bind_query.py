@@ -16,6 +16,7 @@ from runnel.catalog import CatalogObject, Dependency, Snapshot, Table, View
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
+from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_select import SelectBinder
 from runnel.planner.convert import common_types, converted, distinct_rows, renamed
@@ -40,7 +41,7 @@ from runnel.sqltypes import BIGINT, NULL, SqlType
 FileTable = Callable[[str, list[Any], dict[str, Any]], Table]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Environment:
     """What planning needs from outside: how to open a file named in a table function, and what settings change plans.
     `key` tells environments apart in the plan cache."""
@@ -49,7 +50,7 @@ class Environment:
     zone: str = "UTC"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommonTable:
     """A CTE in view: its tree, the names of its columns, and those CTEs that it may use itself."""
 

@@ -6,7 +6,7 @@ HAVING may use aliases as well. A column without a name is called EXPR$ and its 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -14,6 +14,7 @@ from sqlglot import exp
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, walk
+from runnel.frozen import frozen
 from runnel.planner.bind_expression import Aggregates, AggregateValue, ExpressionBinder
 from runnel.planner.bind_from import FromBinder
 from runnel.planner.convert import distinct_rows
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from runnel.planner.bind_query import Binder
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Item:
     """One column of the select list, bound; `alias` as the user gave it, or None."""
 

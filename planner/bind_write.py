@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from runnel.catalog import Table, View
@@ -10,6 +9,7 @@ from runnel.connector import KeyedTable, ReadableTable, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, conjuncts, walk
+from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_query import Binder
 from runnel.planner.key_plans import equated_key
@@ -29,7 +29,7 @@ from runnel.relation import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Write:
     """A bound DML statement: the rows of `relation` go to `columns` of the table.
 

@@ -7,12 +7,12 @@ valid for a snapshot needs no second look until the catalog changes.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
 
 from runnel.catalog import Snapshot, dependency_version
 from runnel.errors import InterfaceError
+from runnel.frozen import frozen
 from runnel.planner.plans import Plan
 from runnel.sqltypes import SqlType
 
@@ -25,7 +25,7 @@ class PlanKey(NamedTuple):
     types: tuple[SqlType, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CachedPlan:
     """A row of SHOW PLANS. `uses` is how often the plan was found, not counting the statement that made it."""
 
@@ -34,7 +34,7 @@ class CachedPlan:
     uses: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CacheStatistics:
     """Counts since the cache was made. A look-up is a hit or a miss; a miss for a plan that was no longer valid is an
     invalidation too. Plans that a smaller size or `clear` put out count as evictions."""

@@ -6,13 +6,13 @@ One function per node. A property is a short name and a text; the order is that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from runnel import relation as logical
 from runnel.catalog import Table
 from runnel.connector import IndexLookup
 from runnel.expressions.nodes import Column, Expression
+from runnel.frozen import frozen
 from runnel.planner import physical
 from runnel.planner.physical import Physical
 from runnel.relation import Field, JoinKind, Relation, SortKey
@@ -20,7 +20,7 @@ from runnel.relation import Field, JoinKind, Relation, SortKey
 Properties = dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """A node of a plan as people read it. `rows` is the estimate, None where it isn't known or not asked for."""
 

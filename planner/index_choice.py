@@ -7,12 +7,13 @@ or IN beats a range from both ends, that beats the wanted order, and that beats 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from runnel.catalog import Index, Snapshot
 from runnel.connector import IndexedTable, IndexLookup
 from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, Literal, Parameter, conjuncts
+from runnel.frozen import frozen
 from runnel.relation import Scan
 from runnel.sqltypes import SqlType
 
@@ -24,7 +25,7 @@ class OrderColumn(NamedTuple):
     descending: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Bounds:
     """What a predicate says of one column; each bound comes with whether it is inclusive."""
 

@@ -12,12 +12,12 @@ and reading one input to its end before another (the build side of a join) can't
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from runnel.dag import DAG, Edge, Supplier, Vertex, between
 from runnel.errors import internal
 from runnel.expressions.nodes import Column, Expression
+from runnel.frozen import frozen
 from runnel.planner import physical
 from runnel.planner.choose import needed_rows
 from runnel.planner.physical import Physical, column_names
@@ -49,7 +49,7 @@ def lower(plan: Physical, parallelism: int) -> DAG:
     return lowering.dag
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Output:
     """What comes out of a vertex: whether more than one processor gives it, and how its columns are called."""
 

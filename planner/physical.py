@@ -7,16 +7,15 @@ parallelism, whether an operator runs in one stage or two and how rows travel be
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from runnel.catalog import Table
 from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Expression
+from runnel.frozen import frozen
 from runnel.relation import Field, JoinKind, SortKey
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Physical:
     """The base of all physical nodes."""
 
@@ -28,7 +27,7 @@ class Physical:
         return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SingleInput(Physical):
     """A node of one input."""
 
@@ -39,7 +38,7 @@ class SingleInput(Physical):
         return (self.input,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SourceScan(Physical):
     """A scan with its filter and projection in one step.
 
@@ -53,7 +52,7 @@ class SourceScan(Physical):
     projections: tuple[Expression, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class IndexScan(SourceScan):
     """A SourceScan that reads only what `lookup` finds in an index, in the index's order if `lookup.ordered`."""
 
@@ -65,14 +64,14 @@ class IndexScan(SourceScan):
         return self.table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Values(Physical):
     """Literal rows."""
 
     values: tuple[tuple[Expression, ...], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Generate(Physical):
     """The rows of a table function without an input."""
 
@@ -80,7 +79,7 @@ class Generate(Physical):
     arguments: tuple[Expression, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Calc(SingleInput):
     """The rows for which `condition` is true (None: all), as `projections` (None: as they are)."""
 
@@ -88,7 +87,7 @@ class Calc(SingleInput):
     projections: tuple[Expression, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HashAggregate(SingleInput):
     """Groups by `keys`. `two_stage`: may be accumulated where the data is and then combined by key; otherwise all rows of
     a group must meet in one place."""
@@ -98,7 +97,7 @@ class HashAggregate(SingleInput):
     two_stage: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class HashJoin(Physical):
     """A join that reads `build` (the right side) to its end, then streams `probe` (the left side) past it.
 
@@ -121,14 +120,14 @@ class HashJoin(Physical):
         return (self.probe, self.build)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Sort(SingleInput):
     """All rows in order."""
 
     keys: tuple[SortKey, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TopN(SingleInput):
     """The first `count` rows after `offset` in order, keeping no more rows than these in memory."""
 
@@ -137,7 +136,7 @@ class TopN(SingleInput):
     offset: Expression | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Limit(SingleInput):
     """After leaving out `offset` rows, at most `count` rows (None: all)."""
 
@@ -145,7 +144,7 @@ class Limit(SingleInput):
     offset: Expression | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Union(Physical):
     """The rows of all parts."""
 
@@ -156,7 +155,7 @@ class Union(Physical):
         return self.parts
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SetOperation(Physical):
     """INTERSECT or EXCEPT, with ALL or without."""
 
@@ -170,7 +169,7 @@ class SetOperation(Physical):
         return (self.left, self.right)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Unnest(SingleInput):
     """Each row once per element of `array`. The columns of the result are those at `columns` (None: all) of the input's,
     followed by the element and, with `ordinality`, its number."""
@@ -181,7 +180,7 @@ class Unnest(SingleInput):
     columns: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Write(SingleInput):
     """Writes all rows to `table` and gives one row: their number."""
 

@@ -6,17 +6,17 @@ A plan holds no arguments and nothing that runs; `statements.py` in the engine h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from runnel.catalog import Dependency, Table
 from runnel.connector import ColumnDefinition, KeyedTable, WritableTable, WriteMode
 from runnel.dag import DAG
 from runnel.expressions.nodes import Expression
+from runnel.frozen import frozen
 from runnel.relation import Field, Relation
 from runnel.sqltypes import SqlType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Plan:
     """The base of all plans. `parameters[i]` is the type that argument i is converted to."""
 
@@ -25,7 +25,7 @@ class Plan:
     is_cacheable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class QueryPlan(Plan):
     """SELECT, VALUES: a light job. `logical` is the tree after the rules, `physical` what was chosen; `dag(n)` lowers it
     for n worker threads (lowered once per n, then kept); `tables` are those scanned, to judge the size of the work."""
@@ -39,7 +39,7 @@ class QueryPlan(Plan):
     can_end: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class KeyGetPlan(Plan):
     """SELECT … WHERE key = constant: a look-up without a job. `key` are literals or parameters, one per key column.
     `columns` are the table's columns in the order of the result; None where `expressions` (over all columns of the
@@ -53,7 +53,7 @@ class KeyGetPlan(Plan):
     logical: Relation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class WritePlan(Plan):
     """INSERT, SINK, UPDATE, DELETE as a light job; the DAG's result is one BIGINT, the number of rows written. `logical` is
     the query whose rows are written to `columns` of the table."""
@@ -67,7 +67,7 @@ class WritePlan(Plan):
     tables: tuple[Table, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class KeyPutPlan(Plan):
     """A write of literals and parameters only, without a job: INSERT or SINK of VALUES, UPDATE or DELETE by key.
 
@@ -82,14 +82,14 @@ class KeyPutPlan(Plan):
     assignments: tuple[tuple[int, Expression], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ClearPlan(Plan):
     """DELETE without WHERE of a keyed table."""
 
     table: KeyedTable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CreateMappingPlan(Plan):
     name: str
     connector: str
@@ -101,7 +101,7 @@ class CreateMappingPlan(Plan):
     if_not_exists: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CreateViewPlan(Plan):
     """`sql` is the query's text as written; it was bound once, so it is sound now."""
 
@@ -113,7 +113,7 @@ class CreateViewPlan(Plan):
     temporary: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CreateIndexPlan(Plan):
     name: str
     table_name: str
@@ -122,7 +122,7 @@ class CreateIndexPlan(Plan):
     if_not_exists: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DropPlan(Plan):
     """`kind` is "mapping", "view" or "index"."""
 
@@ -131,7 +131,7 @@ class DropPlan(Plan):
     if_exists: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ShowPlan(Plan):
     """`what` is "mappings", "views", "jobs", "plans", "indexes" or "settings"; with "setting", `name` is its name."""
 
@@ -139,7 +139,7 @@ class ShowPlan(Plan):
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SetPlan(Plan):
     """`value` is the text or literal given; None for DEFAULT."""
 
@@ -147,7 +147,7 @@ class SetPlan(Plan):
     value: str | int | bool | float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ExplainPlan(Plan):
     """`stage` is "logical", "physical", "dag" or "all"; `format` is "text", "dot" or "json". `plan` is the plan of the
     statement explained, which isn't run."""

@@ -6,15 +6,16 @@ found is looked for in the query around (a correlated subquery), one level up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression
+from runnel.frozen import frozen
 from runnel.relation import Field, OuterColumn, Relation
 from runnel.sqltypes import SqlType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScopeColumn:
     """A column that can be named: as `name`, or as `qualifier.name`. `index` is its place in the relation.
 
@@ -32,7 +33,7 @@ class ScopeColumn:
         return Column(index=self.index, name=self.name, type=self.type, position=position)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scope:
     """The columns of a relation by name, and the scope of the query around it, if there is one."""
 
@@ -130,7 +131,7 @@ class Scope:
         return Scope((*self.columns, *right.shifted(width)), self.outer)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bound:
     """A relation with the names by which its columns can be reached."""
 

@@ -6,15 +6,15 @@ DuckDB dialect; `parse.py` says which shapes occur in them. Names keep their spe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from runnel.connector import WriteMode
 from runnel.errors import Position
+from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Name:
     """An identifier, without its quotes."""
 
@@ -25,7 +25,7 @@ class Name:
         return self.text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Statement:
     """The base of all statements. `sql` is the whole text that was parsed: positions point into it."""
 
@@ -33,7 +33,7 @@ class Statement:
     position: Position
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Query(Statement):
     """SELECT, WITH, VALUES, a set operation. `expression` is its sqlglot tree, which has passed `supported.check`;
     `text` is the query's own part of `sql`; `parameters` is the number of `?` in the whole of `sql`."""
@@ -43,7 +43,7 @@ class Query(Statement):
     parameters: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MappingColumn:
     """A column as CREATE MAPPING declares it."""
 
@@ -52,7 +52,7 @@ class MappingColumn:
     external_name: Name | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Option:
     """One `'name' = 'value'` of an OPTIONS list."""
 
@@ -60,7 +60,7 @@ class Option:
     value: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CreateMapping(Statement):
     """CREATE MAPPING. `columns` is () where none are declared; `external_name` joins its parts by dots."""
 
@@ -74,7 +74,7 @@ class CreateMapping(Statement):
     if_not_exists: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CreateView(Statement):
     """CREATE VIEW. `columns` are new names for the query's columns, or ()."""
 
@@ -86,7 +86,7 @@ class CreateView(Statement):
     temporary: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CreateIndex(Statement):
     """CREATE INDEX. `kind` is "sorted" or "hash"."""
 
@@ -97,7 +97,7 @@ class CreateIndex(Statement):
     if_not_exists: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DropMapping(Statement):
     """DROP MAPPING."""
 
@@ -105,7 +105,7 @@ class DropMapping(Statement):
     if_exists: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DropView(Statement):
     """DROP VIEW."""
 
@@ -113,7 +113,7 @@ class DropView(Statement):
     if_exists: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class DropIndex(Statement):
     """DROP INDEX; `table` where the statement says ON which mapping."""
 
@@ -122,7 +122,7 @@ class DropIndex(Statement):
     if_exists: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Insert(Statement):
     """INSERT INTO (`mode` INSERT) and SINK INTO (`mode` SINK). `columns` is None where the statement lists none."""
 
@@ -132,7 +132,7 @@ class Insert(Statement):
     mode: WriteMode
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Assignment:
     """One `column = value` of UPDATE; `value` is a sqlglot tree."""
 
@@ -140,7 +140,7 @@ class Assignment:
     value: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Update(Statement):
     """UPDATE. `where` is a sqlglot tree or None; `parameters` is the number of `?` in `sql`."""
 
@@ -151,7 +151,7 @@ class Update(Statement):
     parameters: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Delete(Statement):
     """DELETE FROM. `where` is a sqlglot tree or None; `parameters` is the number of `?` in `sql`."""
 
@@ -161,7 +161,7 @@ class Delete(Statement):
     parameters: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Explain(Statement):
     """EXPLAIN. `stage` is "all" (logical and physical), "logical", "physical" or "dag"; `format` is "text", "dot" or
     "json"; `statement` is a Query, Insert, Update or Delete."""
@@ -171,7 +171,7 @@ class Explain(Statement):
     statement: Statement
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Show(Statement):
     """SHOW. `what` is "mappings", "views", "jobs", "plans", "indexes", "settings" (SHOW ALL is SHOW SETTINGS), or
     "setting" with its `name`."""
@@ -180,7 +180,7 @@ class Show(Statement):
     name: Name | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class SetOption(Statement):
     """SET name = value, RESET name. `value` is None for DEFAULT and RESET; a bare word is text."""
 

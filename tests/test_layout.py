@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runnel.connectors"}
 
 LEVELS = {
-    0: ("errors", "sqltypes"),
+    0: ("errors", "frozen", "sqltypes"),
     1: ("relation", "expressions", "catalog", "dag", "processor", "key_hash", "batches"),
     2: ("connector", "processors", "results"),
     3: ("runtime", "jobs", "testing"),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ import pyarrow.compute as pc
 from runnel.batches import from_numbers, indexes, join_arrays, numbers, validity
 from runnel.errors import DataError
 from runnel.expressions.buffers import unscaled
+from runnel.frozen import frozen
 
 Column = Any
 """A pyarrow Array or ChunkedArray."""
@@ -48,7 +48,7 @@ def _as_they_are(results: list[pa.Array]) -> list[pa.Array]:
     return results
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class State(ABC):
     """The base of all states. `types` are the Arrow types of its columns."""
 
@@ -70,7 +70,7 @@ class State(ABC):
         return [c if c.type == t else pc.cast(c, t) for c, t in zip(columns, self.types, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Count(State):
     """How many rows, or how many arguments that aren't NULL."""
 
@@ -89,7 +89,7 @@ class Count(State):
         return [Request(columns[0], "sum")], _as_they_are
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SumInteger(State):
     """A sum that is never wrong: in 64 bits where the number of rows times the largest argument proves that it fits, else
     in 128. It travels as a DECIMAL, so that a sum of parts that is in range again is no overflow."""
@@ -124,7 +124,7 @@ def fits_in_64_bits(column: Column) -> bool:
     return bool(low is None or rows * max(-low, high) <= LARGEST)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SumDecimal(State):
     """A sum of DECIMAL(precision, scale), in 256 bits where 128 aren't proved to be enough."""
 
@@ -155,7 +155,7 @@ class SumDecimal(State):
         return len(column) * largest < _LARGEST_128
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SumDouble(State):
     """A sum of REAL or DOUBLE. Finite values whose sum is not finite are a DataError."""
 
@@ -178,7 +178,7 @@ class SumDouble(State):
         return [Request(column, "sum")], collect
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extreme(State):
     """The smallest or largest argument; NaN is the largest."""
 
@@ -211,7 +211,7 @@ class Extreme(State):
         return [pc.if_else(results[1], nan, results[0])]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class First(State):
     """Some argument that isn't NULL: the first that arrived. Works for every type."""
 
@@ -233,7 +233,7 @@ class First(State):
         return [Request(positions, "min")], lambda results: [array.take(results[0])]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Moments(State):
     """Count, mean and the sum of squared differences from it (M2) of DOUBLE arguments; combined by the method of Chan, Golub
     and LeVeque (1979), which loses no precision where the mean is large against the spread."""
@@ -276,7 +276,7 @@ class Moments(State):
         return [Request(positions, "list")], collect
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Items(State):
     """All arguments in a list, in the order in which they arrived; NULL without any. With `of_kept` the second argument says
     which rows count, and NULLs among them do; else NULLs don't."""

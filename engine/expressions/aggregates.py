@@ -6,7 +6,6 @@ The table AGGREGATES is read by the binder (`aggregate_call`) and by every opera
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +28,7 @@ from runnel.expressions.aggregate_states import (
 from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Aggregate, Cast, Expression, Literal, Parameter
+from runnel.frozen import frozen
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
@@ -46,7 +46,7 @@ from runnel.sqltypes import (
 Finish = Callable[[list[pa.Array], Aggregate, EvaluationContext], pa.Array]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AggregateFunction:
     """One entry of AGGREGATES.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
+from runnel.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class EvaluationContext:
     """Fixed for one execution of a statement.
 

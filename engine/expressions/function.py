@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from runnel.errors import DataError, Position
 from runnel.expressions.nodes import Call, Expression
+from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
 
 Datum = Any
@@ -34,7 +34,7 @@ def always_may_fail(call: Call) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Function:
     """One entry of `functions.FUNCTIONS`.
 

@@ -7,14 +7,15 @@ every argument already has the type its function wants: conversions are explicit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from runnel.errors import Position
+from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Expression:
     """The base of all expressions."""
 
@@ -31,7 +32,7 @@ class Expression:
         return self
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Column(Expression):
     """The column at `index` of the input; `name` is for people."""
 
@@ -42,7 +43,7 @@ class Column(Expression):
         return self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Literal(Expression):
     """A constant. `value` is what a fetch of that type would give: None, bool, int, float, Decimal, str, bytes, date,
     time, datetime (aware for TIMESTAMP WITH TIME ZONE), timedelta, int (months) for a year-month interval, list, dict."""
@@ -61,7 +62,7 @@ class Literal(Expression):
         return str(self.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Parameter(Expression):
     """The `?` at `index`, from 0. Its value travels with the job, already converted to `type`."""
 
@@ -71,7 +72,7 @@ class Parameter(Expression):
         return f"?{self.index}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Call(Expression):
     """A function or operator applied to arguments. `function` is a key of `functions.FUNCTIONS`."""
 
@@ -125,7 +126,7 @@ POSTFIX = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Cast(Expression):
     """CAST(operand AS type). An implicit cast is one that the user didn't write; both fail alike."""
 
@@ -143,7 +144,7 @@ class Cast(Expression):
         return f"CAST({self.operand} AS {self.type})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Case(Expression):
     """CASE WHEN conditions[i] THEN results[i] … ELSE otherwise END; an `otherwise` of None gives NULL. A result is
     evaluated only for the rows that take it, so an error in a branch not taken is none. COALESCE is bound to this too."""
@@ -168,7 +169,7 @@ class Case(Expression):
         return f"CASE {whens}{last} END"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class InList(Expression):
     """`operand IN (values)`: BOOLEAN by three-valued logic. All values are literals or parameters of the operand's type;
     an IN list with anything else is bound to a chain of `=` and OR."""
@@ -187,7 +188,7 @@ class InList(Expression):
         return f"({self.operand} IN ({', '.join(map(str, self.values))}))"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Aggregate:
     """One aggregate of an Aggregate relation: `function` is a key of `aggregates.AGGREGATES`.
 

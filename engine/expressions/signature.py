@@ -8,16 +8,16 @@ exact in kind: an integer to a wider integer or to a number, a DATE to a TIMESTA
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.function import Bind, Bound, Function, Kernel, never_fails
 from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.frozen import frozen
 from runnel.sqltypes import BIGINT, DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Kind, SqlType, can_cast, common_type
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """A parameter that takes several types. `default` is what NULL and an untyped parameter become."""
 

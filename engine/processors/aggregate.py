@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ from runnel.expressions.aggregates import AGGREGATES
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate, is_volatile
 from runnel.expressions.nodes import Aggregate, Case, Expression, Literal
+from runnel.frozen import frozen
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.group_state import GroupState, Layout, Partial
@@ -34,7 +34,7 @@ class Stage(Enum):
     COMBINE = "combine"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DistinctSet:
     """Arguments of which repetitions are dropped: the columns of its own groups are the keys, then these arguments."""
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from runnel.batches import join_arrays
 from runnel.expressions.aggregate_states import Collect, Column, Request, State
+from runnel.frozen import frozen
 from runnel.processors.grouping import group
 
 BUFFERED_ROWS = 1 << 19
@@ -33,7 +34,7 @@ BUFFERED_ROWS_UNKEYED = 1 << 16
 """The same without keys, where rows collapse to one and Arrow's kernels need no large batches."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """What is kept per group. `states[i]` is over the argument columns at `arguments[i]`; `argument_types` are the Arrow
     types of all argument columns."""

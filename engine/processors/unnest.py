@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
+from runnel.frozen import frozen
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.row_identity import list_items, list_lengths
 
@@ -58,7 +58,7 @@ class Unnest(EmittingProcessor):
             yield make_batch(columns, self._plan.schema(columns), len(place))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class UnnestPlan:
     """A compiled UNNEST, shared by executions."""
 

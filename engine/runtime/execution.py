@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier, Vertex
 from runnel.errors import Error, internal
+from runnel.frozen import frozen
 from runnel.processor import JobContext, Processor
 from runnel.runtime.failures import cancelled, vertex_failure
 from runnel.runtime.inputs import InputEdge, Inputs
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from runnel.runtime.snapshots import SnapshotCoordinator
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExecutionOptions:
     """How an execution is made: `parallelism` is the number of processors of a vertex that says nothing else; with
     `is_hand_built` a foreign exception is the user's; `capacity`, if given, is that of every bounded queue."""

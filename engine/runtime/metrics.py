@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from runnel.frozen import frozen
 from runnel.runtime.processor_tasklet import ProcessorTasklet
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProcessorMetrics:
     """One processor. `busy` is in nanoseconds; the queue is that of its inputs; `watermark` is the last that it was given;
     `held_by` names the upstream queue or edge that holds the watermark back."""
@@ -25,7 +24,7 @@ class ProcessorMetrics:
     held_by: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VertexMetrics:
     """One vertex, the sum over its processors; `queue_capacity` is 0 in a source. `watermark` is the smallest."""
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
 
 from runnel.dag import DAG, Edge, Routing, Vertex
+from runnel.frozen import frozen
 
 UNBOUNDED = sys.maxsize
 """The capacity of a queue that takes everything."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InputPlan:
     """One input edge of a tasklet: the numbers of its queues, one from each upstream processor connected to it."""
 
@@ -26,7 +26,7 @@ class InputPlan:
     queues: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutputPlan:
     """One output edge of a tasklet: the numbers of its queues, one to each downstream processor connected to it."""
 
@@ -35,7 +35,7 @@ class OutputPlan:
     queues: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TaskletPlan:
     """One tasklet: processor `index` of the vertex numbered `vertex`."""
 
@@ -45,7 +45,7 @@ class TaskletPlan:
     outputs: tuple[OutputPlan, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Layout:
     """All tasklets in topological order, and the capacity of each queue."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
+from runnel.frozen import frozen
 from runnel.jobs import Job, JobOptions
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from runnel.planner.plans import Plan
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """`arguments` are Python values, each already of the type that the plan wants. `deadline` is a time of
     `time.monotonic_ns`, or None."""
