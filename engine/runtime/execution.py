@@ -18,7 +18,7 @@ from runnel.frozen import frozen
 from runnel.processor import JobContext, Processor
 from runnel.runtime.failures import cancelled, vertex_failure
 from runnel.runtime.inputs import InputEdge, Inputs
-from runnel.runtime.outbox import make_outbox
+from runnel.runtime.outbox import BaseOutbox, ResultOutbox, make_outbox
 from runnel.runtime.processor_tasklet import ProcessorTasklet
 from runnel.runtime.queues import Queue
 from runnel.runtime.tasklet import Tasklet
@@ -120,7 +120,12 @@ class Execution:
     def _tasklet(self, plan: TaskletPlan, name: str, processor: Processor, parallelism: int) -> ProcessorTasklet:
         queues = self.queues
         inputs = [InputEdge(i.ordinal, i.priority, [queues[n] for n in i.queues]) for i in plan.inputs]
-        outbox = make_outbox([(o.routing, o.keys, [queues[n] for n in o.queues]) for o in plan.outputs])
+        outbox: BaseOutbox
+        if plan.gives_results:
+            assert self.results is not None
+            outbox = ResultOutbox(self.results)
+        else:
+            outbox = make_outbox([(o.routing, o.keys, [queues[n] for n in o.queues]) for o in plan.outputs])
         tasklet = ProcessorTasklet(self, processor, (name, plan.index, parallelism), Inputs(inputs, name), outbox)
         for edge in inputs:
             for queue in edge.queues:

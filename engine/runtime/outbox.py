@@ -14,7 +14,7 @@ import pyarrow as pa
 from runnel.dag import Routing
 from runnel.errors import OperationalError
 from runnel.key_hash import partition
-from runnel.processor import DONE, Item
+from runnel.processor import DONE, Item, ResultTarget
 from runnel.runtime.queues import Queue
 
 SnapshotTarget = Callable[[pa.RecordBatch], bool]
@@ -77,6 +77,38 @@ class BaseOutbox:
                 "another item was offered than the one that was refused",
                 hint="after outbox.offer gave False, offer the same item again first",
             )
+
+
+class ResultOutbox(BaseOutbox):
+    """What is offered goes to the job's results, without a queue and a sink between. The results wake the tasklet when there
+    is room. Control items end here."""
+
+    __slots__ = ("_results",)
+
+    def __init__(self, results: ResultTarget) -> None:
+        super().__init__()
+        self._results = results
+
+    def offer(self, item: Item, ordinal: int = -1) -> bool:
+        if ordinal > 0:
+            raise no_such_output(ordinal, 1)
+        if item.__class__ is not RecordBatch:
+            self.offered = True
+            return True
+        rows = item.num_rows  # type: ignore[union-attr]
+        if rows == 0:
+            return True
+        if self.owed is not None:
+            self.check_owed(item, 0)
+        if not self._results.offer(item):
+            self.owed = (item, 0)
+            self.refused = True
+            return False
+        self.owed = None
+        self.offered = True
+        self.batches += 1
+        self.rows += rows
+        return True
 
 
 class SingleOutbox(BaseOutbox):

@@ -12,6 +12,7 @@ from collections import defaultdict
 
 from runnel.dag import DAG, Edge, Routing, Vertex
 from runnel.frozen import frozen
+from runnel.processors.result import ResultSink
 
 UNBOUNDED = sys.maxsize
 """The capacity of a queue that takes everything."""
@@ -43,6 +44,8 @@ class TaskletPlan:
     index: int
     inputs: tuple[InputPlan, ...]
     outputs: tuple[OutputPlan, ...]
+    gives_results: bool = False
+    """What it offers goes to the job's results at once."""
 
 
 @frozen
@@ -65,6 +68,7 @@ class Template:
         self._ancestors = self._find_ancestors()
         self.relaxed = frozenset(self._find_relaxed())
         self.before_snapshots = frozenset(self._find_before_snapshots())
+        self.result = self._find_result()
         self._layouts: dict[tuple[int, ...], Layout] = {}
 
     @staticmethod
@@ -78,7 +82,8 @@ class Template:
         return template
 
     def layout(self, parallelism: tuple[int, ...]) -> Layout:
-        """The layout for so many processors of each vertex, in topological order."""
+        """The layout for so many processors of each vertex, in topological order. With none of the result sink, what feeds
+        it gives to the results itself."""
         layout = self._layouts.get(parallelism)
         if layout is None:
             self._layouts[parallelism] = layout = self._lay_out(parallelism)
@@ -90,6 +95,8 @@ class Template:
         into: dict[tuple[Edge, int], list[int]] = defaultdict(list)
         out: dict[tuple[Edge, int], list[int]] = defaultdict(list)
         for edge in self._edges:
+            if not count[edge.target]:
+                continue
             for source in range(count[edge.source]):
                 for target in connected(edge, source, count[edge.target]):
                     out[edge, source].append(len(capacities))
@@ -100,12 +107,24 @@ class Template:
                 number,
                 index,
                 tuple(InputPlan(e.target_ordinal, e.priority, tuple(into[e, index])) for e in self._inputs[number]),
-                tuple(OutputPlan(e.routing, e.keys, tuple(out[e, index])) for e in self._outputs[number]),
+                tuple(OutputPlan(e.routing, e.keys, tuple(out[e, index])) for e in self._outputs[number] if (e, index) in out),
+                gives_results=any((e, index) not in out for e in self._outputs[number]),
             )
             for number, vertex in enumerate(self.order)
             for index in range(count[vertex.name])
         )
         return Layout(tasklets, tuple(capacities))
+
+    def _find_result(self) -> int | None:
+        """The number of the result sink, if all it does is to pass on what one other vertex gives."""
+        for number, vertex in enumerate(self.order):
+            inputs = self._inputs[number]
+            if vertex.supplier is ResultSink and len(inputs) == 1 and len(self._outputs_of(inputs[0].source)) == 1:
+                return number
+        return None
+
+    def _outputs_of(self, name: str) -> tuple[Edge, ...]:
+        return next(edges for vertex, edges in zip(self.order, self._outputs, strict=True) if vertex.name == name)
 
     def _find_ancestors(self) -> dict[str, set[str]]:
         """For each vertex, itself and all that it gets anything from."""
