@@ -51,7 +51,6 @@ _CANDIDATES: tuple[tuple[str, SqlType], ...] = (
     (_CLOCK, TIME),
 )
 _WHOLE_DECIMAL = decimal(MAX_PRECISION, 0)
-_BY_KIND_ONLY = frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_TZ})
 
 
 class TextColumns:

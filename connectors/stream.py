@@ -62,6 +62,7 @@ class StreamChannel:
         self._readers: dict[int, ReaderQueue] = {}
         self._next_reader = 0
         self._closed = False
+        self._withdrawn = False
 
     @property
     def is_closed(self) -> bool:
@@ -89,6 +90,10 @@ class StreamChannel:
         """Gives a batch to all readers, as soon as there is one and all have room; OperationalError at `until`."""
         with self._condition:
             while not self._closed and not self._has_room():
+                if self._withdrawn and not self._readers:
+                    raise InterfaceError(
+                        f'the stream "{self.name}" is not registered any more', hint="register it anew with register_stream"
+                    )
                 left = None if until is None else until - monotonic()
                 if left is not None and left <= 0:
                     raise self._timed_out()
@@ -114,6 +119,12 @@ class StreamChannel:
             if was_full:
                 self._condition.notify_all()
             return batch
+
+    def withdraw(self) -> None:
+        """No reader comes any more. Writers get an InterfaceError as soon as the last one is gone."""
+        with self._condition:
+            self._withdrawn = True
+            self._condition.notify_all()
 
     def close(self) -> None:
         """Ends the stream. Writers that wait get an InterfaceError."""
@@ -165,6 +176,10 @@ class StreamTable(ReadableTable):
 
     def scan(self, request: ScanRequest) -> Source:
         return StreamSource(self.channel, request.columns)
+
+    def withdraw(self) -> None:
+        """Nobody new can read it: who writes is told when the last reader is gone."""
+        self.channel.withdraw()
 
     def close(self) -> None:
         """Ends the stream: nobody can read it any more, so a writer that waits for readers is told."""
@@ -241,7 +256,8 @@ class StreamWriter:
         DataError that names the column, and then nothing is written (of a reader: nothing of the batch at fault).
 
         Waits while no query reads the stream or one is behind; after `timeout` seconds an OperationalError with code TIMEOUT
-        tells so, and what didn't fit into the readers' buffers until then isn't written. InterfaceError after `close`.
+        tells so, and what didn't fit into the readers' buffers until then isn't written. InterfaceError after `close`, and
+        where nobody reads and nobody can, as the stream was unregistered.
         """
         if self._channel.is_closed:
             raise InterfaceError(f'the stream "{self.name}" is closed')

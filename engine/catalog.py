@@ -56,6 +56,9 @@ class Table(ABC):
     def row_count(self) -> int | None:
         """About how many rows there are now; None if that isn't known cheaply."""
 
+    def withdraw(self) -> None:
+        """Called for what was registered when the registration is taken back or replaced: scans go on, none follows."""
+
     def close(self) -> None:
         """Called for what is registered when its connection closes; no scan follows."""
 

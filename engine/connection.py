@@ -99,7 +99,8 @@ class Connection:
             fail(error, None)
 
     def unregister(self, name: str) -> None:
-        """Takes a registration back. Queries that run go on with the data."""
+        """Takes a registration back. Queries that run go on with the data; a stream can be written to until
+        they have ended."""
         database = self._database
         database.check_open()
         with database.definitions:
@@ -113,6 +114,7 @@ class Connection:
 
     def submit(self, dag: DAG, *, name: str = "") -> Job:
         """Starts a hand-built DAG as a light job on the worker threads; the same DAG may be submitted many times. What a
+        found.table.withdraw()
         `result_sink` in it takes is read from `job.results`."""
         database = self._database
         database.check_open()
@@ -170,3 +172,13 @@ class Connection:
 def _close_quietly(database: Database) -> None:
     with suppress(Exception):
         database.close()
+        if found is not None:
+            found.table.withdraw()
+
+
+def _check_name(name: object) -> None:
+    """InterfaceError for what no statement could name."""
+    if not isinstance(name, str):
+        raise InterfaceError(f"the name of a registration is a str, not a value of class {type(name).__name__}")
+    if not name or not name.isprintable():
+        raise InterfaceError(f"{name!a} can't be the name of a registration", hint="take one or more printable characters")

@@ -72,9 +72,11 @@ class Database:
         snapshot = self.catalog.snapshot
         plan = self.plans.get(key, snapshot)
         if plan is None:
-            plan = make_plan(sql, snapshot, types, self._environment)
-            if plan.is_cacheable:
-                self.plans.put(key, plan, snapshot)
+            environment = self._environment
+            plan = make_plan(sql, snapshot, types, environment)
+            self.plans.put(key, plan, snapshot)
+            if environment is not self._environment:  # the zone was changed meanwhile, perhaps after the plans were cleared
+                self.plans.clear()
         return plan
 
     def change(

@@ -67,7 +67,6 @@ class JobOptions:
 
 
 _DEFAULT = JobOptions()
-_BOUNDED = ExecutionOptions()
 
 
 class Jobs:

@@ -27,7 +27,7 @@ class PlanKey(NamedTuple):
 
 @frozen
 class CachedPlan:
-    """A row of SHOW PLANS. `uses` is how often the plan was found, not counting the statement that made it."""
+    """A row of SHOW PLANS. `uses` is how often the plan was run or found, with the statement that it was made for."""
 
     key: PlanKey
     plan: Plan
@@ -53,7 +53,7 @@ class _Entry:
     def __init__(self, plan: Plan, version: int) -> None:
         self.plan = plan
         self.version = version
-        self.uses = 0
+        self.uses = 1
 
 
 class PlanCache:

@@ -59,10 +59,6 @@ class Function:
     family: str = ""
 
 
-def is_scalar(datum: Datum) -> bool:
-    return isinstance(datum, pa.Scalar)
-
-
 def spread(datum: Datum, num_rows: int) -> pa.Array:
     """The datum as an array of `num_rows` values."""
     return pa.repeat(datum, num_rows) if isinstance(datum, pa.Scalar) else datum

@@ -14,7 +14,7 @@ from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.function import Bind, Bound, Function, Kernel, never_fails
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.frozen import frozen
-from runnel.sqltypes import BIGINT, DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Kind, SqlType, can_cast, common_type
+from runnel.sqltypes import DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Kind, SqlType, can_cast, common_type
 
 
 @frozen
@@ -32,7 +32,6 @@ TEMPORAL = Group("a date, a time or an INTERVAL", lambda item: item.is_temporal 
 ARRAY = Group("an ARRAY", lambda item: item.kind is Kind.ARRAY, SqlType(Kind.ARRAY, element=VARCHAR))
 ANY_TEXT = Group("ANY", lambda item: can_cast(item, VARCHAR), VARCHAR)
 ANY = Group("ANY", lambda item: True, VARCHAR)
-INTEGER_VALUE = BIGINT
 TEXT = VARCHAR
 
 Parameter = SqlType | Group

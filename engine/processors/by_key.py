@@ -41,7 +41,10 @@ def accumulate_by_key(*keys: str, **operations: AggregateOperation) -> Processor
 
 
 def combine_by_key(*keys: str, **operations: AggregateOperation) -> ProcessorFactory:
-    """The second of two stages: combines what `accumulate_by_key` has accumulated, and emits as `aggregate_by_key`."""
+    """The second of two stages: combines what `accumulate_by_key` has accumulated, and emits as `aggregate_by_key`.
+
+    Accumulators of operations of your own come pickled, and unpickling runs what the bytes say: give it the batches of
+    `accumulate_by_key` only, never rows read from a file or a network."""
     return _supplier(keys, operations, Stage.COMBINE)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch
+from runnel.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, slices
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
@@ -15,6 +15,9 @@ from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.row_identity import list_items, list_lengths
+
+SLICE_ROWS = 8192
+"""How many rows are worked on at a time: making an array of each text with a regular expression takes some µs a row."""
 
 PIECE_BYTES = 1 << 24
 """About how large a piece of the result may be: what is repeated per element may itself be large, such as the array."""
@@ -28,6 +31,9 @@ class Unnest(EmittingProcessor):
         self._plan = plan
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        self.emit_all(piece for part in slices(batch, SLICE_ROWS) for piece in self._unnested(part))
+
+    def _unnested(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         lists = evaluate(self._plan.array, Frame(batch.columns, batch.num_rows, self.context.job.evaluation))
         lengths = list_lengths(lists)
         items = list_items(lists)
@@ -44,7 +50,7 @@ class Unnest(EmittingProcessor):
             within = np.arange(len(items)) - np.repeat(np.cumsum(copies) - copies, copies) + 1
             added.append(from_numbers(within, pa.int64(), valid))
         rows = np.repeat(np.arange(batch.num_rows), copies)
-        self.emit_all(self._pieces(batch.columns, added, rows))
+        return self._pieces(batch.columns, added, rows)
 
     def _pieces(self, given: list[pa.Array], added: list[pa.Array], rows: Indexes) -> Iterator[pa.RecordBatch]:
         """The chosen columns: of those given the rows repeated, those added as they are."""

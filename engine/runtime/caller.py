@@ -67,11 +67,6 @@ class Caller:
                 tasklet.owner = self
                 self._list.append(tasklet)
 
-    @property
-    def is_gone(self) -> bool:
-        """Whether the tasklets were handed over."""
-        return self._is_gone
-
     def ready(self, tasklet: Tasklet) -> None:
         self._list.append(tasklet)
         if self._is_gone:

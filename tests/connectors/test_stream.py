@@ -204,6 +204,31 @@ def test_closing_the_connection_frees_a_waiting_writer() -> None:
     assert [type(error) for error in failures] == [InterfaceError]
 
 
+@pytest.mark.parametrize("replaced", [True, False])
+def test_unregistering_frees_a_waiting_writer(replaced: bool) -> None:
+    with runnel.connect() as connection:
+        writer = connection.register_stream("events", SCHEMA)
+        thread, failures = in_thread(lambda: writer.write([(1, "a")]))
+        if replaced:
+            connection.register("events", pa.table({"id": [1]}))
+        else:
+            connection.unregister("events")
+        thread.join(10)
+        assert [str(error).split(" any")[0] for error in failures] == ['the stream "events" is not registered']
+
+
+def test_queries_go_on_with_a_stream_that_was_unregistered() -> None:
+    with runnel.connect() as connection:
+        writer = connection.register_stream("events", SCHEMA)
+        cursor = connection.execute("SELECT id FROM events")
+        connection.unregister("events")
+        writer.write([(1, "a")])
+        assert cursor.fetchone() == (1,)
+        cursor.close()
+        with pytest.raises(InterfaceError, match="not registered any more"):
+            writer.write([(2, "b")])
+
+
 def test_many_writers_lose_nothing() -> None:
     table, writer = stream(buffered_rows=64)
     part = reader(table)

@@ -67,7 +67,7 @@ def test_the_time_zone_changes_casts(cursor: Cursor) -> None:
 def test_a_size_of_nothing_keeps_no_plans(cursor: Cursor) -> None:
     cursor.execute("SELECT 1").fetchall()
     plans = [row for row in cursor.execute("SHOW PLANS") if row[0] == "plan"]
-    assert ("plan", "SELECT 1", "", 0) in plans
+    assert ("plan", "SELECT 1", "", 1) in plans
     cursor.execute("SET plan_cache_size = 0")
     cursor.execute("SELECT 1").fetchall()
     assert [row for row in cursor.execute("SHOW PLANS") if row[0] == "plan"] == []
@@ -79,8 +79,8 @@ def test_show_plans_counts(cursor: Cursor) -> None:
     cursor.execute("SELECT ? + 1", (1.5,)).fetchall()
     rows = cursor.execute("SHOW PLANS").fetchall()
     plans = {(sql, types): uses for kind, sql, types, uses in rows if kind == "plan"}
-    assert plans[("SELECT ? + 1", "BIGINT")] == 2
-    assert plans[("SELECT ? + 1", "DOUBLE")] == 0
+    assert plans[("SELECT ? + 1", "BIGINT")] == 3
+    assert plans[("SELECT ? + 1", "DOUBLE")] == 1
     counts = {kind: uses for kind, _, _, uses in rows if kind != "plan"}
     assert counts == {"size": 2, "capacity": 1000, "hits": 2, "misses": 3, "evictions": 0, "invalidations": 0}
 

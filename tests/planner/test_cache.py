@@ -143,7 +143,7 @@ def test_the_least_recently_used_goes_first(catalog: Catalog) -> None:
     cache.get(key("a"), catalog.snapshot)
     cache.put(key("d"), plan_over(catalog.snapshot), catalog.snapshot)
     assert [entry.key.sql for entry in cache.entries()] == ["d", "a", "c"]
-    assert [entry.uses for entry in cache.entries()] == [0, 1, 0]
+    assert [entry.uses for entry in cache.entries()] == [1, 2, 1]
     assert cache.statistics().evictions == 1
 
 
