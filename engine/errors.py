@@ -131,22 +131,52 @@ class NotSupportedError(DatabaseError):
 
 
 def render(error: Error) -> str:
-    """The whole story of an error: message, excerpt of the SQL, detail, hint."""
-    parts = [error.message]
+    """The whole story of an error: message, excerpt of the SQL, detail, hint. It can be printed whatever it quotes: lone
+    surrogates are shown as escapes."""
+    parts = [_shortened(error.message)]
     if error.position is not None and error.sql is not None:
         lines = error.sql.split("\n")
         if error.position.line <= len(lines):
-            label = f"LINE {error.position.line}: "
-            line = lines[error.position.line - 1].replace("\t", " ")
-            room = len(line) - error.position.column + 1
-            marks = "^" * max(1, min(error.position.length, room))
-            parts.append(f"{label}{line}")
-            parts.append(" " * (len(label) + error.position.column - 1) + marks)
+            parts.extend(_excerpt(lines[error.position.line - 1], error.position))
     if error.detail:
-        parts.append(f"DETAIL: {error.detail}")
+        parts.append(f"DETAIL: {_shortened(error.detail)}")
     if error.hint:
-        parts.append(f"HINT: {error.hint}")
-    return "\n".join(parts)
+        parts.append(f"HINT: {_shortened(error.hint)}")
+    return "\n".join(parts).encode("utf-8", "backslashreplace").decode()
+
+
+_LONGEST_TEXT = 1000
+"""As many characters of a message, a detail or a hint are shown: it may quote a value of any length."""
+
+_WIDEST_EXCERPT = 160
+"""As many characters of a line of SQL are shown, those around the position."""
+
+_BEFORE_PLACE = 60
+"""As many characters are shown before a place that is far to the right."""
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    half = _LONGEST_TEXT // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def _excerpt(line: str, position: Position) -> tuple[str, str]:
+    """The line with its number, and the line of marks below it."""
+    line = "".join(character if character.isprintable() or "\ud800" <= character <= "\udfff" else " " for character in line)
+    line = line.rstrip()
+    label, start = f"LINE {position.line}: ", position.column - 1
+    if len(line) > _WIDEST_EXCERPT:
+        first = max(0, start - _BEFORE_PLACE)
+        last = first + _WIDEST_EXCERPT
+        opening, closing = "… " if first else "", " …" if last < len(line) else ""
+        line = opening + line[first:last] + closing
+        room = len(line) - len(closing) - (start := start - first + len(opening))
+    else:
+        room = len(line) - start
+    marks = "^" * max(1, min(position.length, room))
+    return f"{label}{line}", " " * (len(label) + start) + marks
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str | None = None) -> str | None:
