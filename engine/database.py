@@ -13,7 +13,6 @@ from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.durable import Directory
 from runnel.errors import InterfaceError
-from runnel.expressions.values import parameter_type
 from runnel.jobs import Jobs
 from runnel.planner.bind_query import Environment
 from runnel.planner.cache import PlanCache, PlanKey
@@ -21,13 +20,16 @@ from runnel.planner.planner import plan as make_plan
 from runnel.planner.plans import Plan
 from runnel.settings import Settings, Value
 from runnel.sqltypes import SqlType
-from runnel.statements.arguments import checked, checked_rows, column_type, converted
+from runnel.statements.arguments import argument_types, checked, checked_rows, column_type, converted
 from runnel.statements.call import Call
 from runnel.statements.outcome import Outcome
 from runnel.statements.run import run, run_many
 from runnel.unavailable import open_or_explain
 
 SEARCH_PATH = ("public",)
+
+_LONGEST_TIMEOUT = 1_000_000_000
+"""In seconds, 31 years: as good as none, and short enough to be counted in nanoseconds."""
 
 
 class Database:
@@ -38,7 +40,7 @@ class Database:
         self.catalog = Catalog()
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
         self.jobs = Jobs(self.settings.integer("cooperative_threads"))
-        self.directory = None if path is None else Directory(Path(path))
+        self.directory = None if path is None else Directory(_directory_path(path))
         self.connectors = Registry(None if self.directory is None else self.directory.path)
         self.definitions = RLock()
         """Held by a statement that changes the catalog."""
@@ -51,7 +53,7 @@ class Database:
         """Runs one statement: its rows, or the number of rows it wrote."""
         deadline = None if timeout is None else _deadline(timeout)
         values = checked(args)
-        types = tuple(map(parameter_type, values))
+        types = argument_types(values)
         plan = self.prepare(sql, types)
         arguments = converted(values, types, plan.parameters, self.settings.time_zone)
         return run(self, plan, Call(sql, arguments, deadline))
@@ -164,10 +166,18 @@ class Database:
             raise
 
 
+def _directory_path(path: object) -> Path:
+    if not isinstance(path, str | Path):
+        raise InterfaceError(f"the directory of a connection is a str or Path, not a value of class {type(path).__name__}")
+    if path == "" or "\0" in str(path):
+        raise InterfaceError(f"{str(path)!a} can't be the directory of a connection", hint="leave it out to work in memory")
+    return Path(path)
+
+
 def _deadline(timeout: float) -> int:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise InterfaceError(f"timeout takes a number of seconds above 0, not {timeout!r}")
-    return monotonic_ns() + round(timeout * 1e9)
+    return monotonic_ns() + round(min(timeout, _LONGEST_TIMEOUT) * 1e9)
 
 
 def _file_table(name: str, positional: list[Any], named: dict[str, Any]) -> Table:

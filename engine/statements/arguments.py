@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
-from runnel.errors import DataError, InterfaceError, ProgrammingError
+from runnel.errors import DataError, Error, InterfaceError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import evaluate_constant
 from runnel.expressions.nodes import Cast, Literal
@@ -36,7 +36,38 @@ def checked(args: Any, number: int | None = None) -> tuple[Any, ...]:
             f"{which} given as {kind.__name__}, not as a sequence",
             hint="parameters are written ?, and their values given in order: execute(sql, (first, second))",
         )
-    return tuple(args)
+    return tuple(_items(args))
+
+
+def argument_types(args: tuple[Any, ...]) -> tuple[SqlType, ...]:
+    """The types of arguments; the error for a value that has none names the argument."""
+    try:
+        return tuple(map(parameter_type, args))
+    except (DataError, ProgrammingError, RecursionError):
+        return tuple(_argument_type(value, number) for number, value in enumerate(args, 1))
+
+
+def _argument_type(value: Any, number: int) -> SqlType:
+    try:
+        return parameter_type(value)
+    except RecursionError:
+        raise ProgrammingError(f"argument {number} is nested too deeply") from None
+    except (DataError, ProgrammingError) as error:
+        _name_argument(error, number)
+        raise
+
+
+def _name_argument(error: Error, number: int) -> None:
+    error.detail = f"in argument {number}" + (f"; {error.detail}" if error.detail else "")
+
+
+def _items(values: Iterable[Any]) -> Iterator[Any]:
+    """What an iterable of the caller's gives. What it raises is its own fault, not the engine's."""
+    try:
+        yield from values
+    except Exception as error:
+        reason = f"their iterator raised {type(error).__name__}: {error}"
+        raise InterfaceError("the arguments can't be read", detail=reason) from error
 
 
 def checked_rows(seq_of_args: Iterable[Sequence[Any]]) -> Rows:
@@ -46,7 +77,7 @@ def checked_rows(seq_of_args: Iterable[Sequence[Any]]) -> Rows:
             f"arguments are given as {type(seq_of_args).__name__}, not as a sequence of argument lists",
             hint="write executemany(sql, [(1, 'a'), (2, 'b')])",
         )
-    rows = [checked(args, number) for number, args in enumerate(seq_of_args, 1)]
+    rows = [checked(args, number) for number, args in enumerate(_items(seq_of_args), 1)]
     if rows and len(set(map(len, rows))) > 1:
         wanted = len(rows[0])
         number, length = next((i, len(row)) for i, row in enumerate(rows, 1) if len(row) != wanted)
@@ -72,7 +103,7 @@ def column_type(values: Sequence[Any], number: int) -> SqlType:
             if min(given) >= -(2**63) and max(given) < 2**63:
                 return BIGINT
     result = NULL
-    for found in {parameter_type(value) for value in values}:
+    for found in {_argument_type(value, number) for value in values}:
         common = common_type(result, found)
         if common is None:
             raise ProgrammingError(
@@ -100,5 +131,5 @@ def _cast(value: Any, given: SqlType, wanted: SqlType, number: int, zone: str) -
         literal = Literal(value=value, type=given)
         return evaluate_constant(Cast(operand=literal, type=wanted, implicit=True), EvaluationContext(zone=zone))
     except DataError as error:
-        error.detail = f"in argument {number}" + (f"; {error.detail}" if error.detail else "")
+        _name_argument(error, number)
         raise
