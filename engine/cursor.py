@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import pyarrow as pa
 
-from runnel.errors import Error, InterfaceError, NotSupportedError, OperationalError, internal
+from runnel.errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, internal
 from runnel.rows import Result, Row
 from runnel.sqltypes import Kind, SqlType
 
@@ -109,8 +109,8 @@ class Cursor:
         """The next `size` rows (`arraysize` by default), fewer at the end, then []. Of an unbounded query: what is there,
         at least one row."""
         count = self.arraysize if size is None else size
-        if count < 0:
-            raise InterfaceError(f"fetchmany takes a number of rows, not {count}")
+        if not isinstance(count, int) or count < 0:
+            raise InterfaceError(f"fetchmany takes a number of rows, not {count!r}")
         result = self._rows()
         try:
             return result.some(count)
@@ -136,11 +136,7 @@ class Cursor:
 
     def fetch_arrow_table(self) -> pa.Table:
         """All rows that are left as a pyarrow Table; waits and refuses like `fetchall`."""
-        result = self._rows_with_end("fetch_arrow_table")
-        try:
-            return pa.Table.from_batches(result.batches(), schema=result.schema)
-        except BaseException as error:
-            self._fail(error)
+        return self._table("fetch_arrow_table")
 
     def fetch_record_batch(self) -> pa.RecordBatchReader:
         """The rows that are left as a stream of batches, each made when it is asked for; fit for unbounded queries too.
@@ -151,12 +147,12 @@ class Cursor:
     def fetch_df(self) -> Any:
         """All rows that are left as a pandas DataFrame; waits and refuses like `fetchall`."""
         _require("pandas")
-        return self.fetch_arrow_table().to_pandas()
+        return self._table("fetch_df").to_pandas()
 
     def fetch_polars(self) -> Any:
         """All rows that are left as a Polars DataFrame; waits and refuses like `fetchall`."""
         polars = _require("polars")
-        return polars.from_arrow(self.fetch_arrow_table())
+        return polars.from_arrow(self._table("fetch_polars"))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows that are left, through the Arrow C stream interface."""
@@ -247,6 +243,13 @@ class Cursor:
             raise presentable(error, self._sql)
         return result
 
+    def _table(self, action: str) -> pa.Table:
+        result = self._rows_with_end(action)
+        try:
+            return pa.Table.from_batches(result.batches(), schema=result.schema)
+        except BaseException as error:
+            self._fail(error)
+
     def _batches(self, result: Result, sql: str | None) -> Iterator[pa.RecordBatch]:
         try:
             yield from result.batches()
@@ -279,6 +282,8 @@ def presentable(error: BaseException, sql: str | None) -> BaseException:
         shown = OperationalError("out of memory", detail=str(error) or None)
     elif isinstance(error, RecursionError):
         shown = OperationalError("the statement is nested too deeply", hint="write it with fewer levels of nesting")
+    elif isinstance(error, UnicodeError):
+        shown = DataError("a text isn't valid Unicode", detail=str(error), hint="correct the text where it comes from")
     else:
         shown = internal(f"unexpected {type(error).__name__}", detail=str(error) or None)
     shown.sql = sql
