@@ -47,8 +47,12 @@ class Directory:
                 detail=f"its owner is the process {owner}" if owner else None,
                 hint="close that connection, or use another directory",
             ) from error
-        os.ftruncate(self._lock, 0)
-        os.pwrite(self._lock, str(os.getpid()).encode(), 0)
+        try:
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, str(os.getpid()).encode(), 0)
+        except OSError as error:
+            self.close()
+            raise _unusable(path, error) from error
 
     def load(self) -> tuple[list[tuple[str, MappingDefinition]], list[View], list[Index]]:
         """The catalog as it was saved: mappings as (connector, definition), views, indexes."""
@@ -65,7 +69,7 @@ class Directory:
             mappings = [(item["connector"], _definition(item)) for item in content["mappings"]]
             views = [View(item["name"], item["sql"], tuple(item["columns"])) for item in content["views"]]
             indexes = [Index(item["name"], item["table"], tuple(item["columns"]), item["kind"]) for item in content["indexes"]]
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise OperationalError(
                 f'the catalog of directory "{self.path}" can\'t be read',
                 detail=f"{type(error).__name__}: {error}",
@@ -102,7 +106,7 @@ class Directory:
 
 
 def _unusable(path: Path, error: OSError) -> OperationalError:
-    return OperationalError(f'directory "{path}" can\'t be used', detail=str(error))
+    return OperationalError(f'directory "{path}" can\'t be used', detail=error.strerror or str(error))
 
 
 def _replace(target: Path, text: str) -> None:
