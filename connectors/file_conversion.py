@@ -90,7 +90,9 @@ def unfit(value: object, column: str, target: SqlType, place: Place, *, is_infer
     text = str(value).encode("utf-8", "backslashreplace").decode()
     shown = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
     hint = "correct the file, or declare the column as VARCHAR"
-    if is_inferred:
+    if target.kind is Kind.VARCHAR:
+        hint = "correct the file"
+    elif is_inferred:
         hint = f"{target} was found out from a sample of the data; declare the column as VARCHAR in CREATE MAPPING"
     return DataError(
         f"value '{shown}' doesn't fit column \"{column}\" of type {target}",

@@ -105,8 +105,9 @@ def missing(path: str) -> OperationalError:
 
 def unreadable(path: str, error: Exception) -> OperationalError:
     """The error for a file that can't be read, in the words of the system."""
-    reason = getattr(error, "strerror", None) or str(error)
-    return OperationalError(f'file "{path}" can\'t be read', detail=reason)
+    reason = getattr(error, "strerror", None)
+    hint = None if reason else "the file is damaged, cut off or not yet finished"
+    return OperationalError(f'file "{path}" can\'t be read', detail=reason or str(error), hint=hint)
 
 
 def _split_pattern(path: Path) -> tuple[Path, str]:

@@ -40,9 +40,10 @@ class JsonFaults:
             except (ValueError, RecursionError) as error:
                 if chunk.is_open and index == len(lines) - 1 and (chunk.is_cut or _is_unfinished(error)):
                     return self.cut_off()
+                reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
                 return DataError(
                     "a record is not valid JSON",
-                    detail=f'file "{self._path}", {self.place(first_record + index).where}: {error}',
+                    detail=f'file "{self._path}", {self.place(first_record + index).where}: {reason}',
                     hint="a JSON file holds one object a line, or one array of objects",
                 )
         if chunk.is_cut:
