@@ -86,15 +86,17 @@ def multiply_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
         return narrow
     first, second = _wide(left), _wide(right)
     # Arrow declares p1 + p2 + 1 digits and refuses 77; a product of 38 by 38 digits has 76 at most, so one digit
-    # less is declared of the first factor than it may have.
-    declared = pa.decimal256(max(left.precision - 1, left.scale, 1), left.scale)
-
+    # less is declared of the first factor than it may have, and of its scale where it is all scale.
+    digits = max(left.precision - 1, 1)
+    declared = pa.decimal256(digits, min(left.scale, digits))
+    product = pa.decimal256(_WIDE, left.scale + right.scale)
     short_left, short_right = pa.decimal128(_SHORT - 1, left.scale), pa.decimal128(_SHORT - 1, right.scale)
 
     def run(a: Datum, b: Datum) -> Datum:
         if is_short(a) and is_short(b):
             return to_scale(pc.multiply(_declare(a, short_left), _declare(b, short_right)), target)
-        return to_scale(pc.multiply(_declare(pc.cast(a, first), declared), pc.cast(b, second)), target)
+        exact = pc.multiply(_declare(pc.cast(a, first), declared), pc.cast(b, second))
+        return to_scale(_declare(exact, product), target)
 
     return run
 

@@ -240,6 +240,15 @@ def _decimal_result(operation: str, a: Decimal, b: Decimal) -> Decimal:
     return EXACT.divide(a, b) if operation == "divide" else EXACT.remainder(a, b)
 
 
+def test_a_product_of_numbers_that_are_all_scale() -> None:
+    zeros, nines = "0." + "0" * 37, "0." + "9" * 37
+    left = [Decimal("0.5"), Decimal(zeros + "1"), Decimal(nines + "9"), None]
+    right = [Decimal("0.5"), Decimal("-" + nines + "9"), Decimal(nines + "9"), Decimal(1).scaleb(-1)]
+    rows = Rows(a=(decimal(38, 38), left), b=(decimal(38, 38), right))
+    expected = [Decimal("0.25"), Decimal("-" + zeros + "1"), Decimal(nines + "8"), None]
+    assert rows.run(call("multiply", (rows["a"], rows["b"]))) == expected
+
+
 def test_scalars_stay_scalars_and_agree_with_columns() -> None:
     for operation in OPERATIONS:
         rows = Rows(a=(decimal(10, 2), [Decimal("7.25")]), b=(decimal(5, 3), [Decimal("-2.125")]))
