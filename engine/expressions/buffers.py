@@ -28,7 +28,9 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def microseconds(value: time) -> int:
-    """The time of day in µs."""
+    """The time of day in µs; DataError for one with a zone, which TIME has not."""
+    if value.tzinfo is not None:
+        raise DataError(f"time {value} has a time zone, which TIME can't keep", hint="take it off: value.replace(tzinfo=None)")
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1_000_000 + value.microsecond
 
 

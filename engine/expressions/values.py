@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -78,7 +79,7 @@ def array_of(values: Sequence[Any], sql_type: SqlType, zone: str = "UTC") -> pa.
             if found is None:  # no common type: each value is converted for itself
                 return pa.concat_arrays([array_of((value,), sql_type, zone) for value in own])
             natural = found
-    own = _alike(own, natural)
+    own = _alike(own, natural, zone)
     if natural == sql_type or natural.kind is Kind.NULL or _fits_as_it_is(natural, sql_type, own):
         return pack(own, sql_type)
     if not (can_assign(natural, sql_type) or natural.kind is Kind.VARCHAR):
@@ -109,6 +110,8 @@ def _bulk(values: Sequence[Any], sql_type: SqlType) -> pa.Array | None:
     """By Arrow's own conversion, which is quicker for many values; None where it may do otherwise than we do."""
     wanted = _CLASSES.get(sql_type.kind)
     if wanted is None or not {type(value) for value in values} <= wanted:
+        return None
+    if sql_type.kind is Kind.TIME and any(value is not None and value.tzinfo is not None for value in values):
         return None
     try:
         return pa.array(values, type=to_arrow(sql_type))
@@ -147,7 +150,7 @@ def _fits_as_it_is(natural: SqlType, sql_type: SqlType, values: Sequence[Any]) -
     return natural.kind is Kind.VARCHAR and sql_type.kind is Kind.JSON
 
 
-def _alike(values: Sequence[Any], natural: SqlType) -> list[Any]:
+def _alike(values: Sequence[Any], natural: SqlType, zone: str) -> list[Any]:
     """Values of several classes as what `natural` is packed from."""
     if natural.kind is Kind.DOUBLE:
         return [None if value is None else float(value) for value in values]
@@ -156,7 +159,7 @@ def _alike(values: Sequence[Any], natural: SqlType) -> list[Any]:
     if natural.kind is Kind.TIMESTAMP:
         return [_midnight(value) for value in values]
     if natural.kind is Kind.TIMESTAMP_TZ:
-        return [_aware(_midnight(value)) for value in values]
+        return [_aware(_midnight(value), zone) for value in values]
     return list(values)
 
 
@@ -166,8 +169,8 @@ def _midnight(value: Any) -> Any:
     return value
 
 
-def _aware(value: Any) -> Any:
-    return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+def _aware(value: Any, zone: str) -> Any:
+    return value.replace(tzinfo=ZoneInfo(zone)) if value is not None and value.tzinfo is None else value
 
 
 _PLAIN_CLASSES: dict[Kind, type] = {
@@ -192,6 +195,8 @@ def plain_value(value: Any) -> Any:
         return None
     to_python = getattr(value, "to_pydatetime", None) or getattr(value, "to_pytimedelta", None)
     if to_python is not None:
+        if getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0):
+            raise _too_fine(value)
         return to_python()
     if type(value).__module__ == "numpy":
         return value.tolist() if not hasattr(value, "astype") or value.dtype.kind not in "mM" else _from_numpy_time(value)
@@ -206,7 +211,14 @@ def plain_value(value: Any) -> Any:
 
 def _from_numpy_time(value: Any) -> Any:
     unit = "timedelta64[us]" if value.dtype.kind == "m" else "datetime64[us]"
-    return value.astype(unit).tolist()
+    kept = value.astype(unit)
+    if ((kept.astype(value.dtype) != value) & (kept == kept)).any():  # NaT is the one that isn't itself
+        raise _too_fine(value)
+    return kept.tolist()
+
+
+def _too_fine(value: Any) -> DataError:
+    return DataError(f"value {value} has parts of a microsecond, which would be lost", hint="round it to microseconds")
 
 
 _TYPES: dict[type, SqlType] = {

@@ -291,6 +291,38 @@ def test_a_date_that_python_has_not() -> None:
             python_values(data, from_arrow(arrow))
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.datetime64("2020-01-01T00:00:00.123456789"),
+        np.timedelta64(5, "ns"),
+        np.array(["NaT", "2020-01-01T00:00:00.123456789"], "datetime64[ns]"),
+        pd.Timestamp("2020-01-01 00:00:00.123456789"),
+        pd.Timedelta(5, "ns"),
+    ],
+)
+def test_nanoseconds_are_not_dropped(value: Any) -> None:
+    with pytest.raises(DataError, match="would be lost"):
+        parameter_type(value)
+
+
+def test_nanoseconds_that_say_nothing_are_dropped() -> None:
+    moments = np.array(["2020-01-01T00:00:00.123456000", "NaT"], "datetime64[ns]")
+    assert array_of([moments], array(TIMESTAMP)).to_pylist() == [[datetime(2020, 1, 1, 0, 0, 0, 123456), None]]
+
+
+@pytest.mark.parametrize("count", [1, 1000])
+def test_a_time_with_a_zone_is_refused(count: int) -> None:
+    with pytest.raises(DataError, match="has a time zone"):
+        array_of([time(1, tzinfo=UTC)] * count, TIME)
+
+
+def test_naive_times_among_instants_are_of_the_session_zone() -> None:
+    values = [datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC)]
+    found = array_of(values, TIMESTAMP_TZ, "Europe/Vienna")
+    assert python_values(found, TIMESTAMP_TZ) == [datetime(2019, 12, 31, 23, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC)]
+
+
 def test_literals_do_not_import_pandas() -> None:
     program = """
 import sys
