@@ -16,8 +16,8 @@ from runnel.frozen import frozen
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.row_identity import list_items, list_lengths
 
-SLICE_ROWS = 8192
-"""How many rows are worked on at a time: making an array of each text with a regular expression takes some µs a row."""
+SLICE_ROWS = 16_384
+"""How many rows are worked on at a time: making an array of each text with a regular expression takes 1.5 µs a row."""
 
 PIECE_BYTES = 1 << 24
 """About how large a piece of the result may be: what is repeated per element may itself be large, such as the array."""
