@@ -57,13 +57,13 @@ class Directory:
     def load(self) -> tuple[list[tuple[str, MappingDefinition]], list[View], list[Index]]:
         """The catalog as it was saved: mappings as (connector, definition), views, indexes."""
         try:
-            text = (self.path / "catalog.json").read_text("utf-8")
+            text = (self.path / "catalog.json").read_bytes()
         except FileNotFoundError:
             return [], [], []
         except OSError as error:
             raise _unusable(self.path, error) from error
         try:
-            content = json.loads(text)
+            content = json.loads(text.decode())
             if content["format"] != FORMAT:
                 raise ValueError(f"its format is {content['format']}, not {FORMAT}")
             mappings = [(item["connector"], _definition(item)) for item in content["mappings"]]
@@ -72,7 +72,7 @@ class Directory:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise OperationalError(
                 f'the catalog of directory "{self.path}" can\'t be read',
-                detail=f"{type(error).__name__}: {error}",
+                detail=str(error) if isinstance(error, ValueError) else "it doesn't hold what a catalog holds",
                 hint="was it written by another version of Runnel, or changed by hand?",
             ) from error
         return mappings, views, indexes
