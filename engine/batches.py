@@ -10,18 +10,20 @@ would lose it; a batch made of a struct array keeps it, also through `filter`, `
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 MAX_ROWS = 65_536
 """The most rows that an operator puts in one batch."""
 
-Numbers = npt.NDArray[Any]
-Indexes = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+Numbers: TypeAlias = "npt.NDArray[Any]"
+Indexes: TypeAlias = "npt.NDArray[np.int64]"
+Mask: TypeAlias = "npt.NDArray[np.bool_]"
 
 _NO_COLUMNS = pa.struct([])
 

@@ -19,16 +19,17 @@ Values that are equal as keys of one SQL type hash equal. A partition is the has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from runnel.batches import flags, indexes, numbers, validity
 
-Hashes = npt.NDArray[np.uint64]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Hashes: TypeAlias = "npt.NDArray[np.uint64]"
 
 NULL_HASH = 0x9E3779B97F4A7C15
 LONG_TEXT = 64
@@ -127,14 +128,18 @@ def _hash_texts(array: pa.Array) -> Hashes:
         word = words[at] << unused >> unused
         hashes[rows] = mix(hashes[rows] ^ word)
         at, left = at + 8, left - 8
-    for row in np.flatnonzero(lengths > LONG_TEXT).tolist():
-        start = int(starts[row])
-        hashes[row] = _long_hash(padded[start : start + int(lengths[row])].tobytes())
+    long = np.flatnonzero(lengths > LONG_TEXT)
+    if len(long):
+        ends = starts + lengths
+        hashes[long] = _hash_long_texts([padded[starts[row] : ends[row]].tobytes() for row in long.tolist()])
     return hashes
 
 
-def _long_hash(text: bytes) -> int:
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")
+def _hash_long_texts(texts: list[bytes]) -> Hashes:
+    # Loaded on first use: hashlib brings OpenSSL with it, which a process without long keys has no need of.
+    from hashlib import blake2b
+
+    return np.frombuffer(b"".join(blake2b(text, digest_size=8).digest() for text in texts), "<u8").astype(np.uint64)
 
 
 def _hash_lists(array: pa.Array) -> Hashes:

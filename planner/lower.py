@@ -7,6 +7,8 @@ build side to every processor or divide both sides by key, and what must be in o
 
 The DAG of a query is a tree: a scan that occurs twice is two vertices. So no two inputs of a vertex hang on one producer,
 and reading one input to its end before another (the build side of a join) can't block on a full queue of its own making.
+
+Each function imports the processor that its vertex runs, so that a process loads only the operators that its queries have.
 """
 
 from __future__ import annotations
@@ -21,19 +23,7 @@ from runnel.frozen import frozen
 from runnel.planner import physical
 from runnel.planner.choose import needed_rows
 from runnel.planner.physical import Physical, column_names
-from runnel.processors.aggregate import Stage, aggregate
-from runnel.processors.calc import calc
-from runnel.processors.generate import generate
-from runnel.processors.join import join
-from runnel.processors.limit import limit
 from runnel.processors.result import result_sink
-from runnel.processors.scan import scan
-from runnel.processors.set_operation import set_operation
-from runnel.processors.sort import sort
-from runnel.processors.union import union
-from runnel.processors.unnest import unnest
-from runnel.processors.values import values
-from runnel.processors.write import write
 from runnel.relation import JoinKind
 
 BUILD_PRIORITY = 0
@@ -103,12 +93,16 @@ class _Lowering:
 
 
 def _scan(to: _Lowering, node: physical.SourceScan) -> _Output:
+    from runnel.processors.scan import scan
+
     names = column_names(node.fields)
     supplier = scan(node.table.scan(node.request), node.condition, node.projections, names)
     return to.source(f"scan {node.table.name}", supplier, names, is_parallel=True)
 
 
 def _index_scan(to: _Lowering, node: physical.IndexScan) -> _Output:
+    from runnel.processors.scan import scan
+
     names = column_names(node.fields)
     source = node.indexed_table.index_scan(node.request, node.lookup)
     supplier = scan(source, node.condition, node.projections, names)
@@ -117,16 +111,22 @@ def _index_scan(to: _Lowering, node: physical.IndexScan) -> _Output:
 
 
 def _values(to: _Lowering, node: physical.Values) -> _Output:
+    from runnel.processors.values import values
+
     names = column_names(node.fields)
     return to.source("values", values(node.values, names), names)
 
 
 def _generate(to: _Lowering, node: physical.Generate) -> _Output:
+    from runnel.processors.generate import generate
+
     names = column_names(node.fields)
     return to.source(node.function, generate(node.function, node.arguments, names), names)
 
 
 def _calc(to: _Lowering, node: physical.Calc) -> _Output:
+    from runnel.processors.calc import calc
+
     rows = to.lower(node.input)
     names = column_names(node.fields)
     supplier = calc(node.condition, node.projections, names)
@@ -134,6 +134,8 @@ def _calc(to: _Lowering, node: physical.Calc) -> _Output:
 
 
 def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
+    from runnel.processors.aggregate import Stage, aggregate
+
     rows = to.lower(node.input)
     names = column_names(node.fields)
     if not rows.is_parallel:
@@ -154,6 +156,8 @@ def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
 
 def _aggregate_by_key(to: _Lowering, node: physical.HashAggregate, rows: _Output, names: tuple[str, ...]) -> _Output:
     """One stage: the rows of a group meet in the processor that its keys' hash names."""
+    from runnel.processors.aggregate import Stage, aggregate
+
     supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
     keys = _key_names(node.keys, rows.names)
     if not keys:
@@ -164,6 +168,8 @@ def _aggregate_by_key(to: _Lowering, node: physical.HashAggregate, rows: _Output
 
 
 def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
+    from runnel.processors.join import join
+
     build = to.lower(node.build)
     probe = to.lower(node.probe)
     names = column_names(node.fields)
@@ -188,11 +194,15 @@ def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
 
 
 def _sort(to: _Lowering, node: physical.Sort) -> _Output:
+    from runnel.processors.sort import sort
+
     rows = to.lower(node.input)
     return to.follow(rows, "sort", sort(node.keys, None, None), 1)
 
 
 def _top(to: _Lowering, node: physical.TopN) -> _Output:
+    from runnel.processors.sort import sort
+
     rows = to.lower(node.input)
     if rows.is_parallel:
         first = sort(node.keys, needed_rows(node.count, node.offset), None)
@@ -201,11 +211,15 @@ def _top(to: _Lowering, node: physical.TopN) -> _Output:
 
 
 def _limit(to: _Lowering, node: physical.Limit) -> _Output:
+    from runnel.processors.limit import limit
+
     rows = to.lower(node.input)
     return to.follow(rows, "limit", limit(node.count, node.offset), 1)
 
 
 def _union(to: _Lowering, node: physical.Union) -> _Output:
+    from runnel.processors.union import union
+
     parts = [to.lower(part) for part in node.parts]
     names = column_names(node.fields)
     is_parallel = any(part.is_parallel for part in parts)
@@ -217,6 +231,8 @@ def _union(to: _Lowering, node: physical.Union) -> _Output:
 
 
 def _set_operation(to: _Lowering, node: physical.SetOperation) -> _Output:
+    from runnel.processors.set_operation import set_operation
+
     inputs = (to.lower(node.left), to.lower(node.right))
     names = column_names(node.fields)
     vertex = to.vertex(node.operation, set_operation(node.operation, node.all), 1)
@@ -226,6 +242,8 @@ def _set_operation(to: _Lowering, node: physical.SetOperation) -> _Output:
 
 
 def _unnest(to: _Lowering, node: physical.Unnest) -> _Output:
+    from runnel.processors.unnest import unnest
+
     rows = to.lower(node.input)
     names = column_names(node.fields)
     supplier = unnest(node.array, node.outer, node.ordinality, names, node.columns)
@@ -233,6 +251,8 @@ def _unnest(to: _Lowering, node: physical.Unnest) -> _Output:
 
 
 def _write(to: _Lowering, node: physical.Write) -> _Output:
+    from runnel.processors.write import write
+
     rows = to.lower(node.input)
     return to.follow(rows, f"write {node.table.name}", write(node.table, node.request), 1, column_names(node.fields))
 

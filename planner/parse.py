@@ -1,37 +1,24 @@
 """`parse`: SQL text to one statement.
 
 The first word decides who reads the rest: queries and the expressions of DML go to sqlglot (`parse_query`), everything else
-is read here and in `parse_definitions` by recursive descent over the tokens.
+is read here and in `parse_changes`, `parse_definitions` and `parse_settings` by recursive descent over the tokens. These are
+loaded when the first statement of their kind is parsed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.planner.parse_changes import parse_delete, parse_insert, parse_update
-from runnel.planner.parse_definitions import parse_create, parse_drop
-from runnel.planner.parse_settings import parse_reset, parse_set, parse_show
 from runnel.planner.parse_statement import StatementReader
 from runnel.planner.parse_tokens import number_parameters
 from runnel.planner.syntax import Explain, Statement
 from runnel.planner.tokens import position_at, tokenize
 
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
-_READERS = {
-    "INSERT": parse_insert,
-    "SINK": parse_insert,
-    "UPDATE": parse_update,
-    "DELETE": parse_delete,
-    "CREATE": parse_create,
-    "DROP": parse_drop,
-    "SHOW": parse_show,
-    "SET": parse_set,
-    "RESET": parse_reset,
-}
 _KNOWN = (
     "statements are SELECT, VALUES, INSERT, SINK, UPDATE, DELETE, CREATE MAPPING, CREATE VIEW, CREATE INDEX, DROP, "
     "EXPLAIN, SHOW, SET and RESET"
@@ -91,12 +78,30 @@ def _parse_statement(reader: StatementReader) -> Statement:
         return reader.query()
     if word == "EXPLAIN":
         return _parse_explain(reader)
-    read = _READERS.get(word)
+    read = _reader(word)
     if read is None:
         raise _unknown(reader, word)
-    statement: Statement = read(reader)
+    statement = read(reader)
     reader.finish()
     return statement
+
+
+def _reader(word: str) -> Callable[[StatementReader], Statement] | None:
+    """What reads the statements that begin with `word`."""
+    match word:
+        case "INSERT" | "SINK" | "UPDATE" | "DELETE":
+            from runnel.planner import parse_changes as changes
+
+            return {"UPDATE": changes.parse_update, "DELETE": changes.parse_delete}.get(word, changes.parse_insert)
+        case "CREATE" | "DROP":
+            from runnel.planner import parse_definitions as definitions
+
+            return definitions.parse_create if word == "CREATE" else definitions.parse_drop
+        case "SHOW" | "SET" | "RESET":
+            from runnel.planner import parse_settings as settings
+
+            return {"SHOW": settings.parse_show, "SET": settings.parse_set, "RESET": settings.parse_reset}[word]
+    return None
 
 
 def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSupportedError:

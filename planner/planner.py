@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import Snapshot, Table, View, dependency_version
 from runnel.connector import ColumnDefinition, IndexedTable, KeyedTable, SinkRequest, WriteMode
@@ -19,7 +19,6 @@ from runnel.expressions.nodes import Parameter
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner import syntax
 from runnel.planner.bind_query import Binder, Environment
-from runnel.planner.bind_write import Write, bind_delete, bind_insert, bind_update
 from runnel.planner.choose import choose, choose_write
 from runnel.planner.key_plans import key_lookup
 from runnel.planner.lower import lower
@@ -55,6 +54,9 @@ from runnel.relation import (
 )
 from runnel.sqltypes import SqlType
 
+if TYPE_CHECKING:
+    from runnel.planner.bind_write import Write
+
 
 def plan(sql: str, snapshot: Snapshot, parameter_types: tuple[SqlType, ...], environment: Environment) -> Plan:
     """The plan of one statement, given the types of its arguments.
@@ -80,12 +82,8 @@ def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType,
     match statement:
         case syntax.Query():
             return _query(binder, statement)
-        case syntax.Insert():
-            return _write(binder, bind_insert(binder, statement))
-        case syntax.Update():
-            return _write(binder, bind_update(binder, statement))
-        case syntax.Delete():
-            return _write(binder, bind_delete(binder, statement))
+        case syntax.Insert() | syntax.Update() | syntax.Delete():
+            return _write(binder, _bound_write(binder, statement))
         case syntax.CreateView():
             return _create_view(binder, statement)
     return _definition(statement)
@@ -123,6 +121,19 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
         dependencies=_dependencies(binder),
         is_cacheable=_is_lasting(binder.snapshot, logical),
     )
+
+
+def _bound_write(binder: Binder, statement: syntax.Insert | syntax.Update | syntax.Delete) -> Write:
+    # Loaded on first use, so that a process that only reads starts sooner.
+    from runnel.planner.bind_write import bind_delete, bind_insert, bind_update
+
+    match statement:
+        case syntax.Insert():
+            return bind_insert(binder, statement)
+        case syntax.Update():
+            return bind_update(binder, statement)
+        case syntax.Delete():
+            return bind_delete(binder, statement)
 
 
 def _write(binder: Binder, write: Write) -> Plan:

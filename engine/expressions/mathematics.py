@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 def _random(frame: Frame, *seed: Datum) -> Datum:
     """Without a seed a new number for every row; with one, the number that belongs to the seed (splitmix64)."""
     if not seed:
-        return pa.Array.from_buffers(_FLOAT, frame.num_rows, [None, pa.py_buffer(_GENERATOR.random(frame.num_rows))])
+        return pa.Array.from_buffers(_FLOAT, frame.num_rows, [None, pa.py_buffer(_generator().random(frame.num_rows))])
     return over_first(_seeded)(seed[0])
 
 
@@ -132,7 +133,10 @@ def _seeded(array: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(_FLOAT, len(array), [validity(array), pa.py_buffer(numbers)])
 
 
-_GENERATOR = np.random.default_rng()
+@lru_cache(maxsize=1)
+def _generator() -> np.random.Generator:
+    """Made on first use: numpy loads its `random` only then."""
+    return np.random.default_rng()
 
 
 FUNCTIONS = (

@@ -9,7 +9,6 @@ from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant
 from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.expressions.values import python_values
-from runnel.planner.explain import explain
 from runnel.planner.plans import ExplainPlan, KeyGetPlan, Plan, QueryPlan, WritePlan
 from runnel.relation import Field
 from runnel.rows import Result, Row, rows_as_batch
@@ -45,6 +44,9 @@ def run_key_get(database: Database, plan: KeyGetPlan, call: Call) -> Result:
 
 def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
     """Shows the plan of a statement, which isn't run."""
+    # Loaded on first use: few processes explain anything.
+    from runnel.planner.explain import explain
+
     inner = plan.plan
     workers = parallelism(database, inner.tables) if isinstance(inner, (QueryPlan, WritePlan)) else 1
     lines = explain(inner, plan.stage, plan.format, workers)

@@ -1,4 +1,7 @@
-"""Carrying out plans: one handler per plan class."""
+"""Carrying out plans: one handler per plan class.
+
+Every process runs queries; the handlers of all other plans are loaded by the first of these.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.errors import ProgrammingError, internal
 from runnel.planner import plans
-from runnel.statements import definitions, queries, show, writes
+from runnel.statements import queries
 from runnel.statements.arguments import Rows, converted
-from runnel.statements.batches import run_batch, templates
 from runnel.statements.call import Call
 from runnel.statements.outcome import Outcome
 
@@ -21,24 +23,37 @@ _HANDLERS: dict[type[plans.Plan], Callable[[Database, Any, Call], Outcome]] = {
     plans.QueryPlan: queries.run_query,
     plans.KeyGetPlan: queries.run_key_get,
     plans.ExplainPlan: queries.run_explain,
-    plans.WritePlan: writes.run_write,
-    plans.KeyPutPlan: writes.run_key_put,
-    plans.ClearPlan: writes.run_clear,
-    plans.CreateMappingPlan: definitions.create_mapping,
-    plans.CreateViewPlan: definitions.create_view,
-    plans.CreateIndexPlan: definitions.create_index,
-    plans.DropPlan: definitions.drop,
-    plans.ShowPlan: show.run_show,
-    plans.SetPlan: show.run_set,
 }
+"""Those loaded so far."""
 
 
 def run(database: Database, plan: plans.Plan, call: Call) -> Outcome:
     """Carries out one plan."""
     handler = _HANDLERS.get(type(plan))
     if handler is None:
-        raise internal(f"no handler for a {type(plan).__name__}")
+        _load_handlers()
+        handler = _HANDLERS.get(type(plan))
+        if handler is None:
+            raise internal(f"no handler for a {type(plan).__name__}")
     return handler(database, plan, call)
+
+
+def _load_handlers() -> None:
+    from runnel.statements import definitions, show, writes
+
+    _HANDLERS.update(
+        {
+            plans.WritePlan: writes.run_write,
+            plans.KeyPutPlan: writes.run_key_put,
+            plans.ClearPlan: writes.run_clear,
+            plans.CreateMappingPlan: definitions.create_mapping,
+            plans.CreateViewPlan: definitions.create_view,
+            plans.CreateIndexPlan: definitions.create_index,
+            plans.DropPlan: definitions.drop,
+            plans.ShowPlan: show.run_show,
+            plans.SetPlan: show.run_set,
+        }
+    )
 
 
 def run_many(
@@ -52,6 +67,8 @@ def run_many(
     """Carries out one plan for many argument lists; gives the number of rows written in all, −1 where there is none."""
     if isinstance(plan, plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan):
         raise ProgrammingError("executemany is not for statements that give rows", hint="use execute")
+    from runnel.statements.batches import run_batch, templates
+
     zone = database.settings.time_zone
     if templates(plan):
         assert isinstance(plan, plans.KeyPutPlan | plans.WritePlan)
