@@ -168,8 +168,10 @@ class DAG:
         return sorted((e for e in self.edges if e.source == name), key=lambda e: e.source_ordinal)
 
     def validate(self) -> list[Vertex]:
-        """The vertices, sources first; ProgrammingError for an unknown vertex, a gap or a repetition in the ordinals, a
-        partitioned edge without keys, or a cycle."""
+        """The vertices, sources first; ProgrammingError where there are none, for an unknown vertex, a gap or a repetition in
+        the ordinals, a partitioned edge without keys, or a cycle."""
+        if not self.vertices:
+            raise ProgrammingError("the DAG has no vertices", hint="add them with DAG.vertex before it is submitted")
         for edge in self.edges:
             for name in (edge.source, edge.target):
                 if name not in self.vertices:
