@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
+from runnel.batches import empty_columns
 from runnel.connectors.csv_faults import ends_in_quotes, python_dialect, ragged_row
-from runnel.connectors.file_format import Batches, batch_of
+from runnel.connectors.file_format import Batches
 from runnel.connectors.file_input import BLOCK_BYTES, open_input, open_text, undecodable
 from runnel.connectors.file_options import CsvDialect, FileOptions
 from runnel.connectors.file_paths import DataFile
@@ -103,7 +104,7 @@ def _batches_after(rows: int, file: DataFile, head: CsvHead, used: Sequence[int]
             rows -= skipped
             if skipped < batch.num_rows:
                 rest = batch.slice(skipped)
-                yield rest if used else batch_of([], [], rest.num_rows)
+                yield rest if used else empty_columns(rest.num_rows)
     if quotes.is_odd and ends_in_quotes(file.path, options):
         raise OperationalError(
             f'file "{file.path}" ends inside a quoted field', hint="the file was cut off, or a quote is never closed"

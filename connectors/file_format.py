@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from runnel.batches import empty_columns
 from runnel.catalog import TableColumn
 from runnel.connectors.file_options import FileOptions, format_of
 from runnel.connectors.file_output import FileOutput, RowWriter
@@ -148,4 +149,4 @@ def batch_of(arrays: Sequence[pa.Array], names: Sequence[str], rows: int) -> pa.
     """A batch that knows its number of rows even without columns."""
     if arrays:
         return pa.RecordBatch.from_arrays(list(arrays), names=list(names))
-    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None], children=[]))
+    return empty_columns(rows)

@@ -11,6 +11,7 @@ from time import monotonic_ns
 
 import pyarrow as pa
 
+from runnel.batches import empty_columns
 from runnel.catalog import TableColumn
 from runnel.connector import (
     BATCH_ROWS,
@@ -25,7 +26,7 @@ from runnel.connector import (
     WritableTable,
     WriteMode,
 )
-from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading, batch_of
+from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.file_paths import DataFile, FilePath
 from runnel.connectors.file_sink import FileSink, sink_target
 from runnel.processor import JobContext
@@ -165,7 +166,7 @@ class FilePartition(SourcePartition):
             self._left = gathered if len(gathered) == 1 else [self._together(gathered, rows)]
 
     def _together(self, batches: list[pa.RecordBatch], rows: int) -> pa.RecordBatch:
-        return pa.concat_batches(batches) if self._names else batch_of([], [], rows)
+        return pa.concat_batches(batches) if self._names else empty_columns(rows)
 
     def close(self) -> None:
         batches, self._batches = self._batches, None

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from runnel.batches import from_flags
 from runnel.connector import WriteMode
 from runnel.connectors.map_keys import keys_of
 from runnel.connectors.map_layout import Layout
@@ -27,7 +28,6 @@ from runnel.connectors.map_log import (
 )
 from runnel.connectors.map_records import Record, decode, encode
 from runnel.connectors.map_scan import live_rows
-from runnel.connectors.map_segment import arrow_mask
 from runnel.connectors.map_staging import StagedRows, Staging
 from runnel.errors import OperationalError
 
@@ -119,7 +119,7 @@ class DurableMap:
         for view in self._store.snapshot():
             if live_rows(view):
                 batch = view.segment.batch
-                rows = batch if view.mask is None else batch.filter(arrow_mask(view.mask))
+                rows = batch if view.mask is None else batch.filter(from_flags(view.mask))
                 yield Record("put", view.segment.layout, [rows])
 
     def _staged_records(self) -> Iterable[Record]:

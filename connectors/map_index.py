@@ -20,6 +20,7 @@ from runnel.connectors.map_layout import Layout, select_fields
 from runnel.connectors.map_segment import Segment
 from runnel.connectors.map_values import fixed_width_values, key_decoder
 from runnel.errors import ErrorCode, ProgrammingError, suggest
+from runnel.expressions.buffers import validity
 from runnel.expressions.values import canonical
 from runnel.sqltypes import DOUBLE, Kind, SqlType
 
@@ -92,7 +93,7 @@ def sortable(array: pa.Array, sql_type: SqlType) -> pa.Array:
     numbers = np.where(_is_nan(array), np.float64("nan"), fixed_width_values(array, Kind.DOUBLE) + 0.0)
     bits = numbers.view(np.int64)
     total = np.where(bits < 0, bits ^ np.int64(0x7FFF_FFFF_FFFF_FFFF), bits)
-    buffers = [_validity(array), pa.py_buffer(np.ascontiguousarray(total))]
+    buffers = [validity(array), pa.py_buffer(np.ascontiguousarray(total))]
     return pa.Array.from_buffers(pa.int64(), len(array), buffers, null_count=array.null_count)
 
 
@@ -100,13 +101,6 @@ def _is_nan(array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
     numbers = fixed_width_values(array, Kind.DOUBLE)
     result: np.ndarray[Any, np.dtype[np.bool_]] = numbers != numbers
     return result
-
-
-def _validity(array: pa.Array) -> Any:
-    if not array.null_count:
-        return None
-    # The mask of a slice starts at a bit of its own; a computed one starts at the first.
-    return array.is_valid().buffers()[1]
 
 
 def sorted_positions(keys: Sequence[pa.Array]) -> Positions:

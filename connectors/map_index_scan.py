@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runnel.batches import indexes
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS, END, End, IndexLookup, Pause, ScanRequest, Source, SourcePartition
 from runnel.connectors.map_index import Positions, Range, SortedOrder, order_of, sorted_positions
 from runnel.connectors.map_layout import Layout
 from runnel.connectors.map_scan import project
-from runnel.connectors.map_segment import Mask, index_array
+from runnel.connectors.map_segment import Mask
 from runnel.connectors.map_store import MapStore
 from runnel.connectors.map_values import key_form
 from runnel.expressions.nodes import Expression, Literal, Parameter
@@ -175,7 +176,7 @@ class IndexPartition(SourcePartition):
         for run in self._runs:
             positions = run.peek(size)
             # Without an order to keep, that of the rows in memory is the quickest.
-            parts.append(run.batch.take(_indices(positions if self._ordered else np.sort(positions))))
+            parts.append(run.batch.take(indexes(positions if self._ordered else np.sort(positions))))
             run.take(len(positions))
             size -= len(positions)
             if size <= 0 or not run.batch.num_columns:
@@ -192,9 +193,9 @@ class IndexPartition(SourcePartition):
         starts = np.cumsum([0, *map(len, shown)])
         for i, run in enumerate(self._runs):
             run.take(int(np.count_nonzero((chosen >= starts[i]) & (chosen < starts[i + 1]))))
-        parts = [run.batch.take(_indices(positions)) for run, positions in zip(self._runs, shown, strict=True)]
+        parts = [run.batch.take(indexes(positions)) for run, positions in zip(self._runs, shown, strict=True)]
         rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-        return rows.take(_indices(chosen))
+        return rows.take(indexes(chosen))
 
     def _candidates(self, size: int) -> list[Positions]:
         if size == self._left and size * len(self._runs) <= BATCH_ROWS:
@@ -208,11 +209,11 @@ class IndexPartition(SourcePartition):
         count = sum(map(len, shown))
         keys = []
         for column in range(len(self._runs[0].order.keys)):
-            parts = [run.order.keys[column].take(_indices(positions)) for run, positions in zip(self._runs, shown, strict=True)]
+            parts = [run.order.keys[column].take(indexes(positions)) for run, positions in zip(self._runs, shown, strict=True)]
             keys.append(pa.concat_arrays(parts))
         if self._descending:
             # Reversed twice, so that equal rows of one run keep their order.
-            backwards = _indices(np.arange(count - 1, -1, -1))
+            backwards = indexes(np.arange(count - 1, -1, -1))
             order = (count - 1 - sorted_positions([key.take(backwards) for key in keys]).astype(np.int64))[::-1]
         else:
             order = sorted_positions(keys).astype(np.int64)
@@ -228,7 +229,3 @@ class IndexPartition(SourcePartition):
 
     def close(self) -> None:
         self._runs = []
-
-
-def _indices(positions: np.ndarray[Any, Any]) -> pa.Int64Array:
-    return index_array(positions.astype(np.int64))

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pyarrow as pa
 
+from runnel.batches import from_flags
 from runnel.connector import BATCH_ROWS, END, End, Pause, Source, SourcePartition
 from runnel.connectors.map_layout import Layout, select_fields
-from runnel.connectors.map_segment import arrow_mask
 from runnel.connectors.map_store import MapStore, SegmentView
 from runnel.processor import JobContext
 
@@ -60,7 +60,7 @@ class Piece:
         if mask is None:
             return rows
         part = mask[self.start : self.start + BATCH_ROWS]
-        return rows if part.all() else rows.filter(arrow_mask(part))
+        return rows if part.all() else rows.filter(from_flags(part))
 
 
 class MapPartition(SourcePartition):

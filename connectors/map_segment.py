@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runnel.batches import from_flags
 from runnel.connectors.map_layout import Layout, select_fields, union
 from runnel.connectors.map_values import Decoder, decoder
 
@@ -121,7 +122,7 @@ class Segment:
         numbers = np.arange(self.first, self.first + self._rows) if self.numbers is None else self.numbers
         if mask is None:
             return self.batch, numbers
-        return self.batch.filter(arrow_mask(mask)), numbers[mask]
+        return self.batch.filter(from_flags(mask)), numbers[mask]
 
 
 def _reader(decoders: Sequence[Decoder]) -> Callable[[int], tuple[Any, ...]]:
@@ -170,17 +171,6 @@ def merge_last(segments: list[Segment], intern: Callable[[Layout], Layout]) -> N
             return
         both.layout = intern(both.layout)
         segments[-2:] = [both]
-
-
-def arrow_mask(mask: Mask) -> pa.BooleanArray:
-    """A numpy mask as an Arrow array."""
-    packed = np.packbits(mask, bitorder="little")
-    return pa.BooleanArray.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(packed)])
-
-
-def index_array(positions: Numbers) -> pa.Int64Array:
-    """Row numbers as an Arrow array, for `take`."""
-    return pa.Int64Array.from_buffers(pa.int64(), len(positions), [None, pa.py_buffer(np.ascontiguousarray(positions))])
 
 
 class Tail:

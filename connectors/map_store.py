@@ -19,9 +19,10 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from runnel.batches import indexes
 from runnel.connectors.map_keys import Key, duplicate, key_parts
 from runnel.connectors.map_layout import Layout, check_key, select_fields
-from runnel.connectors.map_segment import Mask, Numbers, Segment, Tail, index_array, merge_last
+from runnel.connectors.map_segment import Mask, Numbers, Segment, Tail, merge_last
 from runnel.connectors.map_update import kept_fields, knows_all_fields
 from runnel.connectors.map_values import decoder
 from runnel.expressions.values import array_of
@@ -259,7 +260,7 @@ class MapStore:
             numbers = self._numbers_of(chunk)
             there = np.flatnonzero(numbers >= 0)
             is_all = len(there) == len(chunk)
-            rows = batch if is_all else batch.take(index_array(there))
+            rows = batch if is_all else batch.take(indexes(there))
             if not known:
                 rows, wide = kept_fields(rows, layout, segments, numbers[there])
             chosen.append(rows)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from runnel.batches import indexes
 from runnel.connectors.map_layout import Layout, select_fields
-from runnel.connectors.map_segment import Numbers, Segment, index_array
+from runnel.connectors.map_segment import Numbers, Segment
 from runnel.errors import DataError
 from runnel.sqltypes import SqlType
 
@@ -28,12 +29,12 @@ def kept_fields(
     bounds = [*np.searchsorted(ordered, [segment.first for segment in segments]).tolist(), len(ordered)]
     parts = []
     for i, segment in enumerate(segments):
-        indices = index_array(segment.positions(ordered[bounds[i] : bounds[i + 1]]))
+        places = indexes(segment.positions(ordered[bounds[i] : bounds[i + 1]]))
         columns = select_fields(segment.batch, segment.layout, other, range(len(other.paths)))
-        parts.append([column.take(indices) for column in columns])
+        parts.append([column.take(places) for column in columns])
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
-    kept = [pa.concat_arrays(list(column)).take(index_array(back)) for column in zip(*parts, strict=True)]
+    kept = [pa.concat_arrays(list(column)).take(indexes(back)) for column in zip(*parts, strict=True)]
     wide = Layout(layout.paths + other.paths, layout.types + other.types)
     return pa.RecordBatch.from_arrays([*rows.columns, *kept], schema=wide.schema), wide
 

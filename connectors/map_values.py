@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runnel.batches import numbers
 from runnel.errors import DataError
 from runnel.expressions.values import python_values
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType
@@ -157,21 +158,17 @@ def _binaries(array: pa.Array) -> Decoder:
 
 def fixed_width_values(array: pa.Array, kind: Kind) -> np.ndarray[Any, Any]:
     """The numbers of a column of fixed width, those under NULLs with them."""
-    form, width = _FORMATS[kind]
-    buffer = array.buffers()[1]
-    if buffer is None:
-        return np.zeros(len(array), dtype=form)
-    return np.frombuffer(buffer, dtype=form, count=len(array), offset=array.offset * width)
+    return numbers(array, _FORMATS[kind][0])
 
 
 def key_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
     """The key forms of a column that has no NULLs."""
     kind = sql_type.kind
     if kind in _FORMATS:
-        numbers = fixed_width_values(array, kind)
-        values: list[Any] = numbers.tolist()
+        plain = fixed_width_values(array, kind)
+        values: list[Any] = plain.tolist()
         if sql_type.is_approximate:
-            for i in np.flatnonzero(numbers != numbers).tolist():
+            for i in np.flatnonzero(plain != plain).tolist():
                 values[i] = NAN
         return values
     if kind in (Kind.VARCHAR, Kind.JSON, Kind.VARBINARY, Kind.BOOLEAN):

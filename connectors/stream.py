@@ -17,6 +17,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
+from runnel.batches import empty_columns
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS, END, End, Pause, ReadableTable, ScanRequest, Source, SourcePartition
 from runnel.connectors.stream_rows import StreamData, batches_of, stream_columns
@@ -219,10 +220,7 @@ class StreamPartition(SourcePartition):
         item = self._channel.take(self._queue)
         if not isinstance(item, pa.RecordBatch):
             return item
-        if self._columns:
-            return item.select(self._columns)
-        empty = pa.Array.from_buffers(pa.struct([]), item.num_rows, [None], children=[])
-        return pa.RecordBatch.from_struct_array(empty)
+        return item.select(self._columns) if self._columns else empty_columns(item.num_rows)
 
     def close(self) -> None:
         self._detach()

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.batches import numbers
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.buffers import null_scalar, pack_scalar
 from runnel.expressions.coercion import check_count, coerce, convert
@@ -71,7 +72,7 @@ def _element(lists: pa.Array, subscripts: pa.Array) -> pa.Array:
     """Works out where each element lies in the flat values, and takes them."""
     lengths = pc.cast(pc.list_value_length(lists), pa.int64())
     inside = pc.and_(pc.greater_equal(subscripts, _ONE), pc.less_equal(subscripts, lengths))
-    starts = np.frombuffer(lists.buffers()[1], dtype=np.int32, count=len(lists), offset=4 * lists.offset)
+    starts = numbers(lists, np.int32)
     places = pc.add(_integers(starts.astype(np.int64), pa.int64()), pc.subtract(subscripts, _ONE))
     return lists.values.take(pc.if_else(pc.coalesce(inside, _FALSE), places, null_scalar(BIGINT)))
 
@@ -109,8 +110,8 @@ def _join_lists(lists: pa.Array, separators: pa.Array) -> pa.Array:
     flat = lists.flatten()
     present = flat.is_valid()
     if flat.null_count:
-        counts = np.frombuffer(lengths.buffers()[1], dtype=np.int32, count=len(lengths), offset=4 * lengths.offset)
-        flags = np.frombuffer(pc.cast(present, pa.int8()).buffers()[1], dtype=np.int8, count=len(flat))
+        counts = numbers(lengths, np.int32)
+        flags = numbers(pc.cast(present, pa.int8()), np.int8)
         sums = np.concatenate([[0], np.cumsum(flags)])
         ends = np.cumsum(counts)
         offsets = np.concatenate([[0], sums[ends]]).astype(np.int32)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.batches import numbers
 from runnel.expressions.buffers import pack, pack_scalar, validity
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import Datum, over_first
@@ -46,7 +47,7 @@ def _array(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Con
 def _compact_offsets(array: pa.Array) -> pa.Buffer:
     """Offsets into `array.flatten()`, which leaves out what stands in NULL lists and before a slice."""
     lengths = pc.fill_null(pc.list_value_length(array), _ZERO)
-    counts = np.frombuffer(lengths.buffers()[1], dtype=np.int32)[lengths.offset : lengths.offset + len(lengths)]
+    counts = numbers(lengths, np.int32)
     offsets = np.zeros(len(array) + 1, dtype=np.int32)
     np.cumsum(counts, out=offsets[1:])
     return pa.py_buffer(offsets)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.batches import numbers
 from runnel.expressions.buffers import FALSE, TRUE, null_scalar
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Datum, spread
@@ -88,7 +89,7 @@ def _lazy_connective(function: str, left: Evaluator, right: Evaluator, columns: 
 def _positions(mask: pa.Array) -> np.ndarray[Any, Any]:
     """The row numbers at which a mask is true."""
     indices = pc.indices_nonzero(mask)
-    return np.frombuffer(indices.buffers()[1], dtype=np.uint64, count=len(indices), offset=indices.offset * 8)
+    return numbers(indices, np.uint64)
 
 
 def _scattered(parts: list[pa.Array], positions: list[np.ndarray[Any, Any]], num_rows: int) -> pa.Array:

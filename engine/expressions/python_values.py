@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.batches import numbers
 from runnel.errors import DataError
 from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US
 from runnel.sqltypes import Kind, SqlType
@@ -53,31 +54,26 @@ def python_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
 
 def null_positions(array: pa.Array) -> Any:
     flags = pc.cast(array.is_null(), pa.uint8())
-    return np.flatnonzero(_view(flags, "uint8")).tolist()
-
-
-def _view(array: pa.Array, dtype: str) -> np.ndarray[Any, Any]:
-    itemsize = np.dtype(dtype).itemsize
-    return np.frombuffer(array.buffers()[1], dtype=dtype, count=len(array), offset=array.offset * itemsize)
+    return np.flatnonzero(numbers(flags, "uint8")).tolist()
 
 
 def _numbers(array: pa.Array, kind: Kind) -> Any:
-    return _view(array, _NUMPY[kind]).tolist()
+    return numbers(array, _NUMPY[kind]).tolist()
 
 
 def _booleans(array: pa.Array, sql_type: SqlType) -> Any:
-    return _view(pc.cast(array, pa.uint8()), "bool").tolist()
+    return numbers(pc.cast(array, pa.uint8()), "bool").tolist()
 
 
 def _moments(array: pa.Array, sql_type: SqlType) -> Any:
     """Dates and timestamps. What stands in the slots of NULLs may be no date at all, so it is set to 0."""
-    numbers = _view(array, "int32" if sql_type.kind is Kind.DATE else "int64")
+    values = numbers(array, "int32" if sql_type.kind is Kind.DATE else "int64")
     if array.null_count:
-        numbers = np.where(_view(pc.cast(array.is_valid(), pa.uint8()), "bool"), numbers, 0)
+        values = np.where(numbers(pc.cast(array.is_valid(), pa.uint8()), "bool"), values, 0)
     first, last = _RANGES[sql_type.kind]
-    if len(numbers) and (numbers.min() < first or numbers.max() > last):
+    if len(values) and (values.min() < first or values.max() > last):
         raise DataError(f"a {sql_type} outside the years 1 to 9999 has no Python value", hint="cast it to VARCHAR")
-    return numbers.astype(_NUMPY[sql_type.kind]).tolist()
+    return values.astype(_NUMPY[sql_type.kind]).tolist()
 
 
 _RANGES = {
@@ -92,7 +88,7 @@ def _instants(array: pa.Array, sql_type: SqlType) -> list[Any]:
 
 
 def _times(array: pa.Array, sql_type: SqlType) -> list[Any]:
-    micros = np.where(np.asarray(_booleans(array.is_valid(), sql_type)), _view(array, "int64"), 0)
+    micros = np.where(np.asarray(_booleans(array.is_valid(), sql_type)), numbers(array, "int64"), 0)
     seconds, rest = np.divmod(micros, 1_000_000)
     minutes, second = np.divmod(seconds, 60)
     hour, minute = np.divmod(minutes, 60)

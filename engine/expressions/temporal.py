@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.batches import numbers
 from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions.buffers import pack_scalar, validity
 from runnel.expressions.cast_temporal import instant, local
@@ -97,7 +98,7 @@ def _compile_truncate(call: Call) -> Kernel:
 
 def _floor_months(array: pa.Array, size: int) -> pa.Array:
     """The first moment of the month, quarter, year, …; centuries and millennia begin with a year 1."""
-    stamps = np.frombuffer(array.buffers()[1], dtype="datetime64[us]", count=len(array), offset=8 * array.offset)
+    stamps = numbers(array, "datetime64[us]")
     months = stamps.astype("datetime64[M]").astype(np.int64) + _YEAR_ZERO
     shift = 12 if size >= 1200 else 0
     floored = (months - shift) // size * size + shift - _YEAR_ZERO

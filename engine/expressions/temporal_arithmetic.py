@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.batches import numbers
 from runnel.errors import DataError
 from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US, null_scalar, pack_scalar
 from runnel.expressions.cast_numbers import any_true
@@ -177,8 +178,8 @@ def _add_months(operand: SqlType, sign: int) -> Kernel:
 
     def run(left: pa.Array, right: pa.Array) -> pa.Array:
         valid = pc.and_(left.is_valid(), right.is_valid())
-        micros, months = _numbers(left, np.int64), _numbers(right, np.int32).astype(np.int64) * sign
-        mask = np.asarray(_numbers(pc.cast(valid, pa.int8()), np.int8), dtype=bool)
+        micros, months = numbers(left, np.int64), numbers(right, np.int32).astype(np.int64) * sign
+        mask = np.asarray(numbers(pc.cast(valid, pa.int8()), np.int8), dtype=bool)
         stamps = np.where(mask, micros, 0).view("datetime64[us]")
         days = stamps.astype("datetime64[D]")
         start = days.astype("datetime64[M]")
@@ -193,8 +194,3 @@ def _add_months(operand: SqlType, sign: int) -> Kernel:
         return pa.Array.from_buffers(arrow, len(left), [validity, pa.py_buffer(moment)])
 
     return over_arrays(run)
-
-
-def _numbers(array: pa.Array, dtype: type) -> np.ndarray:
-    """The values buffer as numpy, without a copy; what stands at a NULL is undefined."""
-    return np.frombuffer(array.buffers()[1], dtype=dtype)[array.offset : array.offset + len(array)]
