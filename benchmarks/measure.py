@@ -38,29 +38,53 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class TimeBudget:
+    """What the first contestant's time may be at most, in seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """One benchmark: the timings of all contestants, ours first, with the budget and what was seen of it."""
 
     title: str
     note: str
     timings: tuple[Timing, ...]
-    budget: Budget | None = None
+    budget: Budget | TimeBudget | None = None
 
     @property
     def ratio(self) -> float | None:
         """Our median time as a multiple of that of the budget's contestant."""
-        if self.budget is None:
+        if not isinstance(self.budget, Budget):
             return None
         other = next(timing for timing in self.timings if timing.name == self.budget.against)
         return self.timings[0].median / other.median
 
     @property
     def is_kept(self) -> bool | None:
+        if isinstance(self.budget, TimeBudget):
+            return self.timings[0].median <= self.budget.seconds
         return None if self.budget is None or self.ratio is None else self.ratio <= self.budget.ratio
+
+    @property
+    def verdict(self) -> str | None:
+        """The budget, what was seen of it, and whether it was kept, as a sentence."""
+        kept = "kept" if self.is_kept else "**missed**"
+        if isinstance(self.budget, TimeBudget):
+            return f"Budget: ≤ {spelled(self.budget.seconds)}; seen {spelled(self.timings[0].median)}: {kept}."
+        if self.budget is not None and self.ratio is not None:
+            return f"Budget: ≤ {self.budget.ratio} of {self.budget.against}; seen {self.ratio:.3g}: {kept}."
+        return None
 
 
 def measure(
-    title: str, contestants: Sequence[Contestant], *, rounds: int = 7, note: str = "", budget: Budget | None = None
+    title: str,
+    contestants: Sequence[Contestant],
+    *,
+    rounds: int = 7,
+    note: str = "",
+    budget: Budget | TimeBudget | None = None,
 ) -> Result:
     """Runs all contestants once to warm up, then in turn for `rounds` rounds."""
     for contestant in contestants:

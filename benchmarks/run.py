@@ -30,9 +30,8 @@ def table(result: Result) -> str:
         times = " | ".join(spelled(value) for value in (timing.median, timing.fastest, timing.slowest))
         ratio = "" if timing is result.timings[0] else f"{ours / timing.median:.3g}"
         lines.append(f"| {timing.name} | {times} | {ratio} |")
-    if result.budget is not None and result.ratio is not None:
-        kept = "kept" if result.is_kept else "**missed**"
-        lines += ["", f"Budget: ≤ {result.budget.ratio} of {result.budget.against}; seen {result.ratio:.3g}: {kept}."]
+    if result.verdict is not None:
+        lines += ["", result.verdict]
     return "\n".join(lines)
 
 
