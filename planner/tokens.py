@@ -7,7 +7,8 @@ compared by their text: what sqlglot's tokeniser takes for a keyword changes bet
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -36,6 +37,7 @@ class RunnelDialect(DuckDB):
 DIALECT: Any = RunnelDialect()
 _NOT_WORDS = {TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER}
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+_GLUED = re.compile(r"[0-9_]*\.?[0-9_]*e[+-]?[0-9]+(?=[+-])", re.IGNORECASE)
 _QUOTES = {"'": "string", '"': "quoted identifier"}
 
 
@@ -43,7 +45,7 @@ def tokenize(sql: str) -> list[Token]:
     """The tokens of `sql`; ProgrammingError with its position where a string, a quoted name or a comment has no end, or
     where a number runs into a word."""
     try:
-        tokens: list[Token] = DIALECT.tokenize(sql)
+        tokens = _tokens(sql)
     except SqlglotError:
         raise _unterminated(sql) from None
     for token, following in pairwise([*tokens, None]):
@@ -59,6 +61,30 @@ def tokenize(sql: str) -> list[Token]:
                 position=Position.at(sql, token.start, end - token.start),
             )
     return tokens
+
+
+def _tokens(sql: str) -> list[Token]:
+    """sqlglot's tokens, but with `1e0+2` as three: sqlglot takes it for one number. So a space is put in front of such a
+    sign, and taken out of the tokens' places again."""
+    tokens: list[Token] = DIALECT.tokenize(sql)
+    cuts = sorted({cut for token in tokens if token.token_type is TokenType.NUMBER for cut in _cuts(sql, token.start)})
+    if not cuts:
+        return tokens
+    parts = [sql[start:end] for start, end in pairwise([0, *cuts, len(sql)])]
+    spaced = [cut + number for number, cut in enumerate(cuts)]
+    return [
+        Token(token.token_type, token.text, token.line, token.col, token.start - shift, token.end - shift, token.comments)
+        for token in DIALECT.tokenize(" ".join(parts))
+        for shift in [bisect(spaced, token.start)]
+    ]
+
+
+def _cuts(sql: str, start: int) -> Iterator[int]:
+    """The places of the signs that follow numbers with an exponent in a sum that begins at `start`."""
+    match = _GLUED.match(sql, start)
+    while match is not None:
+        yield match.end()
+        match = _GLUED.match(sql, match.end() + 1)
 
 
 def _unterminated(sql: str) -> ProgrammingError:

@@ -257,3 +257,18 @@ def test_positions(text: str, place: str) -> None:
 
 def test_null_has_no_position() -> None:
     assert position_of(scalar("null"), "select null") is None
+
+
+def test_a_sum_of_numbers_with_exponents() -> None:
+    sql = "select 1e0+2.5e-3-1_0e1, '1e0+1'"
+    outer, text = tree(sql).expressions
+    assert isinstance(outer, exp.Sub) and isinstance(outer.this, exp.Add)
+    assert (outer.this.this.this, outer.this.expression.this, outer.expression.this) == ("1e0", "2.5e-3", "10e1")
+    position = position_of(outer.expression, sql)
+    assert position is not None and sql[position.offset : position.offset + position.length] == "1_0e1"
+    assert text.this == "1e0+1"
+
+
+def test_a_typed_literal_binds_tighter_than_a_cast() -> None:
+    cast = scalar("timestamp '2024-01-01 10:00:00'::date")
+    assert [str(sql_type_of(node.args["to"])) for node in (cast, cast.this)] == ["DATE", "TIMESTAMP"]
