@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from runnel.connectors.disk import sync_file
 from runnel.connectors.file_options import CODECS
 from runnel.errors import OperationalError
 
@@ -54,12 +55,12 @@ class FileOutput:
                 # Closing the compression closed the file too: any descriptor of it will do to make it safe.
                 descriptor = os.open(self.path, os.O_RDONLY)
                 try:
-                    os.fsync(descriptor)
+                    sync_file(descriptor)
                 finally:
                     os.close(descriptor)
             else:
                 self._raw.flush()
-                os.fsync(self._raw.fileno())
+                sync_file(self._raw.fileno())
                 self._raw.close()
 
     def discard(self) -> None:
@@ -80,15 +81,6 @@ class RowWriter(ABC):
 
     def finish(self) -> None:
         """Writes what comes after the rows. The output is finished by its owner."""
-
-
-def sync_folder(folder: str) -> None:
-    """Makes the names in a folder safe on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def text_buffer(text: pa.Array) -> pa.Buffer:

@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, Token
+from runnel.connectors.disk import sync_folder
 from runnel.connectors.file_format import FileFormat
 from runnel.connectors.file_options import SUFFIXES, compression_of, format_of
-from runnel.connectors.file_output import FileOutput, RowWriter, sync_folder, writing
+from runnel.connectors.file_output import FileOutput, RowWriter, writing
 from runnel.connectors.file_paths import FilePath
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.sqltypes import to_arrow
@@ -175,7 +176,7 @@ def _publish(unfinished: str, final: str) -> None:
         if Path(final).exists():
             raise FileExistsError(17, "File exists", final) from None
         Path(unfinished).rename(final)
-        sync_folder(str(Path(final).parent))
+        sync_folder(Path(final).parent)
         return
     Path(unfinished).unlink()
-    sync_folder(str(Path(final).parent))
+    sync_folder(Path(final).parent)

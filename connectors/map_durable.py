@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from runnel.batches import from_flags
 from runnel.connector import WriteMode
+from runnel.connectors.disk import sync_folder
 from runnel.connectors.map_keys import keys_of
 from runnel.connectors.map_layout import Layout
 from runnel.connectors.map_log import (
@@ -23,7 +24,6 @@ from runnel.connectors.map_log import (
     logger,
     read_failed,
     read_records,
-    sync_directory,
     write_failed,
 )
 from runnel.connectors.map_records import Record, decode, encode
@@ -74,8 +74,8 @@ class DurableMap:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             log = RecordFile(self._log_path(self._generation))
-            sync_directory(self._folder)
-            sync_directory(self._folder.parent)
+            sync_folder(self._folder)
+            sync_folder(self._folder.parent)
         except OSError as error:
             raise write_failed(self._folder, error) from error
         return log
@@ -105,7 +105,7 @@ class DurableMap:
             _write_records(self._log_path(new), self._staged_records())
             log = RecordFile(self._log_path(new))
             unfinished.rename(self._checkpoint_path(new))
-            sync_directory(self._folder)
+            sync_folder(self._folder)
         except OSError as error:
             raise write_failed(unfinished, error) from error
         self._log, self._generation = log, new

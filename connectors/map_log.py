@@ -10,40 +10,17 @@ from __future__ import annotations
 import logging
 import os
 import struct
-import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from runnel.connectors.disk import sync_file
 from runnel.errors import OperationalError
 
 logger = logging.getLogger("runnel.maps")
 
 MAGIC = b"RNL1"
 _HEADER = struct.Struct("<4sIQ")
-
-
-def _sync(descriptor: int) -> None:
-    """Waits until a file's content is on disk."""
-    if sys.platform == "darwin":
-        import fcntl
-
-        # On macOS fsync leaves the data in the drive's cache.
-        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
-    else:
-        # Where there is one, it spares writing the time stamps.
-        getattr(os, "fdatasync", os.fsync)(descriptor)
-
-
-def sync_directory(path: Path) -> None:
-    """Makes created, renamed and removed names in a directory safe."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def framed(payload: bytes) -> bytes:
@@ -74,7 +51,7 @@ class RecordFile:
         record = framed(payload)
         try:
             self._write(record)
-            _sync(self._file.fileno())
+            sync_file(self._file.fileno())
         except OSError as error:
             self._undo()
             raise write_failed(self.path, error) from error
@@ -89,14 +66,14 @@ class RecordFile:
     def _undo(self) -> None:
         try:
             self._file.truncate(self.size)
-            _sync(self._file.fileno())
+            sync_file(self._file.fileno())
         except OSError:
             self._is_broken = True
 
     def cut(self, size: int) -> None:
         """Drops everything from `size` on."""
         self._file.truncate(size)
-        _sync(self._file.fileno())
+        sync_file(self._file.fileno())
         self.size = size
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from runnel.catalog import CatalogObject, Index, Mapping, View
 from runnel.connector import ColumnDefinition, MappingDefinition
+from runnel.connectors.disk import sync_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError
 from runnel.sqltypes import Kind, SqlType
 
@@ -114,13 +115,9 @@ def _replace(target: Path, text: str) -> None:
     with unfinished.open("w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
-        os.fsync(file.fileno())
+        sync_file(file.fileno())
     unfinished.replace(target)
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(target.parent)
 
 
 def _mapping_record(mapping: Mapping) -> dict[str, Any]:
