@@ -1,0 +1,135 @@
+"""Generated queries give what DuckDB gives, however the tables are stored and however many processors work.
+
+`python -m tests.differential.test_generated SECONDS [SEED]` goes on for as long as told and prints what it finds.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Iterator
+from decimal import Decimal
+from math import isnan
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import runnel
+from tests.differential.generator import Generator
+from tests.differential.tables import SCHEMA, in_disguise, tables
+from tests.slt.oracle import SETTINGS, same, translated
+
+COLUMNS = "k BIGINT, i INTEGER, f DOUBLE, s VARCHAR, d DECIMAL(9, 2), b BOOLEAN, t DATE, w TIMESTAMP"
+OPTIONS = "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+SEEDS = range(12)
+QUERIES_PER_SEED = 30
+TIMEOUT = 20.0
+Rows = list[tuple[Any, ...]]
+
+
+def differences(seed: int, count: int) -> Iterator[str]:
+    """What the engines disagree on in `count` queries."""
+    source = random.Random(seed)
+    plain = tables(source)
+    with runnel.connect() as ours, duckdb.connect() as theirs:
+        for setting in SETTINGS:
+            theirs.execute(setting)
+        for name, table in plain.items():
+            theirs.register(name, table)
+            if source.random() < 0.5:
+                ours.register(name, in_disguise(table, source))
+            else:
+                _make_map(ours, name, table, source)
+        generator = Generator(source)
+        for _ in range(count):
+            sql, is_ordered = generator.query()
+            difference = _difference(ours.cursor(), theirs, sql, is_ordered)
+            if difference is not None:
+                yield f"{difference}\n  seed {seed}: {sql}"
+
+
+def _make_map(connection: runnel.Connection, name: str, table: pa.Table, source: random.Random) -> None:
+    """The table as a map, whose key no query names, with or without indexes."""
+    connection.execute(f"CREATE MAPPING {name} (__key BIGINT, {COLUMNS}) TYPE IMap {OPTIONS}")
+    rows = [(key, *row.values()) for key, row in enumerate(table.to_pylist())]
+    source.shuffle(rows)
+    connection.cursor().executemany(f"SINK INTO {name} VALUES (?{', ?' * len(SCHEMA)})", rows)
+    for column in source.sample(list(SCHEMA), 4):
+        connection.execute(f"CREATE INDEX {name}_{column} ON {name} ({column}) TYPE {source.choice(('SORTED', 'HASH'))}")
+
+
+def _difference(ours: runnel.Cursor, theirs: Any, sql: str, is_ordered: bool) -> str | None:
+    try:
+        expected = theirs.execute(translated(sql)).fetchall()
+    except duckdb.Error as error:
+        failure = str(error)
+        if "Binder Error" in failure or "not implemented" in failure.lower():
+            return None
+        expected = None
+    for parallelism in (1, 3):
+        ours.execute(f"SET query_parallelism = {parallelism}")
+        try:
+            rows = ours.execute(sql, timeout=TIMEOUT).fetchall()
+        except runnel.NotSupportedError:
+            return None
+        except runnel.Error as error:
+            if isinstance(error, runnel.DataError) and expected is None:
+                return None
+            return f"parallelism {parallelism}: {error!r}"
+        if expected is None:
+            return f"DuckDB failed: {failure}"
+        if not _agree(rows, expected, is_ordered):
+            return f"parallelism {parallelism}: {_sorted(rows)[:12]}\n  not {_sorted(expected)[:12]}"
+    return None
+
+
+def _agree(ours: Rows, theirs: Rows, is_ordered: bool) -> bool:
+    if not is_ordered:
+        ours, theirs = _sorted(ours), _sorted(theirs)
+    return len(ours) == len(theirs) and all(map(same, ours, theirs))
+
+
+def _sorted(rows: Rows) -> Rows:
+    return sorted(rows, key=lambda row: tuple(map(_rank, row)))
+
+
+def _rank(value: Any) -> tuple[int, Any]:
+    if value is None:
+        return (0, 0)
+    if isinstance(value, float) and isnan(value):
+        return (2, 0)
+    if isinstance(value, bool | int | float | Decimal):
+        return (1, round(float(value), 9) + 0.0)
+    return (1, str(value))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_generated_queries(seed: int) -> None:
+    assert list(differences(seed, QUERIES_PER_SEED)) == []
+
+
+@pytest.mark.parametrize("rows", [[1, 2, 3], [1, 2, 2, 2], [2, 1], [None, 1, 2]])
+def test_a_wrong_answer_is_seen(cursor: runnel.Cursor, rows: list[int | None]) -> None:
+    cursor.connection.register("a", pa.table({"k": rows}))
+    with duckdb.connect() as theirs:
+        theirs.execute("CREATE TABLE a AS SELECT UNNEST([1, 2, 2]) AS k")
+        assert _difference(cursor, theirs, "SELECT k FROM a", is_ordered=False) is not None
+    assert not _agree([(1,), (2,)], [(2,), (1,)], is_ordered=True)
+    assert _agree([(1,), (2,)], [(2,), (1,)], is_ordered=False)
+
+
+def main(seconds: float, seed: int) -> None:
+    end, done, found = time.monotonic() + seconds, 0, 0
+    while time.monotonic() < end:
+        for difference in differences(seed, 50):
+            found += 1
+            print(difference, flush=True)
+        done, seed = done + 50, seed + 1
+    print(f"{done} queries, {found} differences; next seed {seed}")
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1000)
