@@ -13,7 +13,7 @@ from runnel.catalog import Mapping, Registration, Table, View
 from runnel.cursor import Cursor, fail
 from runnel.dag import DAG
 from runnel.database import Database
-from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
+from runnel.errors import ErrorCode, InterfaceError, NotSupportedError, ProgrammingError, suggest
 from runnel.expressions.context import EvaluationContext
 from runnel.jobs import Job, JobOptions
 
@@ -80,6 +80,7 @@ class Connection:
         from runnel.connectors.arrow import registered_table
 
         self._database.check_open()
+        _check_name(name)
         try:
             self._register(name, registered_table(name, data))
         except BaseException as error:
@@ -91,6 +92,7 @@ class Connection:
         from runnel.connectors.stream import StreamTable
 
         self._database.check_open()
+        _check_name(name)
         try:
             table = StreamTable(name, schema)
             self._register(name, table)
@@ -103,6 +105,7 @@ class Connection:
         they have ended."""
         database = self._database
         database.check_open()
+        _check_name(name)
         with database.definitions:
             found = database.catalog.snapshot.find(name)
             if not isinstance(found, Registration):
@@ -111,13 +114,15 @@ class Connection:
                     f'registration "{name}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=suggest(name, known)
                 )
             database.change(drop=found)
+        found.table.withdraw()
 
     def submit(self, dag: DAG, *, name: str = "") -> Job:
         """Starts a hand-built DAG as a light job on the worker threads; the same DAG may be submitted many times. What a
-        found.table.withdraw()
         `result_sink` in it takes is read from `job.results`."""
         database = self._database
         database.check_open()
+        if not isinstance(dag, DAG):
+            raise InterfaceError(f"submit takes a DAG, not a value of class {type(dag).__name__}")
         try:
             return database.jobs.start(
                 dag,
@@ -167,11 +172,6 @@ class Connection:
                 kind = "mapping" if isinstance(found, Mapping) else "view"
                 raise ProgrammingError(f'{kind} "{found.name}" exists already', hint="register under another name")
             database.change(put=Registration(name, table))
-
-
-def _close_quietly(database: Database) -> None:
-    with suppress(Exception):
-        database.close()
         if found is not None:
             found.table.withdraw()
 
@@ -182,3 +182,8 @@ def _check_name(name: object) -> None:
         raise InterfaceError(f"the name of a registration is a str, not a value of class {type(name).__name__}")
     if not name or not name.isprintable():
         raise InterfaceError(f"{name!a} can't be the name of a registration", hint="take one or more printable characters")
+
+
+def _close_quietly(database: Database) -> None:
+    with suppress(Exception):
+        database.close()
