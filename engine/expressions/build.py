@@ -11,9 +11,12 @@ from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
 from runnel.expressions.nodes import Call, Case, Expression, InList, Literal, Parameter
 from runnel.sqltypes import BOOLEAN, Kind, integer_type_of
 
-__all__ = ["assign", "call", "case", "cast", "coalesce", "coerce", "in_list", "is_function", "nullif"]
+__all__ = ["assign", "call", "case", "cast", "coalesce", "coerce", "in_list", "is_function", "limited", "nullif"]
 
-_LAZY = {"COALESCE", "NULLIF", "IFNULL"}
+MAX_SIZE = 20_000
+"""How many nodes an expression may have."""
+
+_LAZY = {"COALESCE", "NULLIF", "IFNULL", "IF"}
 
 
 def is_function(name: str) -> bool:
@@ -58,6 +61,10 @@ def _lazy(name: str, arguments: Sequence[Expression], position: Position | None)
     if name == "NULLIF":
         check_count(name, arguments, 2, position)
         return nullif(arguments[0], arguments[1], position)
+    if name == "IF":
+        if len(arguments) != 3:
+            raise ProgrammingError("IF takes 3 arguments", position=position)
+        return case(arguments[:1], arguments[1:2], arguments[2], position)
     return coalesce(arguments, position)
 
 
@@ -72,30 +79,63 @@ def case(
     conditions = tuple(test.children[0] for test in tests)
     branches = coerce([*results, *([] if otherwise is None else [otherwise])], "CASE", position)
     last = None if otherwise is None else branches.pop()
-    return Case(conditions=conditions, results=tuple(branches), otherwise=last, type=branches[0].type, position=position)
+    return limited(
+        Case(conditions=conditions, results=tuple(branches), otherwise=last, type=branches[0].type, position=position)
+    )
 
 
 def coalesce(arguments: Sequence[Expression], position: Position | None = None) -> Expression:
     """COALESCE: a CASE that takes the first argument that isn't NULL."""
     if not arguments:
         raise ProgrammingError("COALESCE takes at least 1 argument", position=position)
-    values = coerce(arguments, "COALESCE", position)
+    values = [part for value in coerce(arguments, "COALESCE", position) for part in _coalesced(value)]
     if len(values) == 1:
         return values[0]
     tests = tuple(Call(function="is_not_null", arguments=(value,), type=BOOLEAN) for value in values[:-1])
-    return Case(conditions=tests, results=tuple(values[:-1]), otherwise=values[-1], type=values[0].type, position=position)
+    return limited(
+        Case(conditions=tests, results=tuple(values[:-1]), otherwise=values[-1], type=values[0].type, position=position)
+    )
+
+
+def _coalesced(value: Expression) -> Sequence[Expression]:
+    """The arguments of a COALESCE; any other expression alone. COALESCE within COALESCE is one COALESCE."""
+    if not isinstance(value, Case) or value.otherwise is None:
+        return (value,)
+    for test, result in zip(value.conditions, value.results, strict=True):
+        if not (isinstance(test, Call) and test.function == "is_not_null" and test.arguments[0] is result):
+            return (value,)
+    return (*value.results, value.otherwise)
+
+
+def limited(expression: Expression) -> Expression:
+    """The expression, if it isn't too large. COALESCE, NULLIF, BETWEEN and a simple CASE name an operand once and hold it
+    twice, so that nesting them doubles the size with each level."""
+    left, stack = MAX_SIZE, [expression]
+    while stack:
+        left -= 1
+        if left < 0:
+            raise ProgrammingError(
+                "the expression is too large",
+                detail="each COALESCE, NULLIF, BETWEEN and CASE x WHEN around another doubles it",
+                hint="compute the inner expression in a derived table",
+                position=expression.position,
+            )
+        stack.extend(stack.pop().children)
+    return expression
 
 
 def nullif(left: Expression, right: Expression, position: Position | None = None) -> Expression:
     """NULLIF(left, right): NULL where both are equal, else left."""
     first, second = retype_parameters((left, right))
     equal = call("eq", (first, second), position)
-    return Case(
-        conditions=(equal,),
-        results=(Literal(value=None, type=first.type),),
-        otherwise=first,
-        type=first.type,
-        position=position,
+    return limited(
+        Case(
+            conditions=(equal,),
+            results=(Literal(value=None, type=first.type),),
+            otherwise=first,
+            type=first.type,
+            position=position,
+        )
     )
 
 
