@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
+from math import isinf
 from typing import Any, Protocol
 
 from sqlglot import exp
@@ -29,6 +30,7 @@ from runnel.sqltypes import (
     DOUBLE,
     INTERVAL,
     INTERVAL_MONTH,
+    MAX_PRECISION,
     NULL,
     VARCHAR,
     SqlType,
@@ -209,7 +211,7 @@ class ExpressionBinder:
 
         def within(first: Expression, last: Expression) -> Expression:
             bounds = [build.call("ge", [operand, first], position), build.call("le", [operand, last], position)]
-            return build.call("and", bounds, position)
+            return build.limited(build.call("and", bounds, position))
 
         if not tree.args.get("symmetric"):
             return within(low, high)
@@ -347,20 +349,23 @@ def number_literal(text: str, position: Position | None) -> Literal:
     """A number as SQL types it: an integer as narrow as it goes, digits with a point DECIMAL, an exponent DOUBLE."""
     text = text.replace("_", "")
     if "e" in text.lower():
-        return Literal(value=float(text), type=DOUBLE, position=position)
-    if "." not in text:
-        value = int(text)
-        kind = integer_type_of(value)
-        if len(text.lstrip("-")) > 38:
-            raise ProgrammingError(f"number {text} has more than 38 digits", position=position)
-        return Literal(value=value if kind.is_integer else Decimal(value), type=kind, position=position)
-    exact = Decimal(text)
-    _, digits, exponent = exact.as_tuple()
-    scale = -int(exponent)
-    precision = max(len(digits), scale, 1)
-    if precision > 38:
-        raise ProgrammingError(f"number {text} has more than 38 digits", position=position)
-    return Literal(value=exact, type=decimal(precision, scale), position=position)
+        value = float(text)
+        if isinf(value):
+            raise ProgrammingError(f"number {text[:40]} is too large for DOUBLE", position=position)
+        return Literal(value=value, type=DOUBLE, position=position)
+    digits = text.lstrip("-").replace(".", "", 1).lstrip("0") or "0"
+    fraction = text.partition(".")[2]
+    precision = max(len(digits), len(fraction), 1)
+    if precision > MAX_PRECISION:
+        raise ProgrammingError(
+            f"a number of {precision} digits is too long for DECIMAL",
+            hint=f"DECIMAL holds {MAX_PRECISION} digits; write it with an exponent for a DOUBLE: 1e0",
+            position=position,
+        )
+    if "." in text:
+        return Literal(value=Decimal(text), type=decimal(precision, len(fraction)), position=position)
+    kind = integer_type_of(int(text))
+    return Literal(value=int(text) if kind.is_integer else Decimal(text), type=kind, position=position)
 
 
 def _call_of(tree: Any) -> tuple[str, list[Any]]:

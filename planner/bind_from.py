@@ -36,7 +36,7 @@ class FromBinder:
     def bind(self, source: Any, joins: list[Any]) -> Bound:
         """The relation and the scope of `FROM source joins…`; one row of no columns where there is no FROM."""
         if source is None:
-            return Bound(ONE_ROW, Scope((), self._outer))
+            return Bound(ONE_ROW, Scope((), self._outer, has_tables=False))
         bound = self._item(source.this, None)
         for join in [*(source.this.args.get("joins") or []), *joins]:
             bound = self._join(bound, join)
@@ -208,16 +208,16 @@ class FromBinder:
     def _join_using(self, left: Bound, right: Bound, join: Any, kind: JoinKind) -> Bound:
         position = self._at(join.this)
         if join.args.get("using"):
-            names = [item.name for item in join.args["using"]]
+            named = [(item.name, self._at(item)) for item in join.args["using"]]
         else:
             theirs = {c.name.lower() for c in right.scope.columns if not c.hidden}
-            names = [c.name for c in left.scope.star(None, position) if c.name.lower() in theirs]
+            named = [(c.name, position) for c in left.scope.star(None, position) if c.name.lower() in theirs]
         width = len(left.relation.fields)
         scope = left.scope.beside(right.scope, width, position)
         pairs = []
-        for name in names:
-            first = left.scope.resolve(name, None, position)
-            second = right.scope.resolve(name, None, position)
+        for name, at in named:
+            first = left.scope.resolve(name, None, at)
+            second = right.scope.resolve(name, None, at)
             pairs.append((first, transform(second, lambda item: _shifted(item, width))))
         equal = [build.call("eq", [a, b], position) for a, b in pairs]
         condition = build.call("and", equal, position) if len(equal) > 1 else (equal[0] if equal else None)
@@ -228,7 +228,7 @@ class FromBinder:
             condition=condition if condition is not None or kind is JoinKind.INNER else _true(),
             position=position,
         )
-        return self._merged(relation, scope, names, pairs, kind)
+        return self._merged(relation, scope, [name for name, _ in named], pairs, kind)
 
     def _merged(
         self, relation: Join, scope: Scope, names: list[str], pairs: list[tuple[Expression, Expression]], kind: JoinKind

@@ -39,6 +39,8 @@ class Scope:
 
     columns: tuple[ScopeColumn, ...] = ()
     outer: Scope | None = None
+    has_tables: bool = True
+    """Whether there is a FROM clause."""
 
     def find(self, name: str, qualifier: str | None) -> list[ScopeColumn]:
         """The columns that a name may mean."""
@@ -93,18 +95,18 @@ class Scope:
         where = f' of table "{qualifier}"' if qualifier is not None else ""
         if qualifier is not None:
             names = [c.name for s in scopes for c in s.columns if (c.qualifier or "").lower() == qualifier.lower()]
-        known = ", ".join(dict.fromkeys(names[:20])) or "none"
+        known = ", ".join(dict.fromkeys(names[:20]))
+        otherwise = f"there are: {known}" if known else "no column can be named here"
         return ProgrammingError(
-            f'column "{name}"{where} does not exist', hint=suggest(name, names, f"there are: {known}"), position=position
+            f'column "{name}"{where} does not exist', hint=suggest(name, names, otherwise), position=position
         )
 
     def star(self, qualifier: str | None, position: Position | None) -> list[ScopeColumn]:
         """The columns of `*` or `qualifier.*`."""
         if qualifier is None:
-            shown = [c for c in self.columns if not c.hidden and not c.qualified_only]
-            if not self.columns:
+            if not self.has_tables:
                 raise ProgrammingError("* needs a FROM clause", position=position)
-            return shown
+            return [c for c in self.columns if not c.hidden and not c.qualified_only]
         table = qualifier.lower()
         shown = [c for c in self.columns if not c.hidden and (c.qualifier or "").lower() == table]
         if not shown:
