@@ -199,8 +199,9 @@ def _column_index(table: Table, name: Name, column: Name) -> int:
     for i, candidate in enumerate(table.columns):
         if candidate.name.lower() == column.text.lower():
             return i
+    names = [item.name for item in table.columns if not item.hidden]
     raise ProgrammingError(
         f'column "{column.text}" of table "{name.text}" does not exist',
-        hint=suggest(column.text, [item.name for item in table.columns]),
+        hint=suggest(column.text, names, f"its columns are {', '.join(names[:20])}"),
         position=column.position,
     )
