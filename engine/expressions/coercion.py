@@ -62,11 +62,16 @@ def convert_literal(literal: Literal, target: SqlType) -> Expression:
 
 
 def retype_parameters(arguments: Sequence[Expression]) -> list[Expression]:
-    """Literals and parameters without a type, and texts beside a temporal value, take the type of the others."""
+    """What has no type (a NULL, a column of nothing but NULLs, a parameter), and texts beside a temporal value, take the
+    type of the others."""
     model = next((item.type for item in arguments if item.type.kind not in (Kind.NULL, Kind.VARCHAR)), None)
     if model is None:
         model = next((item.type for item in arguments if item.type.kind is not Kind.NULL), NULL)
-    return [convert(item, model) if item.type != model and takes_type(item, model) else item for item in arguments]
+    return [convert(item, model) if item.type != model and _follows(item, model) else item for item in arguments]
+
+
+def _follows(expression: Expression, model: SqlType) -> bool:
+    return expression.type.kind is Kind.NULL or takes_type(expression, model)
 
 
 def coerce(expressions: Sequence[Expression], what: str = "expressions", position: Position | None = None) -> list[Expression]:

@@ -43,6 +43,8 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
             hint="add an explicit CAST" if target is None else "compare its fields or elements one by one",
             position=position,
         )
+    if target.kind is Kind.NULL:  # Arrow's kernels don't compare values without a type
+        target = BOOLEAN
     if target.kind is Kind.DECIMAL and _is_lossy(left.type, right.type):
         return (convert(left, as_decimal(left.type)), convert(right, as_decimal(right.type))), BOOLEAN
     return (convert(left, target), convert(right, target)), BOOLEAN

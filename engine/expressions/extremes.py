@@ -14,7 +14,7 @@ from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import Kind
 
-_BY_KERNEL = {Kind.REAL, Kind.DOUBLE, Kind.BOOLEAN, Kind.NULL, Kind.INTERVAL}
+_BY_KERNEL = {Kind.REAL, Kind.DOUBLE, Kind.BOOLEAN, Kind.INTERVAL}
 """The kinds for which Arrow has no kernel, or one that takes NaN for no value."""
 
 
@@ -28,6 +28,8 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
 
 
 def _compile(call: Call) -> Kernel:
+    if call.type.kind is Kind.NULL:
+        return lambda *values: values[0]
     greatest = call.function == "greatest"
     if call.type.kind not in _BY_KERNEL:
         kernel = pc.max_element_wise if greatest else pc.min_element_wise

@@ -197,3 +197,25 @@ def test_constants() -> None:
         evaluate_constant(call("divide", (literal(1), literal(0))))
     context = EvaluationContext((scalar_of(5, BIGINT),))
     assert evaluate_constant(call("add", (Parameter(index=0, type=BIGINT), literal(1))), context) == 6
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [("eq", None), ("ne", None), ("lt", None), ("ge", None), ("is_distinct", False), ("is_not_distinct", True)]
+    + [(name, None) for name in ("GREATEST", "LEAST", "add", "multiply")],
+)
+def test_values_of_no_type_together(function: str, expected: bool | None) -> None:
+    rows = Rows(a=(NULL, [None, None]), b=(NULL, [None, None]))
+    assert rows.run(call(function, (rows["a"], rows["b"]))) == [expected, expected]
+    assert Rows().run(call(function, (literal(None, NULL), literal(None, NULL)))) == [expected]
+
+
+@pytest.mark.parametrize("function", ["add", "subtract", "multiply", "divide", "remainder", "eq", "lt", "GREATEST"])
+@pytest.mark.parametrize("sql_type", [INTEGER, DOUBLE, decimal(5, 2)])
+def test_a_column_of_nothing_but_nulls_takes_the_type_of_the_other_side(function: str, sql_type: Any) -> None:
+    if function == "remainder" and sql_type == DOUBLE:
+        return
+    rows = Rows(a=(NULL, [None]), b=(sql_type, [1]))
+    expected = rows.run(rows["b"]) if function == "GREATEST" else [None]
+    assert rows.run(call(function, (rows["a"], rows["b"]))) == expected
+    assert rows.run(call(function, (rows["b"], rows["a"]))) == expected
