@@ -97,7 +97,11 @@ class Directory:
         try:
             _replace(self.path / "catalog.json", json.dumps(content, ensure_ascii=False, indent=1))
         except OSError as error:
-            raise _unusable(self.path, error) from error
+            raise OperationalError(
+                f'the catalog of directory "{self.path}" can\'t be written; nothing was changed',
+                detail=error.strerror or str(error),
+                hint="make room on the disk and try again",
+            ) from error
 
     def close(self) -> None:
         """Gives the directory up."""
