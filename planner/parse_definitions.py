@@ -71,7 +71,8 @@ def _refused(reader: StatementReader, verb: str, position: Position) -> Programm
     if word in _LATER:
         what = "DATA CONNECTION" if word == "DATA" else word
         return NotSupportedError(f"{verb} {what} is not supported yet", position=position)
-    return NotSupportedError(f"{verb} {word} is not supported", hint=_REMEDIES.get(word, _KNOWN), position=position)
+    remedy = f"use {verb} MAPPING" if word == "TABLE" and verb == "DROP" else _REMEDIES.get(word, _KNOWN)
+    return NotSupportedError(f"{verb} {word} is not supported", hint=remedy, position=position)
 
 
 def _if_not_exists(reader: StatementReader, or_replace: bool) -> bool:

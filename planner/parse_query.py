@@ -38,7 +38,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.planner import supported
 from runnel.planner.parse_tokens import TokenRewriter, check_nothing_lost, check_tokens, finish_tree
-from runnel.planner.tokens import DIALECT, position_at
+from runnel.planner.tokens import DIALECT, position_at, word_of
 
 MAX_DEPTH = 100
 """How deep parentheses, CASE and prefix operators may nest, and how deep a tree may be."""
@@ -101,11 +101,40 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
     if len(trees) != 1 or trees[0] is None:
         raise ProgrammingError("syntax error", position=position_at(tokens[0], sql))
     tree = finish_tree(trees[0], rewriter.types, parameters)
-    supported.check(tree, sql)
+    try:
+        supported.check(tree, sql)
+    except (NotSupportedError, ProgrammingError) as error:
+        error.position = _clause_position(error.message, tokens, sql, error.position)
+        raise
     check_nothing_lost(rewritten, tree, sql)
     if supported.depth_of(tree) > MAX_DEPTH:
         raise too_deep(supported.position_of(tree, sql))
     return tree
+
+
+_CLAUSE = re.compile(r"([A-Z ]+) (is not supported|lists )")
+
+
+def _clause_position(message: str, tokens: Sequence[Token], sql: str, near: Position | None) -> Position | None:
+    """Where the keywords stand that a message names ("FOR UPDATE is not supported"), if they do: the nodes of a tree know
+    no keywords. Of several places, the one nearest to `near`."""
+    match = _CLAUSE.match(message)
+    if match is None or near is None:
+        return near
+    # Some tokens are two words.
+    words = [(word, token) for token in tokens for word in word_of(token).split() or [""]]
+    wanted = match[1].split()
+    found = [
+        Position.at(sql, words[at][1].start, words[at + len(wanted) - 1][1].end + 1 - words[at][1].start)
+        for at in range(len(words) - len(wanted) + 1)
+        if [word for word, _ in words[at : at + len(wanted)]] == wanted
+    ]
+    return min(found, key=lambda place: _distance(place.offset, near), default=near)
+
+
+def _distance(offset: int, near: Position) -> int:
+    """How far a place is from a stretch of text; 0 within."""
+    return max(near.offset - offset, offset - (near.offset + near.length), 0)
 
 
 def _check_nesting(tokens: Sequence[Token], sql: str) -> None:
