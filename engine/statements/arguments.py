@@ -103,7 +103,7 @@ def column_type(values: Sequence[Any], number: int) -> SqlType:
             if min(given) >= -(2**63) and max(given) < 2**63:
                 return BIGINT
     result = NULL
-    for found in {_argument_type(value, number) for value in values}:
+    for found in dict.fromkeys(_argument_type(value, number) for value in values):
         common = common_type(result, found)
         if common is None:
             raise ProgrammingError(
