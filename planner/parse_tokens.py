@@ -75,6 +75,7 @@ def number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
     return numbers
 
 
+_PLAIN = {TokenType.STRING, TokenType.NUMBER}
 _CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "FETCH", "UNION", "INTERSECT", "EXCEPT")
 _TIGHTER = ("||", "+", "-", "*", "/", "%", "^", "::", "[")
 
@@ -83,6 +84,8 @@ def check_tokens(tokens: Sequence[Token], sql: str) -> None:
     """Refuses what sqlglot's parser lets pass, or takes for something else: a comma before an end, `a IS NULL + b` (where
     it loses IS or takes it for `a IS (NULL + b)`), `alias: expression`, BigQuery's WITH OFFSET."""
     for index, token in enumerate(tokens):
+        if token.token_type in _PLAIN:
+            continue
         following = tokens[index + 1] if index + 1 < len(tokens) else None
         word, after = word_of(token), "" if following is None else word_of(following)
         blamed = following
@@ -145,7 +148,9 @@ class TokenRewriter:
         reader = self._reader
         while not reader.at_end:
             token = reader.tokens[reader.index]
-            if token.token_type is TokenType.PLACEHOLDER:
+            if token.token_type in _PLAIN or token.token_type is TokenType.COMMA:
+                self._output.append(reader.next())
+            elif token.token_type is TokenType.PLACEHOLDER:
                 self._parameter(reader.next())
             elif self._is_before_type(token):
                 self._type(reader.next())
