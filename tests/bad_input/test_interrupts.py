@@ -18,10 +18,10 @@ cursor = connection.cursor()
 main = threading.main_thread().ident
 
 def is_inside():
-    # Whether the main thread is in a call of the cursor, and a job runs.
+    # Whether the main thread drives a job or waits for its rows.
     frame = sys._current_frames()[main]
     while frame is not None:
-        if frame.f_code.co_filename.endswith("cursor.py"):
+        if frame.f_code.co_name in ("run_here", "next_batch"):
             return bool(connection.jobs())
         frame = frame.f_back
     return False
