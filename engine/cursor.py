@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from runnel.connection import Connection
     from runnel.database import Database
+    from runnel.jobs import Job
 
 
 class ColumnDescription(NamedTuple):
@@ -48,6 +49,9 @@ class Cursor:
         self._database = database
         self._is_closed = False
         self._result: Result | None = None
+        # The job of a statement that is being executed, before its rows can be taken.
+        self._starting: Job | None = None
+        self._is_cancelled = False
         self._rowcount = -1
         self._sql: str | None = None
 
@@ -61,9 +65,11 @@ class Cursor:
         """
         self._start(sql)
         try:
-            outcome = self._database.run(sql, args, timeout)
+            outcome = self._database.run(sql, args, timeout, self._watch)
         except BaseException as error:
             self._fail(error)
+        finally:
+            self._starting = None
         if isinstance(outcome, int):
             self._rowcount = outcome
         else:
@@ -78,17 +84,20 @@ class Cursor:
         """
         self._start(sql)
         try:
-            self._rowcount = self._database.run_many(sql, seq_of_args, timeout)
+            self._rowcount = self._database.run_many(sql, seq_of_args, timeout, self._watch)
         except BaseException as error:
             self._fail(error)
+        finally:
+            self._starting = None
         return self
 
     def cancel(self) -> None:
-        """Ends what the cursor's query is doing; may be called from any thread. A fetch that waits, and later ones, get an
-        OperationalError with code CANCELLED. Does nothing where nothing runs."""
-        result = self._result
-        if result is not None:
-            result.cancel()
+        """Ends what the cursor's statement is doing; may be called from any thread. An `execute` or fetch that waits, and later
+        fetches, get an OperationalError with code CANCELLED; what was being written is not. Does nothing where nothing runs."""
+        self._is_cancelled = True  # before the look: `_watch` sets the job before it looks here
+        running = self._result or self._starting
+        if running is not None:
+            running.cancel()
 
     def close(self) -> None:
         """Cancels the job behind the cursor and gives back its rows. The cursor is of no use afterwards."""
@@ -219,7 +228,13 @@ class Cursor:
         if self._result is not None:
             self._discard()
         self._rowcount = -1
+        self._is_cancelled = False
         self._sql = sql
+
+    def _watch(self, job: Job) -> None:
+        self._starting = job
+        if self._is_cancelled:
+            job.cancel()
 
     def _discard(self) -> None:
         result, self._result = self._result, None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
 from time import monotonic_ns
@@ -13,7 +13,7 @@ from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.durable import Directory
 from runnel.errors import InterfaceError
-from runnel.jobs import Jobs
+from runnel.jobs import Job, Jobs
 from runnel.planner.bind_query import Environment
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan as make_plan
@@ -49,24 +49,27 @@ class Database:
         if self.directory is not None:
             self._open_saved(self.directory)
 
-    def run(self, sql: str, args: Sequence[Any], timeout: float | None) -> Outcome:
-        """Runs one statement: its rows, or the number of rows it wrote."""
+    def run(self, sql: str, args: Sequence[Any], timeout: float | None, on_start: Callable[[Job], object]) -> Outcome:
+        """Runs one statement: its rows, or the number of rows it wrote. `on_start` is given the job behind it."""
         deadline = None if timeout is None else _deadline(timeout)
         values = checked(args)
         types = argument_types(values)
         plan = self.prepare(sql, types)
         arguments = converted(values, types, plan.parameters, self.settings.time_zone)
-        return run(self, plan, Call(sql, arguments, deadline))
+        return run(self, plan, Call(sql, arguments, deadline, on_start))
 
-    def run_many(self, sql: str, seq_of_args: Iterable[Sequence[Any]], timeout: float | None) -> int:
-        """Runs one statement for many argument lists; gives the number of rows written in all."""
+    def run_many(
+        self, sql: str, seq_of_args: Iterable[Sequence[Any]], timeout: float | None, on_start: Callable[[Job], object]
+    ) -> int:
+        """Runs one statement for many argument lists; gives the number of rows written in all. `on_start` is given each job
+        that is started for them."""
         deadline = None if timeout is None else _deadline(timeout)
         rows = checked_rows(seq_of_args)
         if not rows:
             return 0
         types = tuple(column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1))
         plan = self.prepare(sql, types)
-        return run_many(self, plan, sql, types, rows, deadline)
+        return run_many(self, plan, Call(sql, (), deadline, on_start), types, rows)
 
     def prepare(self, sql: str, types: tuple[SqlType, ...]) -> Plan:
         """The plan of a statement for arguments of these types: the cached one, if what it names is unchanged."""

@@ -69,6 +69,10 @@ class JobOptions:
 _DEFAULT = JobOptions()
 
 
+def _nobody(job: Job) -> None:
+    """Needs no word of a job's start."""
+
+
 class Jobs:
     """The jobs of one connection and the threads that run them. Safe for threads."""
 
@@ -90,9 +94,11 @@ class Jobs:
         query: str = "",
         is_unbounded: bool = False,
         options: JobOptions = _DEFAULT,
+        on_start: Callable[[Job], object] = _nobody,
     ) -> Job:
-        """Starts a job. Suppliers are asked for their processors here, so what they raise (a source that can't be split) is
-        raised here, with the vertex named."""
+        """Starts a job; `on_start` is given it before anything of it runs, so that it can be cancelled from then on. Suppliers
+        are asked for their processors here, so what they raise (a source that can't be split) is raised here, with the vertex
+        named."""
         self._check_open()
         job = Job(self, next(self._ids), query, options)
         context = JobContext(
@@ -103,7 +109,7 @@ class Jobs:
             accumulation_limit=options.accumulation_limit,
             is_unbounded=is_unbounded,
         )
-        job.begin(Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended))
+        job.begin(Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended), on_start)
         if self._is_closed:  # looked at again after `begin` added the job, so that either this or `close` sees the other
             job.cancel()
             job.wait()
@@ -209,7 +215,7 @@ class Job:
         self._threads: list[DedicatedThread] = []
         self._caller: Caller | None = None
 
-    def begin(self, execution: Execution) -> None:
+    def begin(self, execution: Execution, on_start: Callable[[Job], object]) -> None:
         """Takes its execution; blocking processors get their threads. Called once, by `Jobs.start`."""
         self.execution = execution
         jobs = self._jobs
@@ -223,6 +229,7 @@ class Job:
         for tasklet in execution.tasklets:
             if not tasklet.is_cooperative:
                 self._threads.append(DedicatedThread(tasklet, tasklet.name, jobs.clock))
+        on_start(self)
         for thread in self._threads:
             thread.start()
         if self._deadline is not None and self._threads:
@@ -254,10 +261,9 @@ class Job:
 
     @property
     def rows_out(self) -> int:
-        """Rows that the sinks have taken."""
-        return sum(
-            edge.rows for tasklet in self.execution.tasklets if not tasklet.outbox.queues for edge in tasklet.inputs.edges
-        )
+        """Rows that the last vertices have put in the results, or else taken in."""
+        last = [tasklet for tasklet in self.execution.tasklets if not tasklet.outbox.queues]
+        return sum(item.outbox.rows or sum(edge.rows for edge in item.inputs.edges) for item in last)
 
     @property
     def rows_per_second(self) -> float:

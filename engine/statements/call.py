@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
 @frozen
 class Call:
     """`arguments` are Python values, each already of the type that the plan wants. `deadline` is a time of
-    `time.monotonic_ns`, or None."""
+    `time.monotonic_ns`, or None. `on_start` is given each job that is started, so that it can be cancelled."""
 
     sql: str
     arguments: tuple[Any, ...]
     deadline: int | None
+    on_start: Callable[[Job], object]
 
     def evaluation(self, database: Database, plan: Plan) -> EvaluationContext:
         """What expressions may know of this run; its time is now."""
@@ -40,4 +42,5 @@ class Call:
             query=self.sql,
             is_unbounded=is_unbounded,
             options=JobOptions(timeout=timeout, accumulation_limit=limit),
+            on_start=self.on_start,
         )

@@ -6,6 +6,7 @@ Every process runs queries; the handlers of all other plans are loaded by the fi
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runnel.errors import ProgrammingError, internal
@@ -56,15 +57,9 @@ def _load_handlers() -> None:
     )
 
 
-def run_many(
-    database: Database,
-    plan: plans.Plan,
-    sql: str,
-    types: tuple[SqlType, ...],
-    rows: Rows,
-    deadline: int | None,
-) -> int:
-    """Carries out one plan for many argument lists; gives the number of rows written in all, −1 where there is none."""
+def run_many(database: Database, plan: plans.Plan, call: Call, types: tuple[SqlType, ...], rows: Rows) -> int:
+    """Carries out one plan for many argument lists, of which `call` has none yet; gives the number of rows written in all,
+    −1 where there is none."""
     if isinstance(plan, plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan):
         raise ProgrammingError("executemany is not for statements that give rows", hint="use execute")
     from runnel.statements.batches import run_batch, templates
@@ -72,12 +67,11 @@ def run_many(
     zone = database.settings.time_zone
     if templates(plan):
         assert isinstance(plan, plans.KeyPutPlan | plans.WritePlan)
-        context = Call(sql, (None,) * len(types), deadline).evaluation(database, plan)
+        context = replace(call, arguments=(None,) * len(types)).evaluation(database, plan)
         return run_batch(database, plan, types, rows, context)
     total = -1
     for args in rows:
-        call = Call(sql, converted(args, types, plan.parameters, zone), deadline)
-        count = run(database, plan, call)
+        count = run(database, plan, replace(call, arguments=converted(args, types, plan.parameters, zone)))
         assert isinstance(count, int)
         if count >= 0:
             total = max(total, 0) + count

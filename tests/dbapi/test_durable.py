@@ -115,7 +115,7 @@ def test_a_catalog_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> 
     with runnel.connect(tmp_path) as connection:
         fill(connection)
         (tmp_path / ".catalog.json.new").mkdir()
-        with pytest.raises(runnel.OperationalError, match="can't be used"):
+        with pytest.raises(runnel.OperationalError, match="can't be written"):
             connection.execute("CREATE VIEW more AS SELECT 1 AS one")
         assert [row[0] for row in connection.execute("SHOW VIEWS")] == ["cheap", "passing"]
         (tmp_path / ".catalog.json.new").rmdir()
@@ -155,5 +155,5 @@ def test_all_types_of_columns_are_kept(tmp_path: Path) -> None:
 def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(runnel.OperationalError, match="can't be used"):
+    with pytest.raises(runnel.OperationalError, match="can't be written"):
         runnel.connect(file)

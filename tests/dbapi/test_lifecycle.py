@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 
 import pyarrow as pa
@@ -118,6 +118,35 @@ def test_cancel_from_another_thread(connection: Connection) -> None:
     with pytest.raises(runnel.OperationalError):
         cursor.fetchone()
     assert cursor.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_cancel_of_a_write_writes_nothing(connection: Connection) -> None:
+    """The reader is held in the middle of its rows until the cancellation is on its way."""
+    began, cancelled = threading.Event(), threading.Event()
+    schema = pa.schema([("n", pa.int64())])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array([1, 2])], schema=schema)
+        began.set()
+        assert cancelled.wait(10)
+        yield pa.record_batch([pa.array([3])], schema=schema)
+
+    connection.register("source", pa.RecordBatchReader.from_batches(schema, batches()))
+    connection.execute("CREATE MAPPING m (__key BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint')")
+    cursor = connection.cursor()
+
+    def cancel() -> None:
+        assert began.wait(10)
+        cursor.cancel()
+        cancelled.set()
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(runnel.OperationalError) as caught:
+        cursor.execute("SINK INTO m SELECT n FROM source")
+    thread.join()
+    assert caught.value.code is ErrorCode.CANCELLED
+    assert connection.execute("SELECT COUNT(*) FROM m").fetchall() == [(0,)]
 
 
 def test_cancel_where_nothing_runs_does_nothing(cursor: Cursor) -> None:
