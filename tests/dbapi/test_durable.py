@@ -155,5 +155,5 @@ def test_all_types_of_columns_are_kept(tmp_path: Path) -> None:
 def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
-    with pytest.raises(runnel.OperationalError, match="can't be written"):
+    with pytest.raises(runnel.OperationalError, match="can't be used"):
         runnel.connect(file)
