@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from runnel.batches import slices
 from runnel.connector import BATCH_ROWS, END, End, Pause, Source, SourcePartition
 from runnel.errors import Error, OperationalError
 from runnel.expressions.values import canonical
@@ -172,13 +173,6 @@ class StreamPartition(SourcePartition):
             self._reading.give_up()
         self._batches = iter(())
         self._slices = iter(())
-
-
-def slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """A batch cut to BATCH_ROWS; nothing for an empty one."""
-    if batch.num_rows <= BATCH_ROWS:
-        return iter((batch,) if batch.num_rows else ())
-    return (batch.slice(start, BATCH_ROWS) for start in range(0, batch.num_rows, BATCH_ROWS))
 
 
 def first_rows(batches: Sequence[pa.RecordBatch], count: int) -> Sequence[pa.RecordBatch]:

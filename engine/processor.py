@@ -159,8 +159,8 @@ class Processor:
         self.context = context
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
-        """Takes batches of input `ordinal` and offers results. It may leave batches in the inbox (the outbox is full);
-        then it is called again with them before anything else."""
+        """Takes batches of input `ordinal` and offers results. It may leave batches in the inbox (the outbox is full,
+        or one was enough for a short call); then it is called again with them before anything else."""
         raise NotImplementedError(f"{type(self).__name__}.process")
 
     def process_watermark(self, watermark: Watermark) -> bool:
@@ -213,17 +213,15 @@ class StatelessProcessor(Processor, ABC):
         """The result for one batch; None or an empty batch for nothing."""
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
-        while True:
-            if self._pending is not None:
-                if not self.outbox.offer(self._pending):
-                    return
-                self._pending = None
-            batch = inbox.poll()
-            if batch is None:
-                return
+        """Takes one batch: whoever calls sees how long that took, and goes on if there is time."""
+        if not self._drain():
+            return
+        batch = inbox.poll()
+        if batch is not None:
             result = self.apply(batch)
             if result is not None and result.num_rows:
                 self._pending = result
+                self._drain()
 
     def complete_edge(self, ordinal: int) -> bool:
         return self._drain()

@@ -538,7 +538,7 @@ def test_long_call_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         assert read(job) == [1, 2]
         assert read(start(jobs, chain(source(numbers(2)), Blocking, result_sink()))) == [2]
     assert [record.getMessage() for record in caplog.records] == [
-        f'a call of vertex "v1" took 251 ms (job {job.id}): a cooperative processor should return within a millisecond'
+        f'a call of vertex "v1" took 250 ms (job {job.id}): a cooperative processor should return within a millisecond'
     ]
     jobs.close()
 
