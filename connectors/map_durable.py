@@ -1,13 +1,15 @@
 """Maps on disk: every change is in a log before it is made, and the log is replaced by a checkpoint when it outgrows it.
 
-The folder of a map holds `checkpoint-<n>` and `log-<n>`: the rows at one moment, and the changes since. A new pair is written
-beside the old one; the rename of the checkpoint to its final name is the moment at which it counts. What is left of another
-pair is removed at the next start. A map that was never written to has no folder.
+The folder of a map holds `checkpoint-<n>` and `log-<n>`: the rows at one moment, and the changes since; and `current`, the
+manifest, which names the pair that counts. A new pair is written beside the old one, and counts when the manifest is
+replaced. What is left of another pair is removed at the next start. A map that was never written to has no folder; a folder
+is given its name when its files are on the disk. So a file that is missing, empty or too short is always damage.
 """
 
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
@@ -20,12 +22,16 @@ from runnel.connectors.disk import sync_folder
 from runnel.connectors.map_keys import keys_of
 from runnel.connectors.map_layout import Layout
 from runnel.connectors.map_log import (
+    FILE_HEADER,
     RecordFile,
+    create_file,
     logger,
     read_failed,
     read_records,
     write_failed,
 )
+from runnel.connectors.map_manifest import NAME as MANIFEST
+from runnel.connectors.map_manifest import Manifest, read_manifest
 from runnel.connectors.map_records import Record, decode, encode
 from runnel.connectors.map_scan import live_rows
 from runnel.connectors.map_staging import StagedRows, Staging
@@ -33,6 +39,8 @@ from runnel.errors import OperationalError
 
 LEAST_LOG = 16 << 20
 """A log shorter than this is not worth a checkpoint."""
+
+_FIRST = Manifest(0, None, len(FILE_HEADER))
 
 
 class DurableMap:
@@ -43,8 +51,7 @@ class DurableMap:
         self._store = staging.store
         self._folder = folder
         self._least_log = least_log
-        self._generation = 0
-        self._checkpoint_size = 0
+        self._manifest = _FIRST
         self._log: RecordFile | None = None
         self._checkpoint_at = least_log
 
@@ -71,14 +78,21 @@ class DurableMap:
         self._log.append(encode(record))
 
     def _create(self) -> RecordFile:
+        """The folder with an empty log; made under another name, so that it is never seen without its files."""
+        unfinished = self._folder.with_name("." + self._folder.name)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            log = RecordFile(self._log_path(self._generation))
-            sync_folder(self._folder)
+            if unfinished.exists():
+                shutil.rmtree(unfinished)
+            unfinished.mkdir(parents=True)
+            create_file(_FIRST.log_path(unfinished))
+            _FIRST.write(unfinished)
+            sync_folder(unfinished)
+            unfinished.rename(self._folder)
             sync_folder(self._folder.parent)
+            sync_folder(self._folder.parent.parent)
+            return RecordFile(_FIRST.log_path(self._folder))
         except OSError as error:
             raise write_failed(self._folder, error) from error
-        return log
 
     def changed(self) -> None:
         """Writes a checkpoint if the log has outgrown the last one. The change itself is safe: if there is no room for a
@@ -95,25 +109,26 @@ class DurableMap:
 
     def checkpoint(self) -> None:
         """Writes all rows, and what is staged to last, to a new pair of files. With the store's lock held."""
-        old_log, old = self._log, self._generation
-        new = old + 1
-        unfinished = self._folder / f".checkpoint-{new:08}"
+        old_log, folder = self._log, self._folder
+        new = Manifest(self._manifest.generation + 1, 0, 0)
         try:
-            for path in (unfinished, self._log_path(new)):
-                path.unlink(missing_ok=True)
-            size = _write_records(unfinished, self._row_records())
-            _write_records(self._log_path(new), self._staged_records())
-            log = RecordFile(self._log_path(new))
-            unfinished.rename(self._checkpoint_path(new))
-            sync_folder(self._folder)
+            size = create_file(new.checkpoint_path(folder), map(encode, self._row_records()))
+            log_size = create_file(new.log_path(folder), map(encode, self._staged_records()))
+            sync_folder(folder)
+            log = RecordFile(new.log_path(folder))
+            new = Manifest(new.generation, size, log_size)
+            new.write(folder)
         except OSError as error:
-            raise write_failed(unfinished, error) from error
-        self._log, self._generation = log, new
-        self._checkpoint_size = size
+            raise write_failed(new.checkpoint_path(folder), error) from error
+        self._log, self._manifest = log, new
         self._checkpoint_at = max(self._least_log, 2 * size)
         if old_log is not None:
             old_log.close()
-        self._remove_except(new)
+        try:
+            sync_folder(folder)
+            self._remove_others()
+        except OSError as error:
+            raise write_failed(folder, error) from error
 
     def _row_records(self) -> Iterable[Record]:
         for view in self._store.snapshot():
@@ -125,44 +140,36 @@ class DurableMap:
     def _staged_records(self) -> Iterable[Record]:
         return [_staged_record(name, rows) for name, rows in self._staging.lasting().items()]
 
-    def _remove_except(self, generation: int) -> None:
-        keep = {self._checkpoint_path(generation), self._log_path(generation)}
+    def _remove_others(self) -> None:
+        """Removes the files of other generations."""
+        keep = {self._manifest.checkpoint_path(self._folder), self._manifest.log_path(self._folder), self._folder / MANIFEST}
         for path in self._folder.iterdir():
-            if path not in keep and path.name.lstrip(".").startswith(("checkpoint-", "log-")):
+            if path not in keep and path.name.lstrip(".").startswith(("checkpoint-", "log-", MANIFEST)):
                 path.unlink(missing_ok=True)
-
-    def _checkpoint_path(self, generation: int) -> Path:
-        return self._folder / f"checkpoint-{generation:08}"
-
-    def _log_path(self, generation: int) -> Path:
-        return self._folder / f"log-{generation:08}"
 
     # Start and end
 
     def load(self) -> None:
         """Reads the map from its files, if there are any."""
+        folder = self._folder
+        if not folder.is_dir():
+            return
+        self._manifest = manifest = read_manifest(folder)
+        manifest.check(folder)
+        log_path = manifest.log_path(folder)
+        if manifest.checkpoint_size is not None:
+            for payload, _ in read_records(manifest.checkpoint_path(folder), may_be_torn=False):
+                self._replay(decode(payload))
+        end = manifest.log_size
+        for payload, size in read_records(log_path, may_be_torn=True):
+            self._replay(decode(payload))
+            end = size
         try:
-            if not self._folder.is_dir():
-                return
-            found = sorted(path.name for path in self._folder.glob("checkpoint-" + "[0-9]" * 8))
-            self._generation = int(found[-1].partition("-")[2]) if found else 0
-            self._remove_except(self._generation)
+            self._remove_others()
         except OSError as error:
-            raise read_failed(self._folder, error) from error
-        path, log_path = self._checkpoint_path(self._generation), self._log_path(self._generation)
-        if found:
-            if not log_path.exists():
-                raise OperationalError(f"the file {log_path} is missing", hint="restore the directory from a backup")
-            for payload, size in read_records(path, may_be_torn=False):
-                self._replay(decode(payload))
-                self._checkpoint_size = size
-        end = 0
-        if log_path.exists():
-            for payload, size in read_records(log_path, may_be_torn=True):
-                self._replay(decode(payload))
-                end = size
+            raise read_failed(folder, error) from error
         self._log = self._reopen(log_path, end)
-        self._checkpoint_at = max(self._least_log, 2 * self._checkpoint_size)
+        self._checkpoint_at = max(self._least_log, 2 * (manifest.checkpoint_size or 0))
 
     def _reopen(self, path: Path, end: int) -> RecordFile:
         try:
@@ -201,7 +208,7 @@ class DurableMap:
         with self._store.lock:
             if self._log is None:
                 return
-            if self._log.size * 8 > self._checkpoint_size and self._log.size:
+            if self._log.size * 8 > (self._manifest.checkpoint_size or 0) and self._log.size > len(FILE_HEADER):
                 try:
                     self.checkpoint()
                 except OperationalError as error:
@@ -220,20 +227,6 @@ def _unknown(kind: str, name: str) -> OperationalError:
 def _staged_record(name: str, rows: StagedRows) -> Record:
     layout = rows.layout.key_layout if rows.mode is WriteMode.DELETE else rows.layout
     return Record("stage", layout, rows.batches, name, rows.mode.value)
-
-
-def _write_records(path: Path, records: Iterable[Record]) -> int:
-    """Writes a new file and gives its size; leaves none if that fails."""
-    file = RecordFile(path)
-    try:
-        for record in records:
-            file.append(encode(record))
-    except OperationalError:
-        path.unlink(missing_ok=True)
-        raise
-    finally:
-        file.close()
-    return file.size
 
 
 def folder_name(external: str) -> str:

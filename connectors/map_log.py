@@ -1,8 +1,9 @@
 """Files of records that survive a crash: the write-ahead log and the checkpoints of a durable map.
 
-A file is a sequence of records: magic, CRC-32 of the payload, its length, the payload. A record is there when `append` has
-returned, since it was flushed to the disk by then. A crash can leave the last record torn; it was never acknowledged, so it
-is cut off. A broken record with sound ones behind it is damage, and is refused.
+A file is a header and a sequence of records: magic, CRC-32 of the payload, its length, the payload. A record is there when
+`append` has returned, since it was flushed to the disk by then. A crash can leave the last record torn; it was never
+acknowledged, so it is cut off. A broken record with sound ones behind it is damage, and is refused; so is a file without its
+header, which is on the disk before the file has its name.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from runnel.connectors.disk import sync_file
@@ -20,6 +21,7 @@ from runnel.errors import OperationalError
 logger = logging.getLogger("runnel.maps")
 
 MAGIC = b"RNL1"
+FILE_HEADER = b"RNLFILE1"
 _HEADER = struct.Struct("<4sIQ")
 
 
@@ -36,11 +38,15 @@ class RecordFile:
     """
 
     def __init__(self, path: Path) -> None:
+        """Opens a file that `create_file` made."""
         self.path = path
-        path.touch()
         self._file = path.open("r+b", buffering=0)
         self.size = self._file.seek(0, os.SEEK_END)
         self._is_broken = False
+
+    @property
+    def descriptor(self) -> int:
+        return self._file.fileno()
 
     def append(self, payload: bytes) -> None:
         """Writes a record and waits until it is on disk; OperationalError if that fails."""
@@ -80,6 +86,26 @@ class RecordFile:
         self._file.close()
 
 
+def create_file(path: Path, payloads: Iterable[bytes] = ()) -> int:
+    """Makes a file of records, or replaces one, and gives its size. It has its name from the moment at which all of it is on
+    the disk; the folder is still to be synced. OSError or OperationalError if that fails; then nothing has changed."""
+    unfinished = path.with_name("." + path.name)
+    try:
+        unfinished.write_bytes(FILE_HEADER)
+        file = RecordFile(unfinished)
+        try:
+            sync_file(file.descriptor)
+            for payload in payloads:
+                file.append(payload)
+        finally:
+            file.close()
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+    return file.size
+
+
 def write_failed(path: Path, error: OSError) -> OperationalError:
     return OperationalError(
         f"writing to {path} failed; nothing was changed", detail=str(error), hint="make room on the disk and try again"
@@ -90,14 +116,30 @@ def read_failed(path: Path, error: OSError) -> OperationalError:
     return OperationalError(f"reading {path} failed", detail=str(error))
 
 
+def missing(path: Path) -> OperationalError:
+    return OperationalError(f"the file {path} is missing", hint=RESTORE)
+
+
+def damaged(path: Path, detail: str, at: int | None = None) -> OperationalError:
+    where = "" if at is None else f" at byte {at}"
+    return OperationalError(f"the file {path} is damaged{where}", detail=detail, hint=RESTORE)
+
+
+RESTORE = "restore the directory from a backup"
+
+
 def read_records(path: Path, *, may_be_torn: bool) -> Iterator[tuple[bytes, int]]:
     """The payloads of a file, each with the offset behind it. A torn end is left out and logged if `may_be_torn`;
-    everything else that is broken is an OperationalError."""
+    everything else that is broken or missing is an OperationalError."""
     try:
         data = memoryview(path.read_bytes())
+    except FileNotFoundError:
+        raise missing(path) from None
     except OSError as error:
         raise read_failed(path, error) from error
-    at = 0
+    at = len(FILE_HEADER)
+    if data[:at] != FILE_HEADER:
+        raise damaged(path, f"its {len(data)} bytes don't begin with the header of a map's file", 0)
     while at < len(data):
         payload = _record_at(data, at)
         if payload is None:
@@ -107,11 +149,7 @@ def read_records(path: Path, *, may_be_torn: bool) -> Iterator[tuple[bytes, int]
     if at == len(data):
         return
     if not may_be_torn or _has_record_after(data, at + 1):
-        raise OperationalError(
-            f"the file {path} is damaged at byte {at}",
-            detail=f"there are {len(data) - at} bytes from there on",
-            hint="restore the directory from a backup",
-        )
+        raise damaged(path, f"there are {len(data) - at} bytes from there on", at)
     logger.warning("%s ends with a change that was not finished (%d bytes); it is left out", path, len(data) - at)
 
 

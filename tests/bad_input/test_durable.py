@@ -163,6 +163,7 @@ def test_a_catalog_cut_off(tmp_path: Path) -> None:
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut to nothing": lambda data: b"",
     "cut off": lambda data: data[: len(data) // 2],
     "with a wrong bit in the middle": lambda data: (
         data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :]
@@ -175,7 +176,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 def test_damaged_rows_are_not_read_as_fewer(tmp_path: Path, name: str) -> None:
     path = tmp_path / "db"
     filled(path)
-    files = [file for file in (path / "maps").rglob("*") if file.is_file() and file.stat().st_size]
+    files = list((path / "maps").rglob("checkpoint-*"))
     assert files
     for file in files:
         file.write_bytes(DAMAGES[name](file.read_bytes()))

@@ -16,6 +16,7 @@ from runnel.connector import SinkRequest, WriteMode
 from runnel.connectors.imap import MapConnector
 from runnel.connectors.map_durable import DurableMap, folder_name, open_durable
 from runnel.connectors.map_layout import Layout
+from runnel.connectors.map_log import FILE_HEADER
 from runnel.connectors.map_records import Record, decode_type, encode_type
 from runnel.connectors.map_staging import Staging
 from runnel.connectors.map_store import MapStore
@@ -151,7 +152,7 @@ def test_the_log_is_replaced_when_it_outgrows_the_rows(tmp_path: Path) -> None:
     opened = Opened(tmp_path)
     for turn in range(100):
         opened.table.put((turn % 5, turn), SINK)
-    assert len(files(tmp_path)) == 2
+    assert len(files(tmp_path)) == 3
     assert files(tmp_path, "checkpoint-*")[0].name > "checkpoint-00000000"
     assert sum(path.stat().st_size for path in files(tmp_path)) < 10_000
     expected = sorted(read_rows(opened.table))
@@ -167,7 +168,7 @@ def test_a_checkpoint_that_is_cut_short_changes_nothing(tmp_path: Path) -> None:
     (folder / ".checkpoint-00000001").write_bytes(b"half")
     (folder / "log-00000001").write_bytes(b"")
     assert reopened(tmp_path) == [(1, 1)]
-    assert [path.name for path in files(tmp_path)] == ["log-00000000"]
+    assert [path.name for path in files(tmp_path)] == ["current", "log-00000000"]
 
 
 @pytest.mark.parametrize("cut", [1, 5, 17, 100])
@@ -207,7 +208,7 @@ def test_damage_in_the_middle_is_refused(tmp_path: Path, place: int) -> None:
     data = bytearray(log.read_bytes())
     data[place] ^= 0xFF
     log.write_bytes(data)
-    with pytest.raises(OperationalError, match="is damaged at byte 0") as caught:
+    with pytest.raises(OperationalError, match=r"is damaged at byte [08]\n") as caught:
         reopened(tmp_path)
     assert caught.value.hint == "restore the directory from a backup"
     assert log.read_bytes() == data
@@ -224,6 +225,60 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
     files(tmp_path, "log-*")[0].unlink()
     with pytest.raises(OperationalError, match="is missing"):
         reopened(tmp_path)
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
+@pytest.mark.parametrize("name", ["checkpoint-00000001", "log-00000001", "current"])
+def test_a_missing_or_empty_file_is_never_an_empty_map(tmp_path: Path, name: str, damage: Callable[[Path], Any]) -> None:
+    connector = MapConnector(tmp_path)
+    write(open_map(connector), INSERT, [(i, i) for i in range(100)])
+    connector.close()
+    file = tmp_path / "maps" / "m" / name
+    damage(file)
+    before = {path: path.read_bytes() for path in files(tmp_path)}
+    with pytest.raises(OperationalError, match=f"the file {file} is (missing|damaged)") as caught:
+        reopened(tmp_path)
+    assert caught.value.hint == "restore the directory from a backup"
+    assert {path: path.read_bytes() for path in files(tmp_path)} == before
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["deleted", "emptied"])
+def test_the_first_log_is_missed_too(tmp_path: Path, damage: Callable[[Path], Any]) -> None:
+    opened = Opened(tmp_path)
+    opened.table.put((1, 1), SINK)
+    opened.crash()
+    damage(files(tmp_path, "log-*")[0])
+    with pytest.raises(OperationalError, match=r"log-00000000 is (missing|damaged)"):
+        reopened(tmp_path)
+
+
+def test_a_folder_without_files_is_no_empty_map(tmp_path: Path) -> None:
+    (tmp_path / "maps" / "m").mkdir(parents=True)
+    with pytest.raises(OperationalError, match="current is missing"):
+        reopened(tmp_path)
+
+
+def test_a_checkpoint_cut_between_two_records_is_refused(tmp_path: Path) -> None:
+    opened = Opened(tmp_path)
+    opened.table.put((1, 1), SINK)
+    opened.durable.checkpoint()
+    opened.crash()
+    checkpoint = files(tmp_path, "checkpoint-*")[0]
+    checkpoint.write_bytes(checkpoint.read_bytes()[: len(FILE_HEADER)])
+    with pytest.raises(OperationalError, match="is damaged"):
+        reopened(tmp_path)
+
+
+def test_a_folder_that_was_not_finished_is_made_anew(tmp_path: Path) -> None:
+    unfinished = tmp_path / "maps" / ".m"
+    unfinished.mkdir(parents=True)
+    (unfinished / "log-00000000").write_bytes(b"")
+    assert reopened(tmp_path) == []
+    opened = Opened(tmp_path)
+    opened.table.put((1, 1), SINK)
+    opened.crash()
+    assert not unfinished.exists()
+    assert reopened(tmp_path) == [(1, 1)]
 
 
 def test_a_change_of_unknown_kind_is_refused(tmp_path: Path) -> None:
@@ -311,14 +366,14 @@ def test_a_statement_without_rows_writes_nothing(tmp_path: Path) -> None:
 def test_a_light_jobs_staged_rows_leave_no_trace_on_disk(tmp_path: Path) -> None:
     opened = Opened(tmp_path)
     opened.table.put((1, 1), INSERT)
-    size = files(tmp_path)[0].stat().st_size
+    size = files(tmp_path, "log-*")[0].stat().st_size
     sink = opened.table.sink(SinkRequest(INSERT, (0, 1)))
     sink.write(batch_of(PAIR, [(1, 2)]))
     token = sink.stage(0)
     with pytest.raises(IntegrityError):
         sink.commit(token)
     sink.close()
-    assert files(tmp_path)[0].stat().st_size == size
+    assert files(tmp_path, "log-*")[0].stat().st_size == size
     opened.crash()
     assert reopened(tmp_path) == [(1, 1)]
 
@@ -455,8 +510,8 @@ def test_closing_twice_and_closing_unwritten(tmp_path: Path) -> None:
     open_map(connector).put((1, 1), INSERT)
     connector.close()
     connector.close()
-    assert [path.name for path in files(tmp_path)] == ["checkpoint-00000001", "log-00000001"]
+    assert [path.name for path in files(tmp_path)] == ["checkpoint-00000001", "current", "log-00000001"]
     connector = MapConnector(tmp_path)
     open_map(connector)
     connector.close()
-    assert [path.name for path in files(tmp_path)] == ["checkpoint-00000001", "log-00000001"]
+    assert [path.name for path in files(tmp_path)] == ["checkpoint-00000001", "current", "log-00000001"]

@@ -1,0 +1,63 @@
+"""The manifest of a durable map: which of the files in its folder count, and how long they are at least.
+
+It is the file `current`, replaced by a rename, so that it is always whole; a folder has it from the moment at which the
+folder has its name. That a file of the map was removed or cut short thus shows, and isn't taken for an empty map.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from runnel.connectors.map_log import create_file, damaged, missing, read_failed, read_records
+from runnel.frozen import frozen
+
+NAME = "current"
+
+
+@frozen
+class Manifest:
+    """`checkpoint_size` is the size of the checkpoint in bytes, None in the first generation, which has none. `log_size` is
+    that of the log when it was new; a log only grows."""
+
+    generation: int
+    checkpoint_size: int | None
+    log_size: int
+
+    def checkpoint_path(self, folder: Path) -> Path:
+        return folder / f"checkpoint-{self.generation:08}"
+
+    def log_path(self, folder: Path) -> Path:
+        return folder / f"log-{self.generation:08}"
+
+    def write(self, folder: Path) -> None:
+        """Makes this the manifest of a folder. OSError or OperationalError if that fails."""
+        content = {"generation": self.generation, "checkpoint": self.checkpoint_size, "log": self.log_size}
+        create_file(folder / NAME, [json.dumps(content).encode()])
+
+    def check(self, folder: Path) -> None:
+        """OperationalError for a file that is missing or shorter than it can be."""
+        _check_size(self.log_path(folder), self.log_size, None)
+        if self.checkpoint_size is not None:
+            _check_size(self.checkpoint_path(folder), self.checkpoint_size, self.checkpoint_size)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """OperationalError if it is missing or damaged."""
+    path = folder / NAME
+    contents = [payload for payload, _ in read_records(path, may_be_torn=False)]
+    if len(contents) != 1:
+        raise damaged(path, f"it holds {len(contents)} records instead of one")
+    content = json.loads(contents[0])
+    return Manifest(content["generation"], content["checkpoint"], content["log"])
+
+
+def _check_size(path: Path, least: int, most: int | None) -> None:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        raise missing(path) from None
+    except OSError as error:
+        raise read_failed(path, error) from error
+    if size < least or (most is not None and size > most):
+        raise damaged(path, f"it has {size} bytes where {least} were written")
