@@ -276,6 +276,10 @@ class Cursor:
         """Raises the error as the user is to see it. Whatever it is, what the query runs is ended."""
         if self._result is not None:
             self._result.cancel()
+        if self._starting is not None and not isinstance(error, Exception):
+            # Ctrl-C between the start of the job and whoever waits for it.
+            self._starting.cancel()
+            self._starting.wait()
         fail(error, self._sql)
 
 

@@ -28,7 +28,10 @@ from runnel.runtime.clock import SYSTEM_CLOCK, Clock
 from runnel.runtime.dedicated import DedicatedThread
 from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.failures import timed_out
+from runnel.runtime.interrupts import interrupts_deferred
 from runnel.runtime.metrics import VertexMetrics, vertex_metrics
+from runnel.runtime.progress import MADE_PROGRESS
+from runnel.runtime.tasklet import take_turn
 from runnel.runtime.template import Template
 from runnel.runtime.workers import Workers
 
@@ -217,6 +220,13 @@ class Job:
 
     def begin(self, execution: Execution, on_start: Callable[[Job], object]) -> None:
         """Takes its execution; blocking processors get their threads. Called once, by `Jobs.start`."""
+        try:
+            self._begin(execution, on_start)
+        except BaseException:
+            self._end_half_begun(execution)
+            raise
+
+    def _begin(self, execution: Execution, on_start: Callable[[Job], object]) -> None:
         self.execution = execution
         jobs = self._jobs
         jobs.add(self)
@@ -230,10 +240,22 @@ class Job:
             if not tasklet.is_cooperative:
                 self._threads.append(DedicatedThread(tasklet, tasklet.name, jobs.clock))
         on_start(self)
-        for thread in self._threads:
-            thread.start()
+        if self._threads:
+            with interrupts_deferred():
+                for thread in self._threads:
+                    thread.start()
         if self._deadline is not None and self._threads:
             jobs.pool.call_at(self._deadline, self._expire)
+
+    def _end_half_begun(self, execution: Execution) -> None:
+        """Something went wrong while the job was being started (Ctrl-C, no more threads to be had): what has a thread by now
+        is closed there, the rest here."""
+        execution.cancel()
+        elsewhere = {thread.tasklet for thread in self._threads if thread.thread.ident is not None}
+        for tasklet in execution.left:
+            if tasklet not in elsewhere:
+                while take_turn(tasklet) is MADE_PROGRESS:
+                    continue
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ from typing import Protocol
 from runnel.runtime.clock import Clock
 from runnel.runtime.execution import Execution
 from runnel.runtime.idle import Parker
+from runnel.runtime.interrupts import interrupts_deferred
 from runnel.runtime.progress import MADE_PROGRESS
 from runnel.runtime.tasklet import Tasklet, take_turn
 
@@ -132,10 +133,11 @@ class Caller:
 
     def hand_over(self) -> None:
         """Gives the tasklets to the pool, now and whenever one of them is woken. From any thread."""
-        if not self._is_gone:
-            self._is_gone = True
-            self._on_gone()
-        self._forward()
+        with interrupts_deferred():
+            if not self._is_gone:
+                self._is_gone = True
+                self._on_gone()
+            self._forward()
 
     def _forward(self) -> None:
         with suppress(IndexError):

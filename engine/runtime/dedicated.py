@@ -14,10 +14,10 @@ from runnel.runtime.timers import NEVER
 class DedicatedThread:
     """Owns one tasklet and calls it until it ends. The thread bears the tasklet's name."""
 
-    __slots__ = ("_alarm", "_clock", "_parker", "_tasklet", "thread")
+    __slots__ = ("_alarm", "_clock", "_parker", "tasklet", "thread")
 
     def __init__(self, tasklet: Tasklet, name: str, clock: Clock) -> None:
-        self._tasklet = tasklet
+        self.tasklet = tasklet
         self._clock = clock
         self._parker = Parker()
         self._alarm = NEVER
@@ -39,13 +39,13 @@ class DedicatedThread:
         self._alarm = min(self._alarm, time)
 
     def _run(self) -> None:
-        tasklet = self._tasklet
+        tasklet = self.tasklet
         while (progress := take_turn(tasklet)) is not DONE:
             if progress is NO_PROGRESS:
                 self._wait_while_parked()
 
     def _wait_while_parked(self) -> None:
-        tasklet = self._tasklet
+        tasklet = self.tasklet
         while tasklet.parking:
             alarm = self._alarm
             if alarm <= self._clock.monotonic():

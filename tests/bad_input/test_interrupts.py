@@ -53,6 +53,18 @@ connection.close()
 print("done")
 """
 CASES = {
+    "a write that is being started": """
+cursor.execute("CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')")
+sql = "INSERT INTO m SELECT v, v FROM TABLE(GENERATE_SERIES(1, 10000000000)) WHERE v % 100000 = 0"
+for _ in range(20):
+    def interrupt():
+        wait_for(connection.jobs)
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=interrupt, daemon=True).start()
+    assert is_interrupted(lambda: cursor.execute(sql))
+    wait_for(lambda: not connection.jobs())
+assert cursor.execute("SELECT COUNT(*) FROM m").fetchone() == (0,)
+""",
     "a fetch that waits for a row": """
 cursor.execute("SELECT v FROM TABLE(GENERATE_STREAM(0))")
 interrupt_when_inside()
