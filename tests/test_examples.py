@@ -14,7 +14,7 @@ SCRIPTS = sorted(path.name for path in (ROOT / "examples").glob("*.py") if "def 
 EXPECTED = {
     "main_job.py": ["by SQL", "by a hand-built DAG", "turnover by the seller's state"],
     "pandas_and_polars.py": ["NL", "NO"],
-    "parameters_and_plan_cache.py": ["no such name: []", "used 2 times", "[('Dora',)]"],
+    "parameters_and_plan_cache.py": ["no such name: []", "used 3 times", "[('Dora',)]"],
     "quickstart.py": ["30 trades written", 'did you mean "ticker"?'],
     "word_count_dag.py": ["COMPLETED", "21 dag"],
 }
