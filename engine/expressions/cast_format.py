@@ -20,12 +20,14 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.errors import DataError
 from runnel.expressions import intervals
 from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.cast_numbers import any_true
 from runnel.expressions.cast_temporal import local
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import Datum, over_first
+from runnel.expressions.python_values import OUTSIDE_YEARS, RANGES
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]
@@ -94,8 +96,29 @@ def _time(datum: Datum, context: EvaluationContext) -> Datum:
     return _without_empty_fraction(pc.cast(datum, pa.string()))
 
 
+def _date(datum: Datum, context: EvaluationContext) -> Datum:
+    _check_years(pc.cast(datum, pa.int32()), Kind.DATE)
+    return pc.cast(datum, pa.string())
+
+
+def _timestamp(datum: Datum, context: EvaluationContext) -> Datum:
+    _check_years(pc.cast(datum, pa.int64()), Kind.TIMESTAMP)
+    return _time(datum, context)
+
+
+def _check_years(number: Datum, kind: Kind) -> None:
+    """What Arrow writes for other years isn't a date that reads back."""
+    bounds = pc.min_max(number)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    first, last = RANGES[kind]
+    if low is not None and (low < first or high > last):
+        name = "TIMESTAMP WITH TIME ZONE" if kind is Kind.TIMESTAMP_TZ else kind.name
+        raise DataError(f"a {name} outside the years 1 to 9999 can't be converted to VARCHAR", hint=OUTSIDE_YEARS)
+
+
 def _instant(datum: Datum, context: EvaluationContext) -> Datum:
     wall = local(datum, context.zone)
+    _check_years(pc.cast(wall, pa.int64()), Kind.TIMESTAMP_TZ)
     text = _without_empty_fraction(pc.cast(wall, pa.string()))
     if context.zone == "UTC":
         return pc.binary_join_element_wise(text, _UTC_OFFSET, _EMPTY)
@@ -125,7 +148,8 @@ _CONVERSIONS: dict[Kind, Conversion] = {
     Kind.DOUBLE: _float,
     Kind.DECIMAL: _decimal,
     Kind.TIME: _time,
-    Kind.TIMESTAMP: _time,
+    Kind.DATE: _date,
+    Kind.TIMESTAMP: _timestamp,
     Kind.TIMESTAMP_TZ: _instant,
     Kind.INTERVAL: _interval,
     Kind.INTERVAL_MONTH: _months,

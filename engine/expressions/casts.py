@@ -48,7 +48,7 @@ def cast_can_fail(source: SqlType, target: SqlType) -> bool:
     if source.is_nested and target.kind is source.kind:
         return True
     if target.kind in (Kind.VARCHAR, Kind.JSON):
-        return target.kind is Kind.JSON or source.kind is Kind.VARBINARY
+        return target.kind is Kind.JSON or source.kind in _NOT_ALL_HAVE_TEXT
     if source.kind is Kind.VARCHAR:
         return target.kind is not Kind.VARBINARY
     if source.kind is Kind.BOOLEAN or target.kind is Kind.BOOLEAN:
@@ -62,6 +62,9 @@ def cast_can_fail(source: SqlType, target: SqlType) -> bool:
     if source.is_numeric:
         return not target.is_approximate or (source.kind is Kind.DOUBLE and target.kind is Kind.REAL)
     return False
+
+
+_NOT_ALL_HAVE_TEXT = frozenset({Kind.VARBINARY, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ})
 
 
 def depends_on_session(source: SqlType, target: SqlType) -> bool:

@@ -44,7 +44,7 @@ def takes_type(expression: Expression, target: SqlType) -> bool:
 
 
 def convert_literal(literal: Literal, target: SqlType) -> Expression:
-    """The literal as a literal of `target`. A text that can't be read as a temporal value is a ProgrammingError; any
+    """The literal as a literal of `target`. A text that can't be read as a temporal value is a DataError; any
     other value that doesn't fit stays a cast, which fails when a row takes it; so does one that depends on the session."""
     if literal.value is None:
         return replace(literal, type=target)
@@ -56,7 +56,7 @@ def convert_literal(literal: Literal, target: SqlType) -> Expression:
             return as_cast
     except DataError as error:
         if literal.type.kind is Kind.VARCHAR and target.kind in _FROM_TEXT:
-            raise ProgrammingError(error.message, hint=error.hint, position=literal.position) from None
+            raise DataError(error.message, hint=error.hint, position=literal.position) from None
         return as_cast
     return replace(literal, value=python_values(spread(datum, 1), target)[0], type=target)
 

@@ -70,17 +70,20 @@ def _moments(array: pa.Array, sql_type: SqlType) -> Any:
     values = numbers(array, "int32" if sql_type.kind is Kind.DATE else "int64")
     if array.null_count:
         values = np.where(numbers(pc.cast(array.is_valid(), pa.uint8()), "bool"), values, 0)
-    first, last = _RANGES[sql_type.kind]
+    first, last = RANGES[sql_type.kind]
     if len(values) and (values.min() < first or values.max() > last):
-        raise DataError(f"a {sql_type} outside the years 1 to 9999 has no Python value", hint="cast it to VARCHAR")
+        raise DataError(f"a {sql_type} outside the years 1 to 9999 has no Python value", hint=OUTSIDE_YEARS)
     return values.astype(_NUMPY[sql_type.kind]).tolist()
 
 
-_RANGES = {
+RANGES = {
     Kind.DATE: (FIRST_US // DAY_US, LAST_US // DAY_US),
     Kind.TIMESTAMP: (FIRST_US, LAST_US),
     Kind.TIMESTAMP_TZ: (FIRST_US, LAST_US),
 }
+"""The years 1 to 9999, in days or µs from the epoch."""
+
+OUTSIDE_YEARS = "leave such values out with a WHERE, or put NULL in their place with CASE"
 
 
 def _instants(array: pa.Array, sql_type: SqlType) -> list[Any]:

@@ -6,14 +6,17 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import build
+from runnel.expressions.casts import compile_cast
+from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import can_fail, is_constant
-from runnel.expressions.nodes import Cast, Literal, Parameter
+from runnel.expressions.nodes import Cast, Column, Literal, Parameter
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
@@ -343,7 +346,7 @@ def test_literals_are_converted_when_they_are_bound() -> None:
     small = build.call("lt", (rows["i"], Literal(value=5, type=TINYINT)))
     assert small.children[1] == Literal(value=5, type=INTEGER)
     position = Position(1, 20, 19)
-    with pytest.raises(ProgrammingError) as raised:
+    with pytest.raises(DataError) as raised:
         build.call("eq", (rows["d"], Literal(value="2020-02-30", type=VARCHAR, position=position)))
     assert raised.value.message == "cannot parse VARCHAR value '2020-02-30' to DATE"
     assert raised.value.position == position
@@ -357,7 +360,7 @@ def test_a_literal_that_depends_on_the_session_stays_a_cast() -> None:
     assert rows.run(local) == [False]
     fixed = build.call("eq", (rows["z"], Literal(value="2024-07-01 12:00+02", type=VARCHAR)))
     assert isinstance(fixed.children[1], Literal)
-    with pytest.raises(ProgrammingError, match="cannot parse VARCHAR value"):
+    with pytest.raises(DataError, match="cannot parse VARCHAR value"):
         build.call("eq", (rows["z"], Literal(value="2024-07-41", type=VARCHAR)))
 
 
@@ -368,6 +371,30 @@ def test_parameters_take_the_type_of_their_context() -> None:
     assert build.cast(Parameter(index=0, type=NULL), BIGINT) == Parameter(index=0, type=BIGINT)
     with pytest.raises(ProgrammingError, match="cannot apply '=' operator to"):
         build.call("eq", (rows["i"], Parameter(index=0, type=VARCHAR)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrow", "values"),
+    [
+        (DATE, pa.date32(), [2**31 - 1, 2932897, -719163]),
+        (TIMESTAMP, pa.timestamp("us"), [2**63 - 1, 253_402_300_800_000_000, -62_135_596_800_000_001]),
+        (TIMESTAMP_TZ, pa.timestamp("us", "UTC"), [2**62, 253_402_300_800_000_000, -62_135_596_800_000_001]),
+    ],
+    ids=str,
+)
+def test_years_without_a_text_form(kind: SqlType, arrow: pa.DataType, values: list[int]) -> None:
+    run = compile_cast(kind, VARCHAR, Position(1, 8, 7))
+    assert can_fail(Cast(operand=Column(type=kind, index=0, name="v"), type=VARCHAR))
+    for value in values:
+        number = pa.int32() if kind == DATE else pa.int64()
+        array = pa.array([0, None, value], number).view(arrow)
+        for datum in (array, array[2]):
+            with pytest.raises(DataError) as raised:
+                run(datum, EvaluationContext())
+            assert raised.value.message == f"a {kind} outside the years 1 to 9999 can't be converted to VARCHAR"
+            assert str(value) in (raised.value.detail or "") or "year" in raised.value.message
+            assert raised.value.position == Position(1, 8, 7)
+    assert run(pa.array([None, None], number).view(arrow), EvaluationContext()).to_pylist() == [None, None]
 
 
 def test_assignment() -> None:
