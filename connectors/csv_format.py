@@ -15,7 +15,7 @@ from runnel.catalog import TableColumn
 from runnel.connectors.csv_faults import line_of_row
 from runnel.connectors.csv_reader import CsvHead, read_head, text_batches
 from runnel.connectors.csv_writer import CsvWriter
-from runnel.connectors.file_conversion import Place, convert_or_fail, converter, unfit
+from runnel.connectors.file_conversion import Place, convert_or_fail, converter, numbers_only, unfit
 from runnel.connectors.file_format import (
     SMALL_BYTES,
     Batches,
@@ -115,6 +115,8 @@ class CsvFormat(FileFormat):
         convert = converter(VARCHAR, column.type)
         if convert is None:
             return text
+        if is_inferred and column.type.is_numeric:
+            convert = numbers_only(convert)
 
         def fault(index: int) -> DataError:
             file, rows_before = origin

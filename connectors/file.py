@@ -65,6 +65,9 @@ def file_table(function: str, positional: Sequence[Any], named: Mapping[str, Any
         options[name.lower()] = value
     if options.get("path") is None:
         raise ProgrammingError(f"{function.upper()} needs the path of a file or folder")
+    for name in ("path", "glob"):
+        if not isinstance(options.get(name, ""), str | None):
+            raise ProgrammingError(f"the {name} of {function.upper()} must be VARCHAR")
     texts = {name: _option_text(function, name, value) for name, value in options.items() if value is not None}
     if "format" in texts:
         raise ProgrammingError(f'{function.upper()} has no argument "format"')

@@ -7,6 +7,7 @@ found by halving. Blank text in a column that isn't text is NULL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -88,17 +89,39 @@ class Place:
 def unfit(value: object, column: str, target: SqlType, place: Place, *, is_inferred: bool) -> DataError:
     """The error for a value that doesn't fit its column's type."""
     text = str(value).encode("utf-8", "backslashreplace").decode()
+    is_code = is_inferred and target.is_numeric and re.match(_CODE, text) is not None
     shown = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
     hint = "correct the file, or declare the column as VARCHAR"
     if target.kind is Kind.VARCHAR:
         hint = "correct the file"
     elif is_inferred:
         hint = f"{target} was found out from a sample of the data; declare the column as VARCHAR in CREATE MAPPING"
+        if is_code:
+            hint = f"digits with a leading zero or a plus sign stay text, but {hint}"
     return DataError(
         f"value '{shown}' doesn't fit column \"{column}\" of type {target}",
         detail=f'file "{place.path}", {place.where}',
         hint=hint,
     )
+
+
+_CODE = r"^\s*(\+|-?0[0-9])"
+"""Digits that inference takes for text, since a number would lose how they are written."""
+_CODE_STARTS = ("0", "-0", "+", " ", "\t")
+
+
+def numbers_only(convert: Converter) -> Converter:
+    """The converter of a column that was found to be numeric by a sample: it refuses what would have made it text."""
+
+    def run(array: pa.Array) -> pa.Array:
+        # Few values begin like that, and a plain comparison is several times faster than the pattern.
+        for start in _CODE_STARTS:
+            suspects = array.filter(pc.starts_with(array, start))
+            if len(suspects) and pc.any(pc.match_substring_regex(suspects, _CODE)).as_py():
+                raise DataError("digits that stay text")
+        return convert(array)
+
+    return run
 
 
 def _text_converter(target: SqlType) -> Converter:

@@ -127,6 +127,8 @@ class ArrayCutter:
         self._depth = 0
         self._in_string = False
         self._is_escaped = False
+        self._is_after_element = False
+        self._line = 1
         self.has_ended = False
 
     def rewrite(self, block: bytes) -> tuple[bytes, npt.NDArray[np.int64]]:
@@ -147,6 +149,7 @@ class ArrayCutter:
         opening = outside & (steps == 1) & (depths == 1)
         commas = outside & (marks == _COMMA) & (depths == 1)
         closing = outside & (steps == -1) & (depths == 0)
+        self._check_commas(block, places, outside & (steps == 1) & (depths == 2), commas)
         text = characters.copy()
         text[places[outside & (marks == _LINE_FEED)]] = _SPACE
         text[places[commas]] = _LINE_FEED
@@ -156,6 +159,24 @@ class ArrayCutter:
             self.has_ended = True
             self._check_end(block[int(ends[0]) + 1 :])
         return text.tobytes(), places[opening | commas]
+
+    def _check_commas(
+        self, block: bytes, places: npt.NDArray[np.int64], elements: npt.NDArray[np.bool_], commas: npt.NDArray[np.bool_]
+    ) -> None:
+        """Between the starts of two elements there must be a comma."""
+        both = elements | commas
+        starts = elements[both]
+        follows = np.concatenate(([self._is_after_element], starts))
+        wrong = np.flatnonzero(starts & follows[:-1])
+        if len(wrong):
+            line = self._line + block.count(b"\n", 0, int(places[both][wrong[0]]))
+            raise DataError(
+                f'file "{self._path}" lacks a comma between two elements of its array',
+                detail=f"the second one starts on line {line}",
+                hint="a JSON file holds one object a line, or one array of objects",
+            )
+        self._is_after_element = bool(follows[-1])
+        self._line += block.count(b"\n")
 
     def _quotes(self, block: bytes, places: npt.NDArray[np.int64], marks: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
         """Which marks are quotes that begin or end a string: those that no backslash escapes."""

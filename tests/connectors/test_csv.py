@@ -167,6 +167,23 @@ def test_a_value_beyond_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(read_rows(table, [1])) == 5001
 
 
+@pytest.mark.parametrize("code", ["007", "-01", "+7", " 08", "00"])
+@pytest.mark.parametrize(("first", "type_name"), [("1", "BIGINT"), ("1.5", "DOUBLE"), ("0", "BIGINT")])
+def test_a_code_beyond_the_sample_is_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, first: str, type_name: str
+) -> None:
+    monkeypatch.setattr("runnel.connectors.csv_format.SMALL_BYTES", 1000)
+    monkeypatch.setattr(csv_reader, "BLOCK_BYTES", 1000)
+    path = written(tmp_path / "f.csv", "a,b\n" + f"{first},x\n0,x\n" * 2500 + f"{code},x\n")
+    table = mapping(path)
+    assert schema(table) == {"a": type_name, "b": "VARCHAR"}
+    message, detail, hint = failure(DataError, lambda: visible_rows(table))
+    assert message == f"value '{code}' doesn't fit column \"a\" of type {type_name}"
+    assert detail == f'file "{path}", line 5002'
+    assert hint is not None and hint.startswith("digits with a leading zero or a plus sign stay text")
+    assert len(visible_rows(mapping(path, [("a", DOUBLE)]))) == 5001
+
+
 @pytest.mark.parametrize(("row", "fields"), [("1,2,3", 3), ("1", 1)])
 def test_rows_with_too_many_or_few_fields(tmp_path: Path, row: str, fields: int) -> None:
     path = written(tmp_path / "f.csv", f'a,b\n1,"x\ny"\n{row}\n')

@@ -146,6 +146,14 @@ def test_text_after_an_array(tmp_path: Path) -> None:
     assert message == f'file "{path}" goes on after the end of its array'
 
 
+@pytest.mark.parametrize("chunk_bytes", [3, 8, 1 << 20])
+@pytest.mark.parametrize("text", ['[{"a": [1, {}]},\n{"a": 2}\n {"a": 3}]', '[\n\n{"a": "}{"}{}]', "[[]\n\n[]]"])
+def test_elements_without_a_comma_between(tmp_path: Path, text: str, chunk_bytes: int) -> None:
+    with pytest.raises(DataError, match="lacks a comma between two elements") as caught:
+        list(record_chunks(pa.BufferReader(text.encode()), "f.json", chunk_bytes))
+    assert caught.value.detail == "the second one starts on line 3"
+
+
 @pytest.mark.parametrize("as_array", [False, True])
 def test_a_value_that_doesnt_fit_is_named(tmp_path: Path, as_array: bool) -> None:
     text = '[{"a": 1},\n\n{"a": [2]\n}]' if as_array else '{"a": 1}\n\n{"a": [2]}\n'
