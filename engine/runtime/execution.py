@@ -66,9 +66,13 @@ class Execution:
         self._on_end = on_end
         self._lock = Lock()
         self._suppliers: list[tuple[str, ProcessorSupplier]] = []
+        # A planned result sink would only pass on what it gets, so the vertex before it gives to the results itself. (Not
+        # where snapshots are taken: a barrier must reach every vertex.)
+        is_plain = snapshots is None and self.results is not None and not options.is_hand_built
+        skipped = template.result if is_plain else None
         processors: list[Sequence[Processor]] = []
         try:
-            processors.extend(self._processors(vertex) for vertex in template.order)
+            processors.extend(() if n == skipped else self._processors(vertex) for n, vertex in enumerate(template.order))
             self._build(processors)
         except BaseException as error:
             self._close_after_failure(processors, error)

@@ -502,7 +502,7 @@ def test_metrics(jobs: Jobs) -> None:
     double = dag.vertex("double", Pass, 2)
     last = dag.vertex("sink", result_sink(), 1)
     dag.edge(between(first, double).broadcast()).edge(between(double, last).with_queue_size(7))
-    job = start(jobs, dag)
+    job = start(jobs, dag, options=HAND_BUILT)
     assert sorted(read(job)) == [1, 1, 2, 2, 3, 3, 4, 4]
     metrics = job.metrics()
     assert list(metrics) == ["scan", "double", "sink"]
@@ -519,6 +519,14 @@ def test_metrics(jobs: Jobs) -> None:
     assert job.uptime > 0
     assert job.kind == "light"
     assert job.name == f"job {job.id}"
+
+
+def test_a_planned_result_sink_needs_no_tasklet(jobs: Jobs) -> None:
+    dag = chain(source(*(numbers(i) for i in range(40))), Pass, result_sink())
+    job = start(jobs, dag)
+    assert sorted(read(job)) == list(range(40))
+    assert len(job.execution.tasklets) == len(dag.vertices) - 1
+    assert (job.rows_in, job.rows_out) == (40, 40)
 
 
 def test_long_call_is_logged(caplog: pytest.LogCaptureFixture) -> None:
