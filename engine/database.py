@@ -56,7 +56,7 @@ class Database:
         types = argument_types(values)
         plan = self.prepare(sql, types)
         arguments = converted(values, types, plan.parameters, self.settings.time_zone)
-        return run(self, plan, Call(sql, arguments, deadline, on_start))
+        return run(self, plan, Call(sql, arguments, deadline, on_start, timeout))
 
     def run_many(
         self, sql: str, seq_of_args: Iterable[Sequence[Any]], timeout: float | None, on_start: Callable[[Job], object]
@@ -69,7 +69,7 @@ class Database:
             return 0
         types = tuple(column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1))
         plan = self.prepare(sql, types)
-        return run_many(self, plan, Call(sql, (), deadline, on_start), types, rows)
+        return run_many(self, plan, Call(sql, (), deadline, on_start, timeout), types, rows)
 
     def prepare(self, sql: str, types: tuple[SqlType, ...]) -> Plan:
         """The plan of a statement for arguments of these types: the cached one, if what it names is unchanged."""

@@ -59,7 +59,8 @@ class JobStatus(Enum):
 class JobOptions:
     """How a job is run. `name` is shown; `has_results`: whether it has a result queue. `is_hand_built`: the DAG was made by
     the user, so its failures are the user's, and it runs on the workers from the start. `timeout`: nanoseconds after which it
-    is cancelled with OperationalError (TIMEOUT). `accumulation_limit`: rows that one processor may hold (0: no limit)."""
+    is cancelled with OperationalError (TIMEOUT), which names the `stated_timeout` if the user gave another: that of the whole
+    statement, of which this is the rest. `accumulation_limit`: rows that one processor may hold (0: no limit)."""
 
     name: str = ""
     kind: str = "light"
@@ -67,6 +68,7 @@ class JobOptions:
     is_hand_built: bool = False
     timeout: int | None = None
     accumulation_limit: int = 0
+    stated_timeout: int | None = None
 
 
 _DEFAULT = JobOptions()
@@ -388,8 +390,9 @@ class Job:
             self._jobs.pool.call_at(self._deadline, self._expire)
 
     def _expire(self) -> None:
-        assert self.options.timeout is not None
-        self._cancel(timed_out(self.options.timeout))
+        stated = self.options.stated_timeout or self.options.timeout
+        assert stated is not None
+        self._cancel(timed_out(stated))
 
     def _cancel(self, error: Error | None) -> None:
         self.execution.cancel(error)

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 @frozen
 class Call:
     """`arguments` are Python values, each already of the type that the plan wants. `deadline` is a time of
-    `time.monotonic_ns`, or None. `on_start` is given each job that is started, so that it can be cancelled."""
+    `time.monotonic_ns`, or None; `timeout` is what the user gave for it, in seconds. `on_start` is given each job that is
+    started, so that it can be cancelled."""
 
     sql: str
     arguments: tuple[Any, ...]
     deadline: int | None
     on_start: Callable[[Job], object]
+    timeout: float | None = None
 
     def evaluation(self, database: Database, plan: Plan) -> EvaluationContext:
         """What expressions may know of this run; its time is now."""
@@ -36,11 +38,12 @@ class Call:
         """Starts the light job of a plan."""
         limit = database.settings.integer("max_processor_accumulated_records")
         timeout = None if self.deadline is None else max(0, self.deadline - monotonic_ns())
+        stated = None if self.timeout is None else round(min(self.timeout, 1e9) * 1e9)
         return database.jobs.start(
             dag,
             evaluation=self.evaluation(database, plan),
             query=self.sql,
             is_unbounded=is_unbounded,
-            options=JobOptions(timeout=timeout, accumulation_limit=limit),
+            options=JobOptions(timeout=timeout, accumulation_limit=limit, stated_timeout=stated),
             on_start=self.on_start,
         )

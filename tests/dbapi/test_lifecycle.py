@@ -163,9 +163,11 @@ def test_the_timeout_bounds_a_query(connection: Connection, fetch: str) -> None:
     with pytest.raises(runnel.OperationalError) as caught:
         getattr(cursor.execute(sql, timeout=0.1), fetch)()
     assert caught.value.code is ErrorCode.TIMEOUT
+    assert caught.value.message == "the statement took longer than its time-out of 0.1 s"
     assert monotonic() - start < 5
     assert eventually(lambda: connection.jobs() == [])
-    assert cursor.execute("SELECT 1", timeout=60).fetchall() == [(1,)]
+    for enough in (60, float("inf")):
+        assert cursor.execute("SELECT 1", timeout=enough).fetchall() == [(1,)]
 
 
 def test_the_timeout_bounds_a_write(connection: Connection) -> None:
@@ -175,6 +177,7 @@ def test_the_timeout_bounds_a_write(connection: Connection) -> None:
     with pytest.raises(runnel.OperationalError) as caught:
         cursor.execute(f"SINK INTO m SELECT v, 0 FROM ({HUGE}) AS t(v)", timeout=0.1)
     assert caught.value.code is ErrorCode.TIMEOUT
+    assert caught.value.message == "the statement took longer than its time-out of 0.1 s"
     assert cursor.execute("SELECT COUNT(*) FROM m").fetchall() == [(0,)]
     cursor.execute("SINK INTO m VALUES (1, 2)", timeout=60)
     assert cursor.rowcount == 1
