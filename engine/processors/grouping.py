@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 # Not pyarrow.acero: that imports pyarrow.dataset and, where it is installed, pandas (0.3 s).
 from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
 
-from runnel.batches import from_numbers, indexes, one_value
+from runnel.batches import from_numbers, indexes, numbers, one_value, validity
 from runnel.expressions.aggregate_states import Column, Request, contiguous
 from runnel.processors.few_rows import group_few
 from runnel.processors.row_identity import factorise, is_plain, normalised
@@ -31,8 +31,8 @@ def group(
         return group_few(plain, requests, num_rows) or _by_acero(plain, requests, use_threads)
     arrays = [contiguous(key) for key in keys]
     codes, representatives = factorise(arrays)
-    (numbers,), results = _by_acero([from_numbers(codes, pa.int64())], requests, use_threads)
-    rows = indexes(representatives).take(numbers)
+    (found,), results = _by_acero([from_numbers(codes, pa.int64())], requests, use_threads)
+    rows = indexes(representatives).take(found)
     return [array.take(rows) for array in arrays], results
 
 
@@ -46,7 +46,7 @@ def _over_all(request: Request, num_rows: int) -> pa.Scalar:
 
 
 def _by_acero(keys: Sequence[Column], requests: Sequence[Request], use_threads: bool) -> tuple[list[pa.Array], list[pa.Array]]:
-    columns = list(keys)
+    columns = [_halves_swapped(key, pa.int64()) if key.type == pa.float64() else key for key in keys]
     key_names = [f"k{i}" for i in range(len(keys))]
     names = list(key_names)
     places: dict[int, str] = {}
@@ -73,4 +73,16 @@ def _by_acero(keys: Sequence[Column], requests: Sequence[Request], use_threads: 
         ]
     ).to_table(use_threads=threads)
     arrays = [contiguous(column) for column in grouped.columns]
-    return arrays[: len(keys)], [arrays[len(keys) + slot] for slot in slots]
+    found = [
+        _halves_swapped(array, key.type) if key.type == pa.float64() else array
+        for array, key in zip(arrays, keys, strict=False)
+    ]
+    return found, [arrays[len(keys) + slot] for slot in slots]
+
+
+def _halves_swapped(column: Column, arrow: pa.DataType) -> pa.Array:
+    """64-bit values with their halves swapped, as `arrow`; twice gives them back. Arrow's hash table puts keys whose low
+    bits are all 0, as those of whole DOUBLEs are, into few of its places: 150 K of them take 0.8 s instead of 0.02 s."""
+    array = contiguous(column)
+    bits = numbers(array, np.uint64)
+    return from_numbers(bits >> np.uint64(32) | bits << np.uint64(32), arrow, validity(array))

@@ -1,0 +1,57 @@
+"""The group-by under the aggregates: the keys come back as they went in."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from runnel.expressions.aggregate_states import Request
+from runnel.processors import grouping
+from runnel.processors.few_rows import MOST_ROWS
+from runnel.processors.grouping import group
+
+VALUES = [0.0, -0.0, 1.0, -1.0, 2.5, 2.0**52, 1e300, 5e-324, math.inf, -math.inf, math.nan, None]
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_doubles_as_keys_come_back_as_they_were(is_chunked: bool) -> None:
+    rows = VALUES * (MOST_ROWS // len(VALUES) + 1)
+    column = pa.array([1.0, *rows], pa.float64()).slice(1)
+    second = pa.array([i % 2 for i in range(len(rows))])
+    if is_chunked:
+        column = pa.chunked_array([column.slice(0, 1000), column.slice(1000)])
+    (first_key, second_key), (counts,) = group([column, second], [Request(None, "count_all")], len(rows))
+    assert first_key.type == pa.float64()
+    found = zip(map(_plain, first_key.to_pylist()), second_key.to_pylist(), strict=True)
+    expected = Counter(zip(map(_plain, rows), second.to_pylist(), strict=True))
+    assert dict(zip(found, counts.to_pylist(), strict=True)) == expected
+
+
+def _plain(value: float | None) -> Any:
+    return "nan" if value is not None and math.isnan(value) else value
+
+
+def test_whole_doubles_differ_in_their_low_bits_for_the_hash_table() -> None:
+    column = pa.array([float(i) for i in range(1000)])
+    swapped = grouping._halves_swapped(column, pa.int64())
+    assert len({value % 2**32 for value in swapped.to_pylist()}) == 1000
+    assert grouping._halves_swapped(swapped, pa.float64()).equals(column)
+
+
+@pytest.mark.parametrize("function", ["min", "max"])
+def test_texts_by_many_groups(function: str) -> None:
+    rows = 3 * MOST_ROWS
+    keys = [i % (rows // 2) for i in range(rows)]
+    texts = [None if i % 5 == 0 else f"{i * 7919 % 1000}é" for i in range(rows)]
+    (found,), (values,) = group([pa.array(keys)], [Request(pa.array(texts), function)], rows)
+    expected: dict[int, str | None] = dict.fromkeys(keys)
+    pick = min if function == "min" else max
+    for key, text in zip(keys, texts, strict=True):
+        if text is not None:
+            before = expected[key]
+            expected[key] = text if before is None else pick(before, text)
+    assert dict(zip(found.to_pylist(), values.to_pylist(), strict=True)) == expected
