@@ -97,7 +97,7 @@ def test_a_value_or_an_error_of_ours(name: str) -> None:
         try:
             key = FUNCTIONS[name].sql_names[0] if FUNCTIONS[name].sql_names else name
             expression = call(key, arguments)
-        except ProgrammingError as error:
+        except (DataError, ProgrammingError) as error:
             assert error.message
             continue
         bound += 1
