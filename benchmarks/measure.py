@@ -94,8 +94,9 @@ def measure(
         for contestant in contestants:
             gc.collect()
             start = perf_counter_ns()
-            contestant.run()
+            answer = contestant.run()
             seconds[contestant.name].append((perf_counter_ns() - start) / 1e9 / contestant.calls)
+            del answer  # giving a million rows back is not part of getting them
     timings = tuple(Timing(name, median(all_), min(all_), max(all_), rounds) for name, all_ in seconds.items())
     return Result(title, note, timings, budget)
 

@@ -23,6 +23,8 @@ from runnel.sqltypes import to_arrow
 
 Row = tuple[Any, ...]
 
+CACHED_ROWS = 8192
+"""Rows that are decoded at once of many: their values are still in the processor's cache when they are put in tuples."""
 DECODE_ROWS = 4096
 """How many rows `one` and `some` decode at a time."""
 
@@ -121,7 +123,8 @@ class Result:
                 rows += self._tuples(self._batch.slice(self._decoded))
             self._forget()
             while (batch := self._load(wait=True)) is not None:
-                rows += self._tuples(batch)
+                for start in range(0, batch.num_rows, CACHED_ROWS):
+                    rows += self._tuples(batch.slice(start, CACHED_ROWS))
         return rows
 
     def batches(self) -> Iterator[pa.RecordBatch]:
