@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.connector import SinkRequest, WritableTable, WriteMode
+from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.nodes import Column, walk
 from runnel.jobs import Job
 from runnel.planner.plans import ClearPlan, KeyPutPlan, WritePlan
@@ -25,7 +26,6 @@ def run_write(database: Database, plan: WritePlan, call: Call) -> int:
     with plan.table.exclusive():
         job = call.start(database, plan, dag)
         try:
-            job.run_here()
             return _count(job)
         finally:
             # The sink may still be at work: nobody else may write before it has committed or given up.
@@ -35,11 +35,16 @@ def run_write(database: Database, plan: WritePlan, call: Call) -> int:
 
 
 def _count(job: Job) -> int:
-    """The number of rows written: what the rows that the job gives add up to."""
-    count = 0
-    while (batch := job.results.next_batch()) is not None:
-        count += sum(batch.column(0).to_pylist())
-    return count
+    """The number of rows written: what the rows that the job gives add up to. They come after the commit, so a job that is
+    cancelled or out of time after them has written all the same."""
+    count: int | None = None
+    try:
+        while (batch := job.results.next_batch()) is not None:
+            count = (count or 0) + sum(batch.column(0).to_pylist())
+    except OperationalError as error:
+        if count is None or error.code not in (ErrorCode.CANCELLED, ErrorCode.TIMEOUT):
+            raise
+    return count or 0
 
 
 def run_key_put(database: Database, plan: KeyPutPlan, call: Call) -> int:
