@@ -55,3 +55,14 @@ def test_texts_by_many_groups(function: str) -> None:
             before = expected[key]
             expected[key] = text if before is None else pick(before, text)
     assert dict(zip(found.to_pylist(), values.to_pylist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.timestamp("us")])
+def test_whole_numbers_with_idle_low_halves_come_back_as_they_were(kind: pa.DataType) -> None:
+    numbers = [None if i % 7 == 0 else (i % 500 - 250) << 40 for i in range(2 * grouping.LOOKED_AT_ROWS)]
+    column = pa.array(numbers, pa.int64()).cast(kind)
+    assert grouping._has_idle_half(column)
+    assert not grouping._has_idle_half(pa.array(range(grouping.LOOKED_AT_ROWS)))
+    (keys,), (counts,) = group([column], [Request(None, "count_all")], len(column))
+    assert keys.type == kind
+    assert dict(zip(keys.cast(pa.int64()).to_pylist(), counts.to_pylist(), strict=True)) == Counter(numbers)
