@@ -236,6 +236,8 @@ class ReadingConformance:
         for part in opened:
             part.open(lambda: None)
             part.close()
+        read = [batch for part in source.split(job_context()) for batch in read_partition(part)]
+        assert sum(batch.num_rows for batch in read) == 100
 
     def test_the_row_count_is_near(self, tmp_path: Path) -> None:
         count = self.filled(tmp_path, PEOPLE, people(100)).row_count()
