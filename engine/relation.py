@@ -9,14 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from runnel.catalog import Table
 from runnel.errors import Position
 from runnel.expressions.nodes import Aggregate as AggregateCall
-from runnel.expressions.nodes import Column, Expression
+from runnel.expressions.nodes import Column, Expression, SortKey
 from runnel.frozen import frozen
 from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
+
+Change = Callable[[Expression], Expression]
+
+
+def mapped(expressions: tuple[Expression, ...], change: Change) -> tuple[Expression, ...]:
+    """`change` applied to each expression."""
+    return tuple(change(item) for item in expressions)
 
 
 class Field(NamedTuple):
@@ -44,6 +51,21 @@ class Relation:
         """The same node over other inputs."""
         assert not inputs
         return self
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        """The expressions of the node itself, in the order in which `map_expressions` visits them."""
+        return ()
+
+    def map_expressions(self, change: Change) -> Relation:
+        """The node with `change` applied to each of its own expressions as a whole; itself where none changes."""
+        assert not self.own_expressions, f"{type(self).__name__} doesn't map its expressions"
+        return self
+
+    def _replaced(self, **values: Any) -> Relation:
+        if all(getattr(self, name) == value for name, value in values.items()):
+            return self
+        return replace(self, **values)
 
     @property
     def is_unbounded(self) -> bool:
@@ -83,6 +105,13 @@ class Scan(Relation):
     limit: int | None = None
 
     @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return () if self.predicate is None else (self.predicate,)
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self if self.predicate is None else self._replaced(predicate=change(self.predicate))
+
+    @property
     def fields(self) -> tuple[Field, ...]:
         return tuple(Field(self.table.columns[i].name, self.table.columns[i].type) for i in self.columns)
 
@@ -97,6 +126,13 @@ class Values(Relation):
 
     rows: tuple[tuple[Expression, ...], ...]
     columns: tuple[Field, ...]
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return tuple(item for row in self.rows for item in row)
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(rows=tuple(mapped(row, change) for row in self.rows))
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -114,6 +150,13 @@ class Generate(Relation):
     unbounded: bool = False
 
     @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(arguments=mapped(self.arguments, change))
+
+    @property
     def fields(self) -> tuple[Field, ...]:
         return self.columns
 
@@ -128,6 +171,13 @@ class Filter(Single):
 
     condition: Expression
 
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return (self.condition,)
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(condition=change(self.condition))
+
 
 @frozen(kw_only=True)
 class Project(Single):
@@ -135,6 +185,13 @@ class Project(Single):
 
     expressions: tuple[Expression, ...]
     names: tuple[str, ...]
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return self.expressions
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(expressions=mapped(self.expressions, change))
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -149,6 +206,15 @@ class Aggregate(Single):
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
     names: tuple[str, ...]
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return (*self.keys, *(item for call in self.aggregates for item in call.expressions))
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(
+            keys=mapped(self.keys, change), aggregates=tuple(call.map_expressions(change) for call in self.aggregates)
+        )
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -197,6 +263,17 @@ class Join(Relation):
     condition: Expression | None = None
 
     @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return (*self.left_keys, *self.right_keys, *(() if self.condition is None else (self.condition,)))
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(
+            left_keys=mapped(self.left_keys, change),
+            right_keys=mapped(self.right_keys, change),
+            condition=None if self.condition is None else change(self.condition),
+        )
+
+    @property
     def inputs(self) -> tuple[Relation, ...]:
         return (self.left, self.right)
 
@@ -212,24 +289,18 @@ class Join(Relation):
         return (*self.left.fields, *self.right.fields)
 
 
-class SortKey(NamedTuple):
-    """One ORDER BY item. NULL is the smallest value unless `nulls_first` says otherwise."""
-
-    expression: Expression
-    descending: bool = False
-    nulls_first: bool = True
-
-    def __str__(self) -> str:
-        usual = self.nulls_first is not self.descending
-        nulls = "" if usual else (" NULLS FIRST" if self.nulls_first else " NULLS LAST")
-        return f"{self.expression}{' DESC' if self.descending else ''}{nulls}"
-
-
 @frozen(kw_only=True)
 class Sort(Single):
     """The rows in order; equal rows in any order."""
 
     keys: tuple[SortKey, ...]
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return tuple(key.expression for key in self.keys)
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(keys=tuple(key.mapped(change) for key in self.keys))
 
 
 @frozen(kw_only=True)
@@ -238,6 +309,16 @@ class Limit(Single):
 
     count: Expression | None
     offset: Expression | None
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return tuple(item for item in (self.count, self.offset) if item is not None)
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(
+            count=None if self.count is None else change(self.count),
+            offset=None if self.offset is None else change(self.offset),
+        )
 
 
 @frozen(kw_only=True)
@@ -280,6 +361,60 @@ class SetOperation(Relation):
 
 
 @frozen(kw_only=True)
+class Expand(Single):
+    """Each input row once per list of `projections`: one column per expression, called by `names`. GROUPING SETS are an
+    Aggregate over it: one list per set, the keys outside the set NULL, and the number of the set as a column."""
+
+    projections: tuple[tuple[Expression, ...], ...]
+    names: tuple[str, ...]
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return tuple(item for expressions in self.projections for item in expressions)
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(projections=tuple(mapped(item, change) for item in self.projections))
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(Field(name, item.type) for name, item in zip(self.names, self.projections[0], strict=True))
+
+
+@frozen(kw_only=True)
+class Recursion(Relation):
+    """WITH RECURSIVE: the rows of `anchor`, then those of `step` over the rows of the round before (a `WorkingTable` of the
+    same `name` inside it), until a round gives none. With `distinct` (UNION) rows that were there before are dropped."""
+
+    name: str
+    anchor: Relation
+    step: Relation
+    distinct: bool
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.anchor, self.step)
+
+    def with_inputs(self, inputs: tuple[Relation, ...]) -> Relation:
+        return replace(self, anchor=inputs[0], step=inputs[1])
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.anchor.fields
+
+
+@frozen(kw_only=True)
+class WorkingTable(Relation):
+    """Inside the step of the Recursion called `name`: the rows that the round before gave."""
+
+    name: str
+    columns: tuple[Field, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.columns
+
+
+@frozen(kw_only=True)
 class Unnest(Single):
     """Each input row once per element of `array` (over the input's columns), the element as a last column `name`. With
     `outer` a row whose array is NULL or empty comes once, with NULL. With `ordinality` a BIGINT from 1 follows."""
@@ -290,64 +425,18 @@ class Unnest(Single):
     ordinality: str | None = None
 
     @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return (self.array,)
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(array=change(self.array))
+
+    @property
     def fields(self) -> tuple[Field, ...]:
         element = self.array.type.element
         assert element is not None
         last = () if self.ordinality is None else (Field(self.ordinality, BIGINT),)
         return (*self.input.fields, Field(self.name, element), *last)
-
-
-# Subqueries stand as expressions until the rule "subqueries" turns them into joins.
-
-
-@frozen(kw_only=True)
-class ScalarSubquery(Expression):
-    """`(SELECT …)` as a value: NULL without a row, a DataError with a second one."""
-
-    relation: Relation
-
-    def __str__(self) -> str:
-        return "(scalar subquery)"
-
-
-@frozen(kw_only=True)
-class InSubquery(Expression):
-    """`operands IN (SELECT …)`: BOOLEAN by three-valued logic; the relation has as many columns as there are operands,
-    of the same types. NOT IN is a `not` call around it."""
-
-    operands: tuple[Expression, ...]
-    relation: Relation
-
-    @property
-    def children(self) -> tuple[Expression, ...]:
-        return self.operands
-
-    def with_children(self, children: tuple[Expression, ...]) -> Expression:
-        return replace(self, operands=children)
-
-    def __str__(self) -> str:
-        return f"({', '.join(map(str, self.operands))} IN (subquery))"
-
-
-@frozen(kw_only=True)
-class Exists(Expression):
-    """`EXISTS (SELECT …)`: never NULL. The relation's Filter may refer to the outer query by `OuterColumn`."""
-
-    relation: Relation
-
-    def __str__(self) -> str:
-        return "EXISTS (subquery)"
-
-
-@frozen(kw_only=True)
-class OuterColumn(Expression):
-    """The column at `index` of the query around a subquery."""
-
-    index: int
-    name: str
-
-    def __str__(self) -> str:
-        return f"outer.{self.name}"
 
 
 def walk(relation: Relation) -> Iterator[Relation]:
@@ -366,33 +455,9 @@ def transform(relation: Relation, change: Callable[[Relation], Relation]) -> Rel
     return change(relation)
 
 
-def expressions_of(relation: Relation) -> Iterator[Expression]:
+def expressions_of(relation: Relation) -> tuple[Expression, ...]:
     """The expressions of one node itself: conditions, keys, arguments of aggregates, and so on."""
-    match relation:
-        case Scan(predicate=predicate):
-            yield from () if predicate is None else (predicate,)
-        case Values(rows=rows):
-            yield from (item for row in rows for item in row)
-        case Generate(arguments=arguments):
-            yield from arguments
-        case Filter(condition=condition):
-            yield condition
-        case Project(expressions=expressions):
-            yield from expressions
-        case Aggregate(keys=keys, aggregates=aggregates):
-            yield from keys
-            for call in aggregates:
-                yield from call.arguments
-                yield from () if call.predicate is None else (call.predicate,)
-        case Join(left_keys=left_keys, right_keys=right_keys, condition=condition):
-            yield from (*left_keys, *right_keys)
-            yield from () if condition is None else (condition,)
-        case Sort(keys=keys):
-            yield from (key.expression for key in keys)
-        case Limit(count=count, offset=offset):
-            yield from (item for item in (count, offset) if item is not None)
-        case Unnest(array=array):
-            yield array
+    return relation.own_expressions
 
 
 def references(fields: tuple[Field, ...], offset: int = 0) -> tuple[Column, ...]:

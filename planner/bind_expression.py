@@ -24,7 +24,7 @@ from runnel.planner.convert import converted
 from runnel.planner.intervals import parse_interval
 from runnel.planner.scope import Scope
 from runnel.planner.supported import function_call, position_of, sql_type_of
-from runnel.relation import Exists, InSubquery, Relation, ScalarSubquery
+from runnel.relation import Relation
 from runnel.sqltypes import (
     BOOLEAN,
     DOUBLE,
@@ -38,6 +38,7 @@ from runnel.sqltypes import (
     decimal,
     integer_type_of,
 )
+from runnel.subqueries import Exists, InSubquery, ScalarSubquery
 
 
 class QueryBinder(Protocol):

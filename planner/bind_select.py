@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import Aggregate as AggregateCall
-from runnel.expressions.nodes import Column, Expression, walk
+from runnel.expressions.nodes import Column, Expression, SortKey, walk
 from runnel.frozen import frozen
 from runnel.planner.bind_expression import Aggregates, AggregateValue, ExpressionBinder
 from runnel.planner.bind_from import FromBinder
@@ -21,21 +21,9 @@ from runnel.planner.convert import distinct_rows
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
-from runnel.relation import (
-    Aggregate,
-    Exists,
-    Filter,
-    InSubquery,
-    OuterColumn,
-    Project,
-    Relation,
-    ScalarSubquery,
-    Sort,
-    SortKey,
-    expressions_of,
-    references,
-)
+from runnel.relation import Aggregate, Filter, Project, Relation, Sort, expressions_of, references
 from runnel.relation import walk as relations_of
+from runnel.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Binder

@@ -15,13 +15,13 @@ from runnel.catalog import Snapshot
 from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
 from runnel.errors import NotSupportedError, internal
 from runnel.expressions.evaluate import can_fail, is_volatile
-from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
+from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
 from runnel.planner import physical
 from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.index_choice import OrderColumn, choose_index
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
-from runnel.relation import Field, JoinKind, Relation, SortKey
+from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import BIGINT
 
 PARTITION_BUILD_ROWS = 100_000

@@ -11,11 +11,11 @@ from typing import Any
 from runnel import relation as logical
 from runnel.catalog import Table
 from runnel.connector import IndexLookup
-from runnel.expressions.nodes import Column, Expression
+from runnel.expressions.nodes import Column, Expression, SortKey
 from runnel.frozen import frozen
 from runnel.planner import physical
 from runnel.planner.physical import Physical
-from runnel.relation import Field, JoinKind, Relation, SortKey
+from runnel.relation import Field, JoinKind, Relation
 
 Properties = dict[str, str]
 

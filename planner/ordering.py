@@ -7,8 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
-from runnel.expressions.nodes import Expression
-from runnel.relation import SortKey
+from runnel.expressions.nodes import Expression, SortKey
 
 
 def sort_key(expression: Expression, ordered: Any) -> SortKey:

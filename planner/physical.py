@@ -10,9 +10,9 @@ from __future__ import annotations
 from runnel.catalog import Table
 from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
 from runnel.expressions.nodes import Aggregate as AggregateCall
-from runnel.expressions.nodes import Expression
+from runnel.expressions.nodes import Expression, SortKey
 from runnel.frozen import frozen
-from runnel.relation import Field, JoinKind, SortKey
+from runnel.relation import Field, JoinKind
 
 
 @frozen(kw_only=True)

@@ -41,18 +41,9 @@ from runnel.planner.plans import (
 )
 from runnel.planner.rules import apply
 from runnel.planner.streaming import check_streaming
-from runnel.relation import (
-    Exists,
-    Generate,
-    InSubquery,
-    Limit,
-    Relation,
-    ScalarSubquery,
-    Scan,
-    expressions_of,
-    walk,
-)
+from runnel.relation import Generate, Limit, Relation, Scan, expressions_of, walk
 from runnel.sqltypes import SqlType
+from runnel.subqueries import Exists, InSubquery, ScalarSubquery
 
 if TYPE_CHECKING:
     from runnel.planner.bind_write import Write

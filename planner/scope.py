@@ -11,8 +11,9 @@ from dataclasses import field, replace
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression
 from runnel.frozen import frozen
-from runnel.relation import Field, OuterColumn, Relation
+from runnel.relation import Field, Relation
 from runnel.sqltypes import SqlType
+from runnel.subqueries import OuterColumn
 
 
 @frozen

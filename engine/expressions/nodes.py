@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from runnel.errors import Position
 from runnel.frozen import frozen
@@ -188,25 +188,60 @@ class InList(Expression):
         return f"({self.operand} IN ({', '.join(map(str, self.values))}))"
 
 
+class SortKey(NamedTuple):
+    """One ORDER BY item. NULL is the smallest value unless `nulls_first` says otherwise."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool = True
+
+    def mapped(self, change: Callable[[Expression], Expression]) -> SortKey:
+        """The item with `change` applied to its expression."""
+        return self._replace(expression=change(self.expression))
+
+    def __str__(self) -> str:
+        usual = self.nulls_first is not self.descending
+        nulls = "" if usual else (" NULLS FIRST" if self.nulls_first else " NULLS LAST")
+        return f"{self.expression}{' DESC' if self.descending else ''}{nulls}"
+
+
 @frozen(kw_only=True)
 class Aggregate:
     """One aggregate of an Aggregate relation: `function` is a key of `aggregates.AGGREGATES`.
 
-    `distinct` drops repeated argument tuples; `predicate` is the FILTER clause. COUNT(*) is "count_star" without
-    arguments. Not an Expression: it has no value for a single row.
+    `distinct` drops repeated argument tuples; `predicate` is the FILTER clause; `order` is that in which rows are taken, by
+    ORDER BY in the brackets or WITHIN GROUP. COUNT(*) is "count_star" without arguments. Not an Expression: it has no value
+    for a single row.
     """
 
     function: str
     arguments: tuple[Expression, ...]
     type: SqlType
     distinct: bool = False
+    order: tuple[SortKey, ...] = ()
     predicate: Expression | None = None
     position: Position | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All expressions of the call, in the order in which `map_expressions` visits them."""
+        last = () if self.predicate is None else (self.predicate,)
+        return (*self.arguments, *(item.expression for item in self.order), *last)
+
+    def map_expressions(self, change: Callable[[Expression], Expression]) -> Aggregate:
+        """The call with `change` applied to each of its expressions as a whole."""
+        return replace(
+            self,
+            arguments=tuple(change(item) for item in self.arguments),
+            order=tuple(item.mapped(change) for item in self.order),
+            predicate=None if self.predicate is None else change(self.predicate),
+        )
 
     def __str__(self) -> str:
         inner = "*" if self.function == "count_star" else ", ".join(map(str, self.arguments))
         name = "COUNT" if self.function == "count_star" else self.function.upper()
-        text = f"{name}({'DISTINCT ' if self.distinct else ''}{inner})"
+        order = f" ORDER BY {', '.join(map(str, self.order))}" if self.order else ""
+        text = f"{name}({'DISTINCT ' if self.distinct else ''}{inner}{order})"
         return text if self.predicate is None else f"{text} FILTER (WHERE {self.predicate})"
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from runnel.batches import Numbers, from_flags, from_numbers, numbers, validity
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
-from runnel.relation import SortKey
+from runnel.expressions.nodes import SortKey
 
 _NEGATIVE = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 

@@ -9,12 +9,11 @@ import pyarrow as pa
 from runnel.batches import MAX_ROWS, join_batches
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
-from runnel.expressions.nodes import Expression
+from runnel.expressions.nodes import Expression, SortKey
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import row_count
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.ordering import Ordering
-from runnel.relation import SortKey
 
 LEAST_BUFFER = 8192
 """A top-N sorts again when it holds twice the rows it needs, but not before it holds this many."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.planner.rules.rewriting import map_call, project_columns, renumber
+from runnel.planner.rules.rewriting import project_columns, renumber
 from runnel.relation import (
     LEFT_ONLY,
     MARKS,
@@ -133,7 +133,7 @@ def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
         node,
         input=below,
         keys=tuple(map(move, node.keys)),
-        aggregates=tuple(map_call(call, move) for call in calls),
+        aggregates=tuple(call.map_expressions(move) for call in calls),
         names=node.names[:count] + tuple(node.names[count + i] for i in kept),
     )
     return aggregate, _same(count) | {count + i: count + place for place, i in enumerate(kept)}

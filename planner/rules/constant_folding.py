@@ -13,7 +13,6 @@ from dataclasses import replace
 from runnel.errors import Error
 from runnel.expressions.evaluate import evaluate_constant, is_constant
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, transform
-from runnel.planner.rules.rewriting import map_expressions
 from runnel.relation import Filter, Join, Relation
 from runnel.relation import transform as transform_relation
 
@@ -24,7 +23,7 @@ def fold_constants(relation: Relation) -> Relation:
 
 
 def _fold_node(node: Relation) -> Relation:
-    node = map_expressions(node, fold)
+    node = node.map_expressions(fold)
     if isinstance(node, Filter):
         condition = _without_unknown(node.condition)
         if _is_literal(condition, True):

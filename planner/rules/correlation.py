@@ -14,19 +14,9 @@ from typing import Any
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts, transform, walk
 from runnel.planner.rules.rewriting import column, conjunction, renumber, shift
-from runnel.relation import (
-    Aggregate,
-    Filter,
-    Join,
-    JoinKind,
-    OuterColumn,
-    Project,
-    Relation,
-    Sort,
-    expressions_of,
-    references,
-)
+from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, Sort, expressions_of, references
 from runnel.relation import walk as relations_of
+from runnel.subqueries import OuterColumn
 
 
 def correlated_parts(expression: Expression) -> Iterator[OuterColumn]:

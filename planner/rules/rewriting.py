@@ -6,20 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
-from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Column, Expression, Literal, Parameter, columns_of, transform
 from runnel.relation import (
-    Aggregate,
     Field,
-    Filter,
-    Generate,
-    Join,
     Project,
     Relation,
-    Scan,
-    Sort,
-    Unnest,
-    Values,
 )
 from runnel.sqltypes import BOOLEAN
 
@@ -106,49 +97,3 @@ def project_columns(relation: Relation, indexes: Sequence[int]) -> Relation:
 def column(fields: Sequence[Field], index: int) -> Column:
     """The column at `index` of these fields."""
     return Column(index=index, name=fields[index].name, type=fields[index].type)
-
-
-def map_expressions(relation: Relation, change: Callable[[Expression], Expression]) -> Relation:
-    """The node with `change` applied to each of its own expressions as a whole; itself where none changes."""
-    match relation:
-        case Scan(predicate=Expression() as predicate):
-            return _replaced(relation, predicate=change(predicate))
-        case Values(rows=rows):
-            return _replaced(relation, rows=tuple(_each(row, change) for row in rows))
-        case Generate(arguments=arguments):
-            return _replaced(relation, arguments=_each(arguments, change))
-        case Filter(condition=condition):
-            return _replaced(relation, condition=change(condition))
-        case Project(expressions=expressions):
-            return _replaced(relation, expressions=_each(expressions, change))
-        case Aggregate(keys=keys, aggregates=aggregates):
-            calls = tuple(map_call(call, change) for call in aggregates)
-            return _replaced(relation, keys=_each(keys, change), aggregates=calls)
-        case Join(left_keys=left_keys, right_keys=right_keys, condition=condition):
-            return _replaced(
-                relation,
-                left_keys=_each(left_keys, change),
-                right_keys=_each(right_keys, change),
-                condition=None if condition is None else change(condition),
-            )
-        case Sort(keys=keys):
-            return _replaced(relation, keys=tuple(key._replace(expression=change(key.expression)) for key in keys))
-        case Unnest(array=array):
-            return _replaced(relation, array=change(array))
-    return relation
-
-
-def map_call(call: AggregateCall, change: Callable[[Expression], Expression]) -> AggregateCall:
-    """The aggregate with `change` applied to its arguments and its predicate."""
-    predicate = None if call.predicate is None else change(call.predicate)
-    return replace(call, arguments=_each(call.arguments, change), predicate=predicate)
-
-
-def _each(expressions: tuple[Expression, ...], change: Callable[[Expression], Expression]) -> tuple[Expression, ...]:
-    return tuple(change(item) for item in expressions)
-
-
-def _replaced(relation: Relation, **values: object) -> Relation:
-    if all(getattr(relation, name) == value for name, value in values.items()):
-        return relation
-    return replace(relation, **values)  # type: ignore[arg-type]

@@ -15,18 +15,15 @@ from typing import Any
 from runnel.errors import NotSupportedError, Position
 from runnel.expressions.nodes import Call, Column, Expression, Literal, columns_of, conjuncts, walk
 from runnel.planner.rules.correlation import correlated_parts, decorrelated, is_correlated
-from runnel.planner.rules.rewriting import conjunction, map_call, project_columns, renumber
+from runnel.planner.rules.rewriting import conjunction, project_columns, renumber
 from runnel.relation import (
     Aggregate,
-    Exists,
     Filter,
-    InSubquery,
     Join,
     JoinKind,
     Limit,
     Project,
     Relation,
-    ScalarSubquery,
     Sort,
     Unnest,
     Values,
@@ -35,6 +32,7 @@ from runnel.relation import (
 )
 from runnel.relation import walk as relations_of
 from runnel.sqltypes import BIGINT
+from runnel.subqueries import Exists, InSubquery, ScalarSubquery
 
 SUBQUERIES = (Exists, InSubquery, ScalarSubquery)
 
@@ -208,7 +206,7 @@ def _project(node: Project) -> Relation:
 def _aggregate(node: Aggregate) -> Relation:
     hoisting = _Hoisting(node.input)
     keys = tuple(hoisting.rewrite(item) for item in node.keys)
-    calls = tuple(map_call(call, hoisting.rewrite) for call in node.aggregates)
+    calls = tuple(call.map_expressions(hoisting.rewrite) for call in node.aggregates)
     return replace(node, input=hoisting.relation, keys=keys, aggregates=calls)
 
 

@@ -9,7 +9,7 @@ from runnel.connector import SinkRequest, WriteMode
 from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.aggregates import aggregate_call
-from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter
+from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, SortKey
 from runnel.planner import physical
 from runnel.planner.choose import choose, choose_write
 from runnel.planner.describe import describe
@@ -31,7 +31,6 @@ from runnel.relation import (
     Relation,
     SetOperation,
     Sort,
-    SortKey,
     Union,
     Values,
 )

@@ -10,7 +10,7 @@ from runnel.connector import SinkRequest, WriteMode
 from runnel.dag import DAG, Routing
 from runnel.expressions import build
 from runnel.expressions.aggregates import aggregate_call
-from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.nodes import Expression, Literal, SortKey
 from runnel.planner.choose import choose, choose_write
 from runnel.planner.explain import dag_text
 from runnel.planner.lower import lower
@@ -26,7 +26,6 @@ from runnel.relation import (
     Relation,
     SetOperation,
     Sort,
-    SortKey,
     Union,
     Unnest,
     Values,

@@ -12,17 +12,9 @@ from runnel.expressions import build
 from runnel.expressions.aggregates import aggregate_call
 from runnel.planner.rules import apply
 from runnel.planner.rules.subqueries import subqueries_to_joins
-from runnel.relation import (
-    Aggregate,
-    Exists,
-    InSubquery,
-    Join,
-    JoinKind,
-    Limit,
-    OuterColumn,
-    ScalarSubquery,
-)
+from runnel.relation import Aggregate, Join, JoinKind, Limit
 from runnel.sqltypes import BOOLEAN, INTEGER, VARCHAR
+from runnel.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery
 from tests.planner.relations import (
     both,
     column,

@@ -8,11 +8,10 @@ import pyarrow as pa
 import pytest
 
 from runnel.errors import DataError, OperationalError
-from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.nodes import Expression, Literal, SortKey
 from runnel.processors import emitting
 from runnel.processors import sort as sort_module
 from runnel.processors.sort import sort
-from runnel.relation import SortKey
 from runnel.sqltypes import BIGINT
 from runnel.testing import verify_processor
 from runnel.testing.rows import rows_of

@@ -1,0 +1,58 @@
+"""Fragments: relational sub-plans that an engine other than our own operators runs, giving back only its result.
+
+DuckDB and Spark are such engines. The planner offers an engine the largest sub-plan whose tables it can read; the engine
+renders it as its own SQL, in which nothing of the user's text stands, or says what it can't render: then a smaller sub-plan
+is offered, and our operators do the rest.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from runnel.catalog import Table
+from runnel.connector import Source
+from runnel.errors import Position
+from runnel.relation import Relation
+
+
+class Unrenderable(Exception):
+    """What an engine can't run with our meaning: `what` names it ("function TO_CHAR", "type JSON"). It stays in the planner."""
+
+    def __init__(self, what: str, position: Position | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.position = position
+
+
+class FragmentSource(Source):
+    """A source whose rows are the result of a sub-plan, in its order if it is sorted and then in one partition. `text` is the
+    engine's SQL, for EXPLAIN. `split` fixes what the fragment sees and binds the arguments of `context.evaluation`; closing
+    a partition early cancels the engine's work. Reading gives batches in canonical types; a failure is one of our errors with
+    the engine's text as detail, and the position of the clause."""
+
+    cooperative = False
+
+    engine: str
+    text: str
+
+
+class FragmentEngine(ABC):
+    """An engine of one connection. Safe for threads; starts nothing before a fragment of it is split."""
+
+    name: str
+
+    @abstractmethod
+    def can_read(self, table: Table) -> bool:
+        """Whether a Scan of the table can be part of a fragment."""
+
+    @abstractmethod
+    def prefers(self, relation: Relation) -> bool:
+        """Whether running the sub-plan here wins over our own operators, judged by where its tables are and by their size. It
+        can be rendered, or that is found out by `fragment`."""
+
+    @abstractmethod
+    def fragment(self, relation: Relation) -> FragmentSource:
+        """The source of a bounded sub-plan's rows; raises Unrenderable."""
+
+    def close(self) -> None:
+        """Ends what runs and gives everything back."""

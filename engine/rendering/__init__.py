@@ -1,0 +1,1 @@
+"""Relational sub-plans as the SQL of another engine."""

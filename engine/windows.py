@@ -1,0 +1,130 @@
+"""OVER: window functions as a relational node.
+
+A window call computes one value for each row from the rows of its partition, in an order, within a frame. The semantics are
+PostgreSQL's; NULL is the smallest value in an order unless the key says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+
+from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import Expression, SortKey
+from runnel.frozen import frozen
+from runnel.relation import Change, Field, Single, mapped
+
+
+class FrameUnit(Enum):
+    """What the bounds of a frame count: rows, values of the one ORDER BY key, or groups of equal rows."""
+
+    ROWS = "ROWS"
+    RANGE = "RANGE"
+    GROUPS = "GROUPS"
+
+
+class BoundKind(Enum):
+    """Where a frame begins or ends."""
+
+    UNBOUNDED_PRECEDING = "UNBOUNDED PRECEDING"
+    PRECEDING = "PRECEDING"
+    CURRENT_ROW = "CURRENT ROW"
+    FOLLOWING = "FOLLOWING"
+    UNBOUNDED_FOLLOWING = "UNBOUNDED FOLLOWING"
+
+
+class Exclusion(Enum):
+    """Which rows of a frame are left out."""
+
+    NO_OTHERS = "NO OTHERS"
+    CURRENT_ROW = "CURRENT ROW"
+    GROUP = "GROUP"
+    TIES = "TIES"
+
+
+@frozen
+class Bound:
+    """One end of a frame; `offset` (free of columns) for PRECEDING and FOLLOWING."""
+
+    kind: BoundKind
+    offset: Expression | None = None
+
+    def __str__(self) -> str:
+        return self.kind.value if self.offset is None else f"{self.offset} {self.kind.value}"
+
+
+@frozen
+class Frame:
+    """The rows around a row that a call sees."""
+
+    unit: FrameUnit
+    start: Bound
+    end: Bound
+    exclusion: Exclusion = Exclusion.NO_OTHERS
+
+    def __str__(self) -> str:
+        text = f"{self.unit.value} BETWEEN {self.start} AND {self.end}"
+        return text if self.exclusion is Exclusion.NO_OTHERS else f"{text} EXCLUDE {self.exclusion.value}"
+
+
+WHOLE_PARTITION = Frame(FrameUnit.ROWS, Bound(BoundKind.UNBOUNDED_PRECEDING), Bound(BoundKind.UNBOUNDED_FOLLOWING))
+UP_TO_PEERS = Frame(FrameUnit.RANGE, Bound(BoundKind.UNBOUNDED_PRECEDING), Bound(BoundKind.CURRENT_ROW))
+"""What a call without a frame sees: the whole partition without ORDER BY, else all rows up to the current one's peers."""
+
+
+@frozen(kw_only=True)
+class WindowCall:
+    """One `f(…) OVER (…)`. `call.function` is a key of `windows.WINDOW_FUNCTIONS` or of `aggregates.AGGREGATES`; `frame` is
+    always given. `ignore_nulls` is for LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE."""
+
+    call: AggregateCall
+    partition: tuple[Expression, ...] = ()
+    order: tuple[SortKey, ...] = ()
+    frame: Frame = WHOLE_PARTITION
+    ignore_nulls: bool = False
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        """All expressions over the input's columns (the frame's offsets have none)."""
+        return (*self.call.expressions, *self.partition, *(key.expression for key in self.order))
+
+    def map_expressions(self, change: Change) -> WindowCall:
+        """The call with `change` applied to each of its expressions as a whole."""
+        return replace(
+            self,
+            call=self.call.map_expressions(change),
+            partition=mapped(self.partition, change),
+            order=tuple(key.mapped(change) for key in self.order),
+        )
+
+    def __str__(self) -> str:
+        parts = []
+        if self.partition:
+            parts.append("PARTITION BY " + ", ".join(map(str, self.partition)))
+        if self.order:
+            parts.append("ORDER BY " + ", ".join(map(str, self.order)))
+        usual = UP_TO_PEERS if self.order else WHOLE_PARTITION
+        if self.frame != usual:
+            parts.append(str(self.frame))
+        nulls = " IGNORE NULLS" if self.ignore_nulls else ""
+        return f"{self.call}{nulls} OVER ({' '.join(parts)})"
+
+
+@frozen(kw_only=True)
+class Window(Single):
+    """The input's columns, then one per call, called by `names`. Rows come in any order."""
+
+    calls: tuple[WindowCall, ...]
+    names: tuple[str, ...]
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return tuple(item for call in self.calls for item in call.expressions)
+
+    def map_expressions(self, change: Change) -> Window:
+        return replace(self, calls=tuple(call.map_expressions(change) for call in self.calls))
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        added = tuple(Field(name, item.call.type) for name, item in zip(self.names, self.calls, strict=True))
+        return (*self.input.fields, *added)
