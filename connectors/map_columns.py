@@ -31,6 +31,7 @@ from runnel.sqltypes import (
     TIMESTAMP,
     TIMESTAMP_TZ,
     TINYINT,
+    UUID,
     VARBINARY,
     VARCHAR,
     Kind,
@@ -70,6 +71,7 @@ SINGLE_FORMATS = {
     "timestamp": TIMESTAMP,
     "timestamp with time zone": TIMESTAMP_TZ,
     "json": JSON,
+    "uuid": UUID,
 }
 FIELD_FORMATS = ("json-flat", "compact", "portable", "java")
 JAVA_CLASSES = {

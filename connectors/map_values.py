@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +46,7 @@ _FORMATS = {
 }
 """Buffer format and bytes of the types whose values are numbers of fixed width."""
 
-KEY_KINDS = frozenset(_FORMATS) | {Kind.BOOLEAN, Kind.DECIMAL, Kind.VARCHAR, Kind.VARBINARY, Kind.JSON}
+KEY_KINDS = frozenset(_FORMATS) | {Kind.BOOLEAN, Kind.DECIMAL, Kind.VARCHAR, Kind.VARBINARY, Kind.JSON, Kind.UUID}
 """The types that a key can have."""
 
 
@@ -81,6 +82,9 @@ _FROM_UNITS: dict[Kind, Callable[[int], Any]] = {
 def decoder(array: pa.Array, sql_type: SqlType) -> Decoder:
     """A function from an index to the value there, as a fetch would give it."""
     kind = sql_type.kind
+    if kind is Kind.UUID:
+        text = key_decoder(array, sql_type)
+        return lambda i: value_of(text(i), sql_type)
     convert = _FROM_UNITS.get(kind)
     if convert is None:
         return key_decoder(array, sql_type)
@@ -99,7 +103,7 @@ def key_decoder(array: pa.Array, sql_type: SqlType) -> Decoder:
         return _with_nulls(array, _bits(array.buffers()[1], array.offset))
     if kind is Kind.DECIMAL:
         return _with_nulls(array, _decimals(array, sql_type.scale))
-    return _with_nulls(array, _texts(array) if kind in (Kind.VARCHAR, Kind.JSON) else _binaries(array))
+    return _with_nulls(array, _texts(array) if kind in (Kind.VARCHAR, Kind.JSON, Kind.UUID) else _binaries(array))
 
 
 def _with_nulls(array: pa.Array, decode: Decoder) -> Decoder:
@@ -171,7 +175,7 @@ def key_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
             for i in np.flatnonzero(plain != plain).tolist():
                 values[i] = NAN
         return values
-    if kind in (Kind.VARCHAR, Kind.JSON, Kind.VARBINARY, Kind.BOOLEAN):
+    if kind in (Kind.VARCHAR, Kind.JSON, Kind.UUID, Kind.VARBINARY, Kind.BOOLEAN):
         texts: list[Any] = array.to_pylist()
         return texts
     return python_values(array, sql_type)
@@ -227,6 +231,7 @@ _KEY_FORMS: dict[Kind, Callable[[Any], Any]] = {
     Kind.TIMESTAMP: _of_timestamp,
     Kind.TIMESTAMP_TZ: _of_instant,
     Kind.INTERVAL: _of_interval,
+    Kind.UUID: str,
 }
 
 
@@ -237,5 +242,7 @@ def key_form(sql_type: SqlType) -> Callable[[Any], Any] | None:
 
 def value_of(form: Any, sql_type: SqlType) -> Any:
     """The value that a key form stands for."""
+    if sql_type.kind is Kind.UUID:
+        return None if form is None else UUID(form)
     convert = _FROM_UNITS.get(sql_type.kind)
     return form if convert is None else convert(form)

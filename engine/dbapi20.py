@@ -38,7 +38,7 @@ class TypeObject:
         return f"runnel.{self.name}"
 
 
-STRING = TypeObject("STRING", Kind.VARCHAR, Kind.JSON)
+STRING = TypeObject("STRING", Kind.VARCHAR, Kind.JSON, Kind.UUID)
 BINARY = TypeObject("BINARY", Kind.VARBINARY)
 NUMBER = TypeObject("NUMBER", Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL, Kind.REAL, Kind.DOUBLE)
 DATETIME = TypeObject("DATETIME", Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.INTERVAL, Kind.INTERVAL_MONTH)

@@ -16,10 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.errors import InterfaceError
+from runnel.expressions import uuids
 from runnel.expressions.values import array_of, python_values
 from runnel.jobs import Job
 from runnel.relation import Field
-from runnel.sqltypes import to_arrow
+from runnel.sqltypes import Kind, SqlType, to_arrow
 
 Row = tuple[Any, ...]
 
@@ -87,7 +88,7 @@ class Result:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of the rows."""
-        return pa.schema([pa.field(item.name, to_arrow(item.type)) for item in self.fields])
+        return pa.schema([pa.field(item.name, _public_type(item.type)) for item in self.fields])
 
     def one(self) -> Row | None:
         """The next row, waited for; None after the last."""
@@ -217,12 +218,25 @@ def rows_as_batch(rows: list[Row], fields: tuple[Field, ...]) -> pa.RecordBatch:
     """Python rows as one batch; DataError naming the value that doesn't fit its column."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(fields)
     arrays = [array_of(list(values), item.type) for values, item in zip(columns, fields, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, names=[item.name for item in fields])
+    schema = pa.schema([pa.field(item.name, _public_type(item.type)) for item in fields])
+    return pa.RecordBatch.from_arrays([_public(a, f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
+
+
+def _public_type(sql_type: SqlType) -> pa.DataType:
+    """The Arrow type in which values are handed out: a UUID, which is text inside, in the type that Arrow has for it."""
+    return pa.uuid() if sql_type.kind is Kind.UUID else to_arrow(sql_type)
+
+
+def _public(column: pa.Array, arrow: pa.DataType) -> pa.Array:
+    return uuids.to_storage(column) if isinstance(arrow, pa.UuidType) else column
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The batch under the result's own column names."""
-    return batch if batch.schema.equals(schema) else pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+    if batch.schema.equals(schema):
+        return batch
+    columns = [_public(column, item.type) for column, item in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 @contextmanager

@@ -41,6 +41,7 @@ class Kind(Enum):
     DATE = 18
     TIMESTAMP = 19
     TIMESTAMP_TZ = 20
+    UUID = 21
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,7 @@ DOUBLE = SqlType(Kind.DOUBLE)
 VARCHAR = SqlType(Kind.VARCHAR)
 VARBINARY = SqlType(Kind.VARBINARY)
 JSON = SqlType(Kind.JSON)
+UUID = SqlType(Kind.UUID)
 DATE = SqlType(Kind.DATE)
 TIME = SqlType(Kind.TIME)
 TIMESTAMP = SqlType(Kind.TIMESTAMP)
@@ -154,6 +156,7 @@ _ARROW = {
     Kind.DOUBLE: pa.float64(),
     Kind.VARCHAR: pa.string(),
     Kind.JSON: pa.string(),
+    Kind.UUID: pa.string(),
     Kind.VARBINARY: pa.binary(),
     Kind.DATE: pa.date32(),
     Kind.TIME: pa.time64("us"),
@@ -180,7 +183,9 @@ def to_arrow(sql_type: SqlType) -> pa.DataType:
 
 
 _UNSIGNED = {pa.uint8(): SMALLINT, pa.uint16(): INTEGER, pa.uint32(): BIGINT, pa.uint64(): decimal(20, 0)}
-_FROM_ARROW = {arrow: SqlType(kind) for kind, arrow in _ARROW.items() if kind not in (Kind.JSON, Kind.INTERVAL_MONTH)}
+_FROM_ARROW = {
+    arrow: SqlType(kind) for kind, arrow in _ARROW.items() if kind not in (Kind.JSON, Kind.UUID, Kind.INTERVAL_MONTH)
+}
 _FROM_ARROW |= _UNSIGNED | {
     pa.float16(): REAL,
     pa.large_string(): VARCHAR,
@@ -188,6 +193,7 @@ _FROM_ARROW |= _UNSIGNED | {
     pa.large_binary(): VARBINARY,
     pa.binary_view(): VARBINARY,
     pa.date64(): DATE,
+    pa.uuid(): UUID,
 }
 
 

@@ -34,8 +34,11 @@ _SIMPLE = {
     "STRING": sqltypes.VARCHAR,
     "VARBINARY": sqltypes.VARBINARY,
     "BYTEA": sqltypes.VARBINARY,
+    "BINARY": sqltypes.VARBINARY,
+    "BINARY VARYING": sqltypes.VARBINARY,
     "BLOB": sqltypes.VARBINARY,
     "JSON": sqltypes.JSON,
+    "UUID": sqltypes.UUID,
     "DATE": sqltypes.DATE,
     "TIME": sqltypes.TIME,
     "TIMESTAMP": sqltypes.TIMESTAMP,
@@ -199,7 +202,7 @@ def _unknown(name: str, position: Position) -> ProgrammingError | NotSupportedEr
     upper = name.upper()
     if upper in ("CHAR", "CHARACTER", "BPCHAR", "NCHAR"):
         return NotSupportedError(f"type {upper} is not supported", hint="use VARCHAR", position=position)
-    if upper in ("OBJECT", "UUID", "ENUM", "UNION", "BIT", "XML"):
+    if upper in ("OBJECT", "ENUM", "UNION", "BIT", "XML"):
         return NotSupportedError(f"type {upper} is not supported", position=position)
     known = [item.lower() for item in _NAMES]
     hint = suggest(name, known, "types are BOOLEAN, BIGINT, DECIMAL(p, s), DOUBLE, VARCHAR, DATE, TIMESTAMP and so on")

@@ -83,7 +83,9 @@ def pack(values: Sequence[Any], sql_type: SqlType) -> pa.Array:
     if sql_type.is_nested:
         return pack_nested(values, sql_type, pack)
     validity = _validity(values)
-    if kind in (Kind.VARCHAR, Kind.JSON, Kind.VARBINARY):
+    if kind in (Kind.VARCHAR, Kind.JSON, Kind.UUID, Kind.VARBINARY):
+        if kind is Kind.UUID:
+            values = [None if value is None else str(value) for value in values]
         offsets, data = _pack_bytes(values, kind is not Kind.VARBINARY)
         return pa.Array.from_buffers(arrow, len(values), [validity, offsets, data])
     if kind is Kind.BOOLEAN:

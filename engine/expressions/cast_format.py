@@ -34,7 +34,7 @@ Conversion = Callable[[Datum, EvaluationContext], Datum]
 
 
 def conversion(source: SqlType, target: SqlType) -> Conversion:
-    """From a type that isn't nested to VARCHAR (or JSON, which a text is taken for as it is)."""
+    """From a type that isn't nested to VARCHAR."""
     return _CONVERSIONS.get(source.kind, _plain)
 
 
@@ -144,6 +144,7 @@ def _same(datum: Datum, context: EvaluationContext) -> Datum:
 _CONVERSIONS: dict[Kind, Conversion] = {
     Kind.VARCHAR: _same,
     Kind.JSON: _same,
+    Kind.UUID: _same,
     Kind.REAL: _float,
     Kind.DOUBLE: _float,
     Kind.DECIMAL: _decimal,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions import intervals
+from runnel.expressions import intervals, uuids
 from runnel.expressions.buffers import pack, pack_scalar
 from runnel.expressions.cast_numbers import any_true, text_to_decimal
 from runnel.expressions.cast_temporal import instant
@@ -167,6 +167,17 @@ def _to_months(datum: Datum, context: EvaluationContext) -> Datum:
     return over_first(intervals.parse_months)(datum)
 
 
+def _to_uuid(datum: Datum, context: EvaluationContext) -> Datum:
+    return uuids.parse(datum)
+
+
+def _to_json(datum: Datum, context: EvaluationContext) -> Datum:
+    """The text as it is, if it is JSON."""
+    from runnel.expressions import json_text
+
+    return over_first(json_text.checked)(datum)
+
+
 _SPECIAL: dict[Kind, Conversion] = {
     Kind.BOOLEAN: _to_boolean,
     Kind.DATE: _to_date,
@@ -175,4 +186,6 @@ _SPECIAL: dict[Kind, Conversion] = {
     Kind.TIMESTAMP_TZ: _to_instant,
     Kind.INTERVAL: _to_interval,
     Kind.INTERVAL_MONTH: _to_months,
+    Kind.UUID: _to_uuid,
+    Kind.JSON: _to_json,
 }

@@ -84,7 +84,7 @@ def conversion_of(source: SqlType, target: SqlType) -> Conversion:
         return partial(_null, target)
     if source.is_nested or target.is_nested:
         return cast_nested.conversion(source, target, conversion_of)
-    if target.kind in (Kind.VARCHAR, Kind.JSON):
+    if target.kind is Kind.VARCHAR:
         return cast_format.conversion(source, target)
     if source.kind is Kind.VARCHAR:
         return cast_parse.conversion(target)

@@ -17,7 +17,9 @@ from runnel.sqltypes import NULL, Kind, SqlType, can_assign, can_cast, common_ty
 _CONTEXT = EvaluationContext()
 _ELSEWHERE = EvaluationContext(now=86_400_000_000 * 365, zone="Asia/Kolkata")
 """A session of another zone and date: what comes out the same in both depends on neither."""
-_FROM_TEXT = frozenset({Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.JSON, Kind.INTERVAL, Kind.INTERVAL_MONTH})
+_FROM_TEXT = frozenset(
+    {Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.JSON, Kind.UUID, Kind.INTERVAL, Kind.INTERVAL_MONTH}
+)
 """The kinds that a VARCHAR literal or parameter takes on where its context wants them."""
 
 

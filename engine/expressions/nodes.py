@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from runnel.errors import Position
 from runnel.frozen import frozen
-from runnel.sqltypes import SqlType
+from runnel.sqltypes import Kind, SqlType
 
 
 @frozen(kw_only=True)
@@ -46,7 +46,7 @@ class Column(Expression):
 @frozen(kw_only=True)
 class Literal(Expression):
     """A constant. `value` is what a fetch of that type would give: None, bool, int, float, Decimal, str, bytes, date,
-    time, datetime (aware for TIMESTAMP WITH TIME ZONE), timedelta, int (months) for a year-month interval, list, dict."""
+    time, datetime (aware for TIMESTAMP WITH TIME ZONE), timedelta, int (months) for a year-month interval, UUID, list, dict."""
 
     value: Any
 
@@ -57,6 +57,8 @@ class Literal(Expression):
             return "'" + self.value.replace("'", "''") + "'"
         if self.type.is_temporal:
             return f"{self.type.kind.name.split('_')[0]} '{self.value}'"
+        if self.type.kind is Kind.UUID:
+            return f"UUID '{self.value}'"
         if isinstance(self.value, bool):
             return str(self.value).upper()
         return str(self.value)

@@ -11,6 +11,7 @@ from datetime import UTC, time
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +40,7 @@ _NUMPY = {
 
 def python_values(array: pa.Array, sql_type: SqlType) -> list[Any]:
     """The values of a canonical array: None for NULL, Decimal, datetime (aware, in UTC, for TIMESTAMP WITH TIME ZONE),
-    timedelta, int (months) for a year-month interval, list for ARRAY, dict for ROW and MAP."""
+    timedelta, int (months) for a year-month interval, uuid.UUID, list for ARRAY, dict for ROW and MAP."""
     if isinstance(array, pa.ChunkedArray):
         return [value for chunk in array.chunks for value in python_values(chunk, sql_type)]
     if sql_type.kind is Kind.NULL or array.null_count == len(array):
@@ -108,6 +109,13 @@ def _texts(array: pa.Array, sql_type: SqlType) -> list[Any]:
     return [data[a - start : b - start].decode() for a, b in pairwise(ends)]
 
 
+def _uuids(array: pa.Array, sql_type: SqlType) -> list[Any]:
+    texts = _texts(array, sql_type)
+    for index in null_positions(array):
+        texts[index] = ""
+    return [UUID(text) if text else None for text in texts]
+
+
 def _binaries(array: pa.Array, sql_type: SqlType) -> list[Any]:
     data = bytes(_content(array))
     ends = _offsets(array)
@@ -167,6 +175,7 @@ _SPECIAL: dict[Kind, Callable[[pa.Array, SqlType], list[Any]]] = {
     Kind.TIME: _times,
     Kind.VARCHAR: _texts,
     Kind.JSON: _texts,
+    Kind.UUID: _uuids,
     Kind.VARBINARY: _binaries,
     Kind.DECIMAL: _decimals,
     Kind.ARRAY: _arrays,

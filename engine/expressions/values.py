@@ -129,7 +129,6 @@ _CLASSES: dict[Kind, set[type]] = {
     Kind.DOUBLE: {float, _NONE},
     Kind.DECIMAL: {Decimal, _NONE},
     Kind.VARCHAR: {str, _NONE},
-    Kind.JSON: {str, _NONE},
     Kind.VARBINARY: {bytes, _NONE},
     Kind.DATE: {date, _NONE},
     Kind.TIME: {time, _NONE},
@@ -147,7 +146,7 @@ def _fits_as_it_is(natural: SqlType, sql_type: SqlType, values: Sequence[Any]) -
         return whole and natural.scale <= sql_type.scale
     if natural.is_integer and sql_type.kind is Kind.INTERVAL_MONTH:
         return all(value is None or -(2**31) <= value < 2**31 for value in values)
-    return natural.kind is Kind.VARCHAR and sql_type.kind is Kind.JSON
+    return False
 
 
 def _alike(values: Sequence[Any], natural: SqlType, zone: str) -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -359,9 +360,16 @@ def test_metadata_and_nullability_make_no_difference() -> None:
     assert batch.schema.equals(pa.schema([("a", pa.int64())]), check_metadata=True)
 
 
-def test_extension_types_are_their_storage() -> None:
+def test_arrows_uuid_is_ours() -> None:
     uuid = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0123456789abcdef"], pa.binary(16)))
     table = register(pa.table({"u": uuid}))
-    assert shape(table) == [("u", "VARBINARY")]
-    assert read_rows(table) == [(b"0123456789abcdef",)]
+    assert shape(table) == [("u", "UUID")]
+    assert read_rows(table) == [(UUID(bytes=b"0123456789abcdef"),)]
     assert table.columns[0].type != VARCHAR
+
+
+def test_extension_types_are_their_storage() -> None:
+    opaque = pa.opaque(pa.int64(), "thing", "somebody")
+    table = register(pa.table({"o": pa.ExtensionArray.from_storage(opaque, pa.array([7], pa.int64()))}))
+    assert shape(table) == [("o", "BIGINT")]
+    assert read_rows(table) == [(7,)]

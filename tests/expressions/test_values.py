@@ -246,7 +246,7 @@ CANONICAL: list[tuple[pa.Array, list[Any]]] = [
     (pa.array([[("k", 1)], None, []], pa.map_(pa.large_string(), pa.uint8())), [{"k": 1}, None, {}]),
     (pa.array([None, None]), [None, None]),
     (pa.RunEndEncodedArray.from_arrays([2, 3], pa.array(["a", None])), ["a", "a", None]),
-    (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16, None], pa.binary(16))), [b"0" * 16, None]),
+    (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16, None], pa.binary(16))), [UUID(bytes=b"0" * 16), None]),
 ]  # fmt: skip
 
 
