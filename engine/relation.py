@@ -252,7 +252,8 @@ class Join(Relation):
     """Pairs of left and right rows with equal keys for which `condition` is true.
 
     `left_keys[i]` is an expression over the left side's columns, `right_keys[i]` over the right side's *own* columns, of
-    the same type; NULL keys never match. `condition` is over the columns of both, the left side's first.
+    the same type; NULL keys never match, but for those whose number is in `null_safe`: they match by IS NOT DISTINCT FROM.
+    `condition` is over the columns of both, the left side's first.
     """
 
     kind: JoinKind
@@ -261,6 +262,7 @@ class Join(Relation):
     left_keys: tuple[Expression, ...] = ()
     right_keys: tuple[Expression, ...] = ()
     condition: Expression | None = None
+    null_safe: tuple[int, ...] = ()
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:

@@ -196,6 +196,7 @@ def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
         probe_keys=node.left_keys,
         build_keys=node.right_keys,
         condition=node.condition,
+        null_safe=node.null_safe,
         is_partitioned=bool(node.left_keys) and (is_large or node.kind in _NEEDS_PARTITIONS),
     )
 

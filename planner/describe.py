@@ -76,8 +76,9 @@ def _field_names(fields: Iterable[Field]) -> tuple[str, ...]:
     return tuple(item.name for item in fields)
 
 
-def _pairs(left: Sequence[Expression], right: Sequence[Expression]) -> str:
-    return ", ".join(f"{a} = {b}" for a, b in zip(left, right, strict=True))
+def _pairs(left: Sequence[Expression], right: Sequence[Expression], null_safe: tuple[int, ...]) -> str:
+    pairs = zip(left, right, strict=True)
+    return ", ".join(f"{a} {'IS NOT DISTINCT FROM' if i in null_safe else '='} {b}" for i, (a, b) in enumerate(pairs))
 
 
 def _sort_keys(keys: Sequence[SortKey]) -> str:
@@ -126,7 +127,7 @@ def _aggregate(node: logical.Aggregate | physical.HashAggregate) -> _Description
 
 def _join(node: logical.Join) -> _Description:
     return _join_title(node.kind), {
-        "on": _pairs(node.left_keys, node.right_keys),
+        "on": _pairs(node.left_keys, node.right_keys, node.null_safe),
         "where": _optional(node.condition),
     }
 
@@ -134,7 +135,7 @@ def _join(node: logical.Join) -> _Description:
 def _hash_join(node: physical.HashJoin) -> _Description:
     how = " by hash" if node.probe_keys else "" if node.condition is None else " by nested loop"
     return _join_title(node.kind, how), {
-        "on": _pairs(node.probe_keys, node.build_keys),
+        "on": _pairs(node.probe_keys, node.build_keys, node.null_safe),
         "where": _optional(node.condition),
         "build": "second input" + (", divided by key" if node.is_partitioned else ""),
         "columns": "" if node.columns is None else ", ".join(_field_names(node.fields)) or "none",

@@ -168,13 +168,13 @@ def _aggregate_by_key(to: _Lowering, node: physical.HashAggregate, rows: _Output
 
 
 def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
-    from runnel.processors.join import join
+    from runnel.processors.join import JoinShape, join
 
     build = to.lower(node.build)
     probe = to.lower(node.probe)
     names = column_names(node.fields)
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
-    supplier = join(node.kind, keys, node.condition, fields, names, node.columns)
+    supplier = join(JoinShape(node.kind, node.condition, node.columns, node.null_safe), keys, fields, names)
     build_keys, probe_keys = _key_names(node.build_keys, build.names), _key_names(node.probe_keys, probe.names)
     can_divide = node.is_partitioned and bool(build_keys) and bool(probe_keys)
     whole_build = node.kind not in (JoinKind.RIGHT, JoinKind.FULL)

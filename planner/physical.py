@@ -103,7 +103,8 @@ class HashJoin(Physical):
 
     Without keys it compares every pair. The columns of the result are those at `columns` (None: all) of the probe side's,
     followed by the build side's, as `kind` has it. `is_partitioned`: where several processors run, both sides are divided
-    by the hash of the keys; otherwise each processor is given the whole build side.
+    by the hash of the keys; otherwise each processor is given the whole build side. The keys whose number is in `null_safe`
+    match by IS NOT DISTINCT FROM.
     """
 
     kind: JoinKind
@@ -114,6 +115,7 @@ class HashJoin(Physical):
     condition: Expression | None = None
     columns: tuple[int, ...] | None = None
     is_partitioned: bool = False
+    null_safe: tuple[int, ...] = ()
 
     @property
     def inputs(self) -> tuple[Physical, ...]:

@@ -19,6 +19,7 @@ from runnel.errors import DataError
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression, columns_of
+from runnel.frozen import frozen
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.join_index import JoinIndex, make_index
 from runnel.processors.join_marks import UnknownMatches
@@ -31,19 +32,30 @@ NEEDS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI, JoinKind.CROSS)
 """The kinds that give nothing where the right side is empty."""
 
 
+@frozen
+class JoinShape:
+    """What a join does with the pairs of equal keys: `condition` is over the columns of both sides; `columns` are those of the
+    result (None: all); the keys whose number is in `null_safe` match by IS NOT DISTINCT FROM."""
+
+    kind: JoinKind
+    condition: Expression | None = None
+    columns: tuple[int, ...] | None = None
+    null_safe: tuple[int, ...] = ()
+
+
 class JoinPlan:
     """A compiled join, shared by executions."""
 
     def __init__(
         self,
-        kind: JoinKind,
+        shape: JoinShape,
         keys: tuple[Sequence[Expression], Sequence[Expression]],
-        condition: Expression | None,
         fields: tuple[Sequence[Field], Sequence[Field]],
         names: tuple[str, ...],
-        columns: tuple[int, ...] | None,
     ) -> None:
+        kind, condition, columns = shape.kind, shape.condition, shape.columns
         self.kind = kind
+        self.null_safe = frozenset(shape.null_safe)
         self.left_keys = [compile_expression(item) for item in keys[0]]
         self.right_keys = [compile_expression(item) for item in keys[1]]
         self.condition = None if condition is None else compile_expression(condition)
@@ -133,7 +145,7 @@ class Join(EmittingProcessor):
         count = self._build.num_rows
         frame = Frame(self._build.columns, count, self.context.job.evaluation)
         self._build_keys = [evaluate(item, frame) for item in plan.right_keys]
-        self._index = make_index(self._build_keys, count)
+        self._index = make_index(self._build_keys, count, plan.null_safe)
         if plan.kind in KEEPS_RIGHT:
             self._build_matched = np.zeros(count, np.bool_)
             self._build_matched[: len(self._restored_matched)] = self._restored_matched
@@ -305,20 +317,18 @@ class Join(EmittingProcessor):
 
 
 def join(
-    kind: JoinKind,
+    shape: JoinShape,
     keys: tuple[Sequence[Expression], Sequence[Expression]],
-    condition: Expression | None,
     fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
-    columns: tuple[int, ...] | None = None,
 ) -> ProcessorFactory:
     """A supplier of processors that join; keys and condition as in `relation.Join`, keys and fields of the left side first.
-    The result has those of the join's columns that are at `columns` (None: all), in that order, called by `names`.
+    The result's columns are called by `names`.
 
     Input 0 is the right relation and must have a smaller priority than input 1, the left one. With several processors the
     right side is broadcast to all, or both are partitioned by the keys; RIGHT and FULL (every processor emits the build
     rows that it didn't match) and MARK, NULL_ANTI with NULLs among the keys (which concern every row) don't go with the
     former and the latter, respectively.
     """
-    plan = JoinPlan(kind, keys, condition, fields, names, columns)
+    plan = JoinPlan(shape, keys, fields, names)
     return lambda: Join(plan)

@@ -2,12 +2,13 @@
 
 All indexes have one shape: the build rows are grouped into buckets, `rows` lists them bucket by bucket, and bucket i is
 `rows[starts[i]:starts[i + 1]]`. Dense integer keys are their own bucket numbers; other keys are hashed into at least twice as
-many buckets as there are rows. A candidate from a hashed bucket must be confirmed. NULL keys are in no bucket.
+many buckets as there are rows. A candidate from a hashed bucket must be confirmed. NULL keys are in no bucket, but for those
+that are null-safe, where NULL is a value like others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import numpy as np
 import pyarrow as pa
@@ -104,18 +105,19 @@ class HashIndex(_Bucketed):
 
     is_exact = False
 
-    def __init__(self, keys: Sequence[pa.Array], rows: Indexes) -> None:
+    def __init__(self, keys: Sequence[pa.Array], rows: Indexes, null_safe: Set[int]) -> None:
         self._keys = keys
+        self._null_safe = null_safe
         self._hashes = hash_columns(keys)
         size = 1 << max(4, (2 * len(rows) - 1).bit_length())
         self._mask = np.uint64(size - 1)
-        # The hash of one integer is a bijection: equal hashes are equal keys.
-        self._needs_keys = len(keys) > 1 or not is_integer_like(keys[0].type)
+        # The hash of one integer is a bijection: equal hashes are equal keys. (But one of them has that of NULL.)
+        self._needs_keys = len(keys) > 1 or bool(null_safe) or not is_integer_like(keys[0].type)
         super().__init__((self._hashes[rows] & self._mask).view(np.int64), rows, size)
 
     def find(self, keys: Sequence[pa.Array], num_rows: int) -> tuple[Indexes, Indexes]:
         self._probed = hash_columns(keys)
-        return self.bucket_ranges((self._probed & self._mask).view(np.int64), all_valid(keys))
+        return self.bucket_ranges((self._probed & self._mask).view(np.int64), all_valid(keys, self._null_safe))
 
     def confirm(self, keys: Sequence[pa.Array], probe_rows: Indexes, build_rows: Indexes) -> Mask:
         equal: Mask = self._probed[probe_rows] == self._hashes[build_rows]
@@ -125,13 +127,14 @@ class HashIndex(_Bucketed):
         return equal
 
 
-def make_index(keys: Sequence[pa.Array], num_rows: int) -> JoinIndex:
-    """The index over the build side's key columns."""
+def make_index(keys: Sequence[pa.Array], num_rows: int, null_safe: Set[int] = frozenset()) -> JoinIndex:
+    """The index over the build side's key columns, of which those at `null_safe` match NULL with NULL."""
     if not keys:
         return JoinIndex(num_rows)
-    valid = all_valid(keys)
+    null_safe = {i for i in null_safe if keys[i].null_count}
+    valid = all_valid(keys, null_safe)
     rows = np.arange(num_rows) if valid is None else np.flatnonzero(valid)
-    if len(keys) == 1 and is_integer_like(keys[0].type):
+    if len(keys) == 1 and is_integer_like(keys[0].type) and not null_safe:
         values = integers(keys[0])
         if valid is not None:
             values = values[rows]
@@ -141,7 +144,7 @@ def make_index(keys: Sequence[pa.Array], num_rows: int) -> JoinIndex:
         span = int(values.max()) - low + 1
         if span <= max(DENSE_ROOM, 4 * len(values)):
             return DenseIndex(values, rows, low, span)
-    return HashIndex(keys, rows)
+    return HashIndex(keys, rows, null_safe)
 
 
 def is_integer_like(arrow: pa.DataType) -> bool:
@@ -155,11 +158,11 @@ def integers(array: pa.Array) -> Numbers:
     return values.astype(np.int64, copy=False)
 
 
-def all_valid(keys: Sequence[pa.Array]) -> Mask | None:
-    """The rows without a NULL among the keys; None for all."""
+def all_valid(keys: Sequence[pa.Array], besides: Set[int] = frozenset()) -> Mask | None:
+    """The rows without a NULL among the keys, but for those at `besides`; None for all."""
     result: Mask | None = None
-    for key in keys:
-        valid = validity(key)
+    for place, key in enumerate(keys):
+        valid = None if place in besides else validity(key)
         if valid is not None:
             result = valid if result is None else result & valid
     return result

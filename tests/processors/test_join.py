@@ -14,7 +14,7 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression
 from runnel.processors import join as join_module
 from runnel.processors import join_marks
-from runnel.processors.join import join
+from runnel.processors.join import JoinShape, join
 from runnel.processors.join_index import DenseIndex, HashIndex, make_index
 from runnel.relation import LEFT_ONLY, MARKS, Field, JoinKind
 from runnel.sqltypes import BIGINT
@@ -37,7 +37,7 @@ def join_of(kind: JoinKind, keys: str, left: pa.Table, right: pa.Table, conditio
     fields = fields_of(left) if kind in LEFT_ONLY or kind in MARKS else (*fields_of(left), *fields_of(right))
     names = [field.name for field in fields] + (["matched"] if kind in MARKS else [])
     left_keys, right_keys = (tuple(columns[side + key] for key in keys) for side in "lr")
-    return join(kind, (left_keys, right_keys), condition, (fields_of(left), fields_of(right)), tuple(names))
+    return join(JoinShape(kind, condition), (left_keys, right_keys), (fields_of(left), fields_of(right)), tuple(names))
 
 
 def is_less(left: pa.Table, right: pa.Table) -> Expression:
@@ -117,12 +117,12 @@ def test_sides_without_columns() -> None:
     nothing: tuple[Field, ...] = ()
     number = (Field("n", BIGINT),)
     rows = pa.RecordBatch.from_pydict({"n": [1, 2]})
-    supplier = join(JoinKind.CROSS, ((), ()), None, (nothing, number), ("n",))
+    supplier = join(JoinShape(JoinKind.CROSS), ((), ()), (nothing, number), ("n",))
     verify_processor(supplier, [[rows], [empty_columns(2)]], [(1,), (1,), (2,), (2,)], **QUICK)
-    supplier = join(JoinKind.LEFT, ((), ()), None, (number, nothing), ("n",))
+    supplier = join(JoinShape(JoinKind.LEFT), ((), ()), (number, nothing), ("n",))
     verify_processor(supplier, [[], [rows]], [(1,), (2,)], **QUICK)
     verify_processor(supplier, [[empty_columns(3)], [rows]], [(1,)] * 3 + [(2,)] * 3, **QUICK)
-    supplier = join(JoinKind.SEMI, ((), ()), None, (number, nothing), ("n",))
+    supplier = join(JoinShape(JoinKind.SEMI), ((), ()), (number, nothing), ("n",))
     verify_processor(supplier, [[empty_columns(1)], [rows]], [(1,), (2,)], **QUICK)
 
 
@@ -191,3 +191,18 @@ def test_the_condition_reads_columns_of_both_sides() -> None:
     wanted = duckdb_rows("SELECT * FROM l LEFT JOIN r ON ls = rs", l=left, r=right)
     inputs = [right.to_batches(), left.to_batches()]
     verify_processor(join_of(JoinKind.LEFT, "", left, right, condition), inputs, wanted, **QUICK)
+
+
+@pytest.mark.parametrize("keys", ["i", "s", "is", "fi"])
+@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT, JoinKind.FULL, JoinKind.SEMI, JoinKind.ANTI])
+def test_null_safe_keys(kind: JoinKind, keys: str) -> None:
+    left, right = random_table(5, 40, "isfn", "l"), random_table(6, 30, "isfn", "r")
+    columns = {**columns_of(left), **columns_of(right)}
+    both = tuple(tuple(columns[side + key] for key in keys) for side in "lr")
+    fields = fields_of(left) if kind in LEFT_ONLY else (*fields_of(left), *fields_of(right))
+    shape = JoinShape(kind, null_safe=tuple(range(len(keys))))
+    supplier = join(shape, (both[0], both[1]), (fields_of(left), fields_of(right)), tuple(item.name for item in fields))
+    equal = " AND ".join(f"l{key} IS NOT DISTINCT FROM r{key}" for key in keys)
+    sql = sql_of(kind, "", False).replace("true AND true", equal)
+    wanted = duckdb_rows(sql, l=left, r=right)
+    verify_processor(supplier, [right.to_batches(), left.to_batches()], wanted, **QUICK)
