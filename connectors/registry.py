@@ -11,38 +11,60 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from runnel.connector import Connector
 from runnel.errors import ErrorCode, OperationalError, Position, ProgrammingError, suggest
+from runnel.frozen import frozen
+
+if TYPE_CHECKING:
+    from runnel.duckdb_kernel import DuckDBKernel
 
 ENTRY_POINTS = "runnel.connectors"
 
-ConnectorFactory = Callable[[Path | None], Connector]
-"""Makes a connector for a connection; the argument is the connection's directory, None for one in memory."""
+
+@frozen
+class Home:
+    """What connectors share with the connection that they belong to: its directory (None for one in memory), and its DuckDB,
+    which is made when it is first asked for."""
+
+    directory: Path | None
+    kernel: Callable[[], DuckDBKernel]
 
 
-def _map_connector(directory: Path | None) -> Connector:
-    factory: ConnectorFactory = import_module("runnel.connectors.imap").MapConnector
-    return factory(directory)
+ConnectorFactory = Callable[[Home], Connector]
+"""Makes a connector for a connection."""
 
 
-def _file_connector(directory: Path | None) -> Connector:
+def _map_connector(home: Home) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.imap").MapConnector(home.directory))
+
+
+def _file_connector(home: Home) -> Connector:
     return cast(Connector, import_module("runnel.connectors.file").FileConnector())
+
+
+def _duckdb_connector(home: Home) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.duckdb_connector").DuckDBConnector(home.kernel))
 
 
 CONNECTORS: Mapping[str, ConnectorFactory] = {
     "IMap": _map_connector,
     "File": _file_connector,
+    "DuckDB": _duckdb_connector,
 }
 """Our own connectors, by type name."""
+
+
+def _no_kernel() -> DuckDBKernel:
+    raise OperationalError("this registry has no DuckDB")
 
 
 class Registry:
     """The connectors of one connection, each made when first asked for. Safe for threads."""
 
-    def __init__(self, directory: Path | None = None) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path | None = None, kernel: Callable[[], DuckDBKernel] | None = None) -> None:
+        self._home = Home(directory, kernel or _no_kernel)
         self._made: dict[str, Connector] = {}
         self._lock = Lock()
 
@@ -78,7 +100,7 @@ class Registry:
     def _make(self, name: str, position: Position | None) -> Connector:
         for known, factory in CONNECTORS.items():
             if known.lower() == name.lower():
-                return factory(self._directory)
+                return factory(self._home)
         outside = _outside_connectors()
         for known, load in outside.items():
             if known.lower() == name.lower():

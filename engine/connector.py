@@ -60,6 +60,25 @@ class Connector(ABC):
         """Gives back what the connector holds; no table of it is used afterwards."""
 
 
+class DataConnector(Connector):
+    """A connector of something that is reached by a connection of its own: a database. CREATE DATA CONNECTION gives its
+    options a name, which mappings then take them from."""
+
+    connection_options: tuple[str, ...] = ()
+    """The options that a data connection may have; a mapping that uses one gives the others."""
+
+    resource_types: tuple[str, ...] = ()
+    """What `resources` lists, such as TABLE."""
+
+    @abstractmethod
+    def check_connection(self, options: Mapping[str, str]) -> None:
+        """Fails where a data connection with these options can't work."""
+
+    @abstractmethod
+    def resources(self, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+        """What can be mapped through a data connection: names as EXTERNAL NAME takes them, each with its type; sorted."""
+
+
 @frozen
 class ScanRequest:
     """What a query wants of a table: the columns at `columns` in that order, rows for which `predicate` (over the table's
@@ -162,7 +181,7 @@ class IndexLookup:
 
 class WriteMode(Enum):
     """INSERT: a key that exists (or comes twice) is an IntegrityError and nothing is written. SINK: the last one wins.
-    UPDATE: rows whose key exists are replaced. DELETE: only the key columns are given."""
+    UPDATE: rows whose key exists are replaced. DELETE: only the key columns are given. (Without a key: `RowAddressedTable`.)"""
 
     INSERT = "insert"
     SINK = "sink"
@@ -229,6 +248,17 @@ class WritableTable(Table):
         """Held by the thread that runs a DML statement on the table, from before its scan until after its commit, so that
         statements that read and write do so one after the other."""
         return nullcontext()
+
+
+class RowAddressedTable(ReadableTable, WritableTable):
+    """A table without a key of ours, whose rows can be told apart while a statement holds it: `row_id` is the index of a
+    hidden column that does so. For UPDATE a sink is given that column first, then those assigned; for DELETE it alone."""
+
+    row_id: int
+
+    @abstractmethod
+    def clear(self) -> int:
+        """Takes all rows out (DELETE without WHERE), all or none; gives their number."""
 
 
 class KeyedTable(ReadableTable, WritableTable):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from threading import RLock
 from time import monotonic_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import Catalog, CatalogObject, Index, Registration, Table
 from runnel.catalog import Mapping as TableMapping
@@ -26,6 +26,9 @@ from runnel.statements.outcome import Outcome
 from runnel.statements.run import run, run_many
 from runnel.unavailable import open_or_explain
 
+if TYPE_CHECKING:
+    from runnel.duckdb_kernel import DuckDBKernel
+
 SEARCH_PATH = ("public",)
 
 _LONGEST_TIMEOUT = 1_000_000_000
@@ -41,7 +44,8 @@ class Database:
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
         self.jobs = Jobs(self.settings.integer("cooperative_threads"))
         self.directory = None if path is None else Directory(_directory_path(path))
-        self.connectors = Registry(None if self.directory is None else self.directory.path)
+        self.connectors = Registry(None if self.directory is None else self.directory.path, self.kernel)
+        self._kernel: DuckDBKernel | None = None
         self.definitions = RLock()
         """Held by a statement that changes the catalog."""
         self.is_closed = False
@@ -115,6 +119,18 @@ class Database:
         if put_index is not None:
             self.catalog.put_index(put_index)
 
+    def kernel(self) -> DuckDBKernel:
+        """The connection's DuckDB, which opens nothing before its first cursor."""
+        if self._kernel is None:
+            # Loaded on first use: many connections never need it.
+            from runnel.duckdb_kernel import DuckDBKernel
+
+            with self.definitions:
+                if self._kernel is None:
+                    tables = None if self.directory is None else self.directory.path / "tables.duckdb"
+                    self._kernel = DuckDBKernel(self.jobs.workers, tables=tables)
+        return self._kernel
+
     def set(self, name: str, value: Value | None) -> None:
         """Changes a setting, None to its default, and what follows from it."""
         name = self.settings.set(name, value)
@@ -144,6 +160,8 @@ class Database:
             try:
                 self.connectors.close()
             finally:
+                if self._kernel is not None:
+                    self._kernel.close()
                 if self.directory is not None:
                     self.directory.close()
 

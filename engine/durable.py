@@ -3,6 +3,7 @@
     lock          held by the one process that has the directory open; the kernel frees it whatever way that process ends
     catalog.json  mappings, views and indexes; replaced as a whole, by an atomic rename, before a DDL statement returns
     maps/         the rows of maps (the map connector's)
+    tables.duckdb the connection's own DuckDB tables (the DuckDB connector's), once there are any
 
 Temporary views and registrations are not kept.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from runnel.catalog import Table, View
-from runnel.connector import KeyedTable, ReadableTable, WritableTable, WriteMode
+from runnel.connector import KeyedTable, ReadableTable, RowAddressedTable, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, conjuncts, walk
@@ -68,6 +68,20 @@ def bind_insert(binder: Binder, statement: Insert) -> Write:
 def bind_update(binder: Binder, statement: Update) -> Write:
     """UPDATE: all columns of the rows that fulfil the condition, the assigned ones anew."""
     table, scope = _keyed(binder, statement.table, statement.alias, WriteMode.UPDATE)
+    assigned = _assigned(binder, table, scope, statement)
+    source, condition = _source(binder, table, scope, statement.where)
+    if isinstance(table, RowAddressedTable):
+        return _addressed(table, source, assigned)
+    expressions = tuple(assigned.get(i, column) for i, column in enumerate(references(source.fields)))
+    names = tuple(column.name for column in table.columns)
+    relation = Project(input=source, expressions=expressions, names=names)
+    simple = all(not _has_subquery(value) for value in assigned.values())
+    key = equated_key(table, conjuncts(condition)) if simple else None
+    return Write(table, WriteMode.UPDATE, tuple(range(len(names))), relation, key=key, assignments=tuple(assigned.items()))
+
+
+def _assigned(binder: Binder, table: KeyedTable | RowAddressedTable, scope: Scope, statement: Update) -> dict[int, Expression]:
+    """The values of SET, over the table's columns, by the column that each is for."""
     assigned: dict[int, Expression] = {}
     for item in statement.assignments:
         index = _column_index(table, statement.table, item.column)
@@ -77,17 +91,26 @@ def bind_update(binder: Binder, statement: Update) -> Write:
                 hint="delete the row and insert it with its new key",
                 position=item.column.position,
             )
+        if isinstance(table, RowAddressedTable) and index == table.row_id:
+            raise ProgrammingError(
+                f'cannot update "{item.column.text}", which tells where a row is', position=item.column.position
+            )
         if index in assigned:
             raise ProgrammingError(f'column "{item.column.text}" is assigned twice', position=item.column.position)
         value = ExpressionBinder(binder, scope, "SET").bind(item.value)
         assigned[index] = build.assign(value, table.columns[index].type, table.columns[index].name)
-    source, condition = _source(binder, table, scope, statement.where)
-    expressions = tuple(assigned.get(i, column) for i, column in enumerate(references(source.fields)))
-    names = tuple(column.name for column in table.columns)
-    relation = Project(input=source, expressions=expressions, names=names)
-    simple = all(not _has_subquery(value) for value in assigned.values())
-    key = equated_key(table, conjuncts(condition)) if simple else None
-    return Write(table, WriteMode.UPDATE, tuple(range(len(names))), relation, key=key, assignments=tuple(assigned.items()))
+    return assigned
+
+
+def _addressed(table: RowAddressedTable, source: Relation, assigned: dict[int, Expression]) -> Write:
+    """The rows to change, or to take out where nothing is assigned, by their addresses."""
+    columns = (table.row_id, *assigned)
+    relation = Project(
+        input=source,
+        expressions=(references(source.fields)[table.row_id], *assigned.values()),
+        names=tuple(table.columns[i].name for i in columns),
+    )
+    return Write(table, WriteMode.UPDATE if assigned else WriteMode.DELETE, columns, relation)
 
 
 def bind_delete(binder: Binder, statement: Delete) -> Write:
@@ -96,6 +119,8 @@ def bind_delete(binder: Binder, statement: Delete) -> Write:
     if statement.where is None:
         return Write(table, WriteMode.DELETE, table.key_columns, None)
     source, condition = _source(binder, table, scope, statement.where)
+    if isinstance(table, RowAddressedTable):
+        return _addressed(table, source, {})
     columns = references(source.fields)
     relation = Project(
         input=source,
@@ -157,12 +182,17 @@ def _writable(binder: Binder, name: Name, mode: WriteMode) -> WritableTable:
     return table
 
 
-def _keyed(binder: Binder, name: Name, alias: Name | None, mode: WriteMode) -> tuple[KeyedTable, Scope]:
+def _keyed(binder: Binder, name: Name, alias: Name | None, mode: WriteMode) -> tuple[KeyedTable | RowAddressedTable, Scope]:
     table = _table(binder, name)
-    if not isinstance(table, KeyedTable) or mode not in table.write_modes:
+    if not isinstance(table, KeyedTable | RowAddressedTable):
         raise NotSupportedError(
             f'cannot {mode.name} table "{name.text}": connector {table.connector} has no primary key',
-            hint="UPDATE and DELETE work on IMap mappings",
+            hint="UPDATE and DELETE work on IMap and DuckDB mappings",
+            position=name.position,
+        )
+    if mode not in table.write_modes:
+        raise NotSupportedError(
+            f'cannot {mode.name} table "{name.text}" of connector {table.connector}: it can only be read or added to',
             position=name.position,
         )
     qualifier = alias.text if alias is not None else name.text

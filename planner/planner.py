@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import Snapshot, Table, View, dependency_version
-from runnel.connector import ColumnDefinition, IndexedTable, KeyedTable, SinkRequest, WriteMode
+from runnel.connector import ColumnDefinition, IndexedTable, KeyedTable, RowAddressedTable, SinkRequest, WriteMode
 from runnel.dag import DAG
 from runnel.errors import InterfaceError, ProgrammingError, internal
 from runnel.expressions.nodes import Parameter
@@ -130,7 +130,7 @@ def _bound_write(binder: Binder, statement: syntax.Insert | syntax.Update | synt
 def _write(binder: Binder, write: Write) -> Plan:
     table = write.table
     if write.relation is None:
-        assert isinstance(table, KeyedTable)
+        assert isinstance(table, KeyedTable | RowAddressedTable)
         return ClearPlan(table=table, dependencies=_dependencies(binder), is_cacheable=True)
     parameters = _parameters(write.relation, binder.parameter_types)
     rows = write.rows if write.mode in (WriteMode.INSERT, WriteMode.SINK) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from runnel.catalog import Dependency, Table
-from runnel.connector import ColumnDefinition, KeyedTable, WritableTable, WriteMode
+from runnel.connector import ColumnDefinition, KeyedTable, RowAddressedTable, WritableTable, WriteMode
 from runnel.dag import DAG
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
@@ -84,9 +84,9 @@ class KeyPutPlan(Plan):
 
 @frozen(kw_only=True)
 class ClearPlan(Plan):
-    """DELETE without WHERE of a keyed table."""
+    """DELETE without WHERE."""
 
-    table: KeyedTable
+    table: KeyedTable | RowAddressedTable
 
 
 @frozen(kw_only=True)

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 
 from runnel import sqltypes
+from runnel.catalog import Table
 from runnel.connector import (
     BATCH_ROWS,
     END,
@@ -111,13 +112,18 @@ def read_source(source: Source, arguments: Sequence[pa.Scalar] = ()) -> list[pa.
     return [batch for part in source.split(job_context(arguments)) for batch in read_partition(part)]
 
 
+def visible(table: Table) -> tuple[int, ...]:
+    """The columns of `*`, by index."""
+    return tuple(i for i, column in enumerate(table.columns) if not column.hidden)
+
+
 def read_batches(
     table: ReadableTable,
     columns: Sequence[int] | None = None,
     predicate: Expression | None = None,
     limit: int | None = None,
 ) -> list[pa.RecordBatch]:
-    chosen = tuple(range(len(table.columns))) if columns is None else tuple(columns)
+    chosen = visible(table) if columns is None else tuple(columns)
     return read_source(table.scan(ScanRequest(chosen, predicate, limit)))
 
 
@@ -131,7 +137,7 @@ def rows_of(batches: Sequence[pa.RecordBatch], types: Sequence[SqlType]) -> list
 
 
 def read_rows(table: ReadableTable, columns: Sequence[int] | None = None, **request: Any) -> list[Row]:
-    chosen = range(len(table.columns)) if columns is None else columns
+    chosen = visible(table) if columns is None else columns
     return rows_of(read_batches(table, columns, **request), [table.columns[i].type for i in chosen])
 
 
@@ -168,7 +174,7 @@ class ReadingConformance:
         values = [None, *VALUES[sql_type], None]
         rows = list(enumerate(values))
         table = self.filled(tmp_path, [("id", BIGINT), ("v", sql_type)], rows)
-        assert [column.type for column in table.columns] == [BIGINT, sql_type]
+        assert [table.columns[i].type for i in visible(table)] == [BIGINT, sql_type]
         assert sorted(read_rows(table), key=lambda row: row[0]) == rows
 
     def test_only_nulls(self, tmp_path: Path) -> None:
@@ -267,7 +273,7 @@ class WritingConformance(ReadingConformance):
 
     def sink(self, table: WritableTable, columns: Sequence[int] | None = None) -> Sink:
         mode = WriteMode.SINK if WriteMode.SINK in table.write_modes else WriteMode.INSERT
-        chosen = tuple(range(len(table.columns))) if columns is None else tuple(columns)
+        chosen = visible(table) if columns is None else tuple(columns)
         return table.sink(SinkRequest(mode, chosen))
 
     def test_rows_show_at_commit(self, tmp_path: Path) -> None:

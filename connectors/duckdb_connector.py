@@ -1,0 +1,278 @@
+"""TYPE DuckDB: tables and views of a DuckDB database file, and tables of the connection's own database.
+
+With a `path` the table is one of that file; without, it is one of the database that belongs to the connection: a file in its
+directory where it is durable, else in memory. A table that isn't there is made from the declared columns, in a file only with
+OPTIONS ('create' = 'true'). It is a plain table: columns may be NULL, rows may be equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock, RLock
+from typing import Any
+
+from runnel.catalog import Table, TableColumn
+from runnel.connector import ColumnDefinition, DataConnector, MappingDefinition
+from runnel.connectors.duckdb_sink import STAGED_PREFIX
+from runnel.connectors.duckdb_table import DuckDBColumn, DuckDBRelation, DuckDBTable, Place
+from runnel.connectors.duckdb_types import quoted, sql_type_of, type_text
+from runnel.connectors.options import Options, OptionSet, boolean, text
+from runnel.duckdb_errors import translated
+from runnel.duckdb_kernel import DuckDBKernel
+from runnel.errors import ErrorCode, NotSupportedError, OperationalError, ProgrammingError, suggest
+from runnel.sqltypes import Kind, SqlType, common_type
+
+PATH = text("path")
+TABLE = text("table")
+READ_ONLY = boolean("readOnly", False)
+CREATE = boolean("create", False)
+OPTIONS = OptionSet("DuckDB", PATH, TABLE, READ_ONLY, CREATE)
+
+
+class DuckDBConnector(DataConnector):
+    """Tables of DuckDB databases, which the connection's kernel has attached."""
+
+    name = "DuckDB"
+    connection_options = ("path", "readOnly", "create")
+    resource_types = ("TABLE", "VIEW")
+
+    def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
+        self._kernel = kernel
+        self._locks: dict[str, RLock] = {}  # type: ignore[valid-type]
+        self._lock = Lock()
+        self._read_only: dict[str, bool] = {}
+
+    def open(self, definition: MappingDefinition) -> Table:
+        if definition.object_type is not None:
+            raise NotSupportedError(f'connector DuckDB has no object type "{definition.object_type}"')
+        options = OPTIONS.read(definition.options)
+        place = self._place(definition, options)
+        kind = _kind(place)
+        may_create = options.get(PATH) is None or options.require(CREATE)
+        if kind is None and may_create and definition.columns and not self._is_read_only(options):
+            _create(place, definition.columns)
+            kind = "table"
+        if kind is None:
+            raise _missing(place, definition, may_create)
+        columns = _columns(place, definition.columns)
+        if kind == "view":
+            return DuckDBRelation(definition.name, place, columns)
+        has_key = _has_key(place)
+        return DuckDBTable(definition.name, place, columns, has_key=has_key, is_read_only=self._is_read_only(options))
+
+    def check_connection(self, options: Mapping[str, str]) -> None:
+        self._attach(OPTIONS.read(options))
+
+    def resources(self, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+        database = self._attach(OPTIONS.read(options))
+        query = (
+            "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_catalog = ? "
+            "ORDER BY table_schema, table_name"
+        )
+        found = _query(self._kernel(), query, [_unquoted(database)])
+        return [
+            (f"{quoted(schema)}.{quoted(table)}", "VIEW" if kind == "VIEW" else "TABLE")
+            for schema, table, kind in found
+            if not table.startswith(STAGED_PREFIX)
+        ]
+
+    def _place(self, definition: MappingDefinition, options: Options) -> Place:
+        schema, table = _name(definition, options)
+        database = self._attach(options)
+        file = options.get(PATH)
+        title = f'table "{table}" of the connection\'s own database'
+        if file is not None:
+            title = f'table "{table}" of database file "{file}"'
+        if schema != "main":
+            title = title.replace(f'"{table}"', f'"{schema}.{table}"', 1)
+        with self._lock:
+            lock = self._locks.setdefault(f"{database}.{schema}.{table}".lower(), RLock())
+        return Place(self._kernel(), database, schema, table, title, lock)
+
+    def _attach(self, options: Options) -> str:
+        path = options.get(PATH)
+        kernel = self._kernel()
+        if path is None:
+            return kernel.attach(None)
+        file = Path(path).expanduser()
+        read_only = self._is_read_only(options)
+        _check_file(file, path, may_create=options.require(CREATE) and not read_only)
+        key = str(file.resolve())
+        with self._lock:
+            if self._read_only.get(key, read_only) and not read_only:
+                raise ProgrammingError(
+                    f'database file "{path}" is open for reading only',
+                    hint="another mapping has 'readOnly' = 'true' for it; drop that one and connect again",
+                )
+            try:
+                alias = kernel.attach(file, read_only=read_only)
+            except Exception as error:
+                raise _cannot_open(path, error) from error
+            self._read_only.setdefault(key, read_only)
+        return alias
+
+    @staticmethod
+    def _is_read_only(options: Options) -> bool:
+        return options.require(READ_ONLY)
+
+
+def _name(definition: MappingDefinition, options: Options) -> tuple[str, str]:
+    """Schema and table: by EXTERNAL NAME, by the option, else those of the mapping's own name."""
+    given = options.get(TABLE)
+    external = definition.external_name
+    if given is not None and external is not None:
+        raise ProgrammingError('a DuckDB mapping has either EXTERNAL NAME or the option "table"', hint="leave one of them out")
+    if external is None:
+        return "main", given or definition.name
+    schema, dot, table = external.rpartition(".")
+    if "." in schema:
+        raise ProgrammingError(
+            f'external name "{external}" has too many parts', hint="it is a table, or schema.table; the file is the option path"
+        )
+    return (schema if dot else "main"), table
+
+
+def _check_file(file: Path, path: str, *, may_create: bool) -> None:
+    if "\0" in path:
+        raise ProgrammingError('option "path" of connector DuckDB has a NUL character')
+    if file.is_dir():
+        raise OperationalError(f'"{path}" is a folder, not a database file')
+    if not file.exists():
+        if may_create and file.parent.is_dir():
+            return
+        near = [item.name for item in file.parent.iterdir()] if file.parent.is_dir() else []
+        otherwise = "to make it, add OPTIONS ('create' = 'true') and declare the columns"
+        if not file.parent.is_dir():
+            otherwise = f'there is no folder "{file.parent}" either'
+        raise OperationalError(
+            f'database file "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=suggest(file.name, near, otherwise)
+        )
+
+
+def _cannot_open(path: str, error: Exception) -> OperationalError:
+    """Why a file that is there can't be attached."""
+    cause = error.__cause__ or error
+    said = str(cause).partition("\n")[0].strip()
+    message, hint = f'database file "{path}" can\'t be opened', None
+    if "Conflicting lock" in said or "lock on file" in said:
+        message = f'database file "{path}" is in use by another process'
+        hint = "close it there, or let both open it with OPTIONS ('readOnly' = 'true')"
+    elif "file handle conflict" in said or "already attached" in said:
+        message = f'database file "{path}" is open elsewhere in this process'
+        hint = "one connection at a time can have it; close the other one, or register its relations instead"
+    elif "not a valid DuckDB" in said or "checksum" in said.lower() or "Serialization" in said:
+        message, hint = f'"{path}" is not a sound DuckDB database file', "was it cut off, or written by something else?"
+    elif "ermission denied" in said or "Read-only file system" in said:
+        hint = "open it with OPTIONS ('readOnly' = 'true')"
+    return OperationalError(message, code=ErrorCode.CONNECTION_PROBLEM, detail=said, hint=hint)
+
+
+def _query(kernel: DuckDBKernel, query: str, arguments: list[str]) -> list[tuple[Any, ...]]:
+    try:
+        with kernel.cursor() as cursor:
+            return list(cursor.execute(query, arguments).fetchall())
+    except Exception as error:
+        raise translated(error) from error
+
+
+def _kind(place: Place) -> str | None:
+    """Whether a table or a view is there; None where neither is."""
+    found = _query(
+        place.kernel,
+        "SELECT table_type FROM information_schema.tables WHERE table_catalog = ? AND lower(table_schema) = lower(?) "
+        "AND lower(table_name) = lower(?)",
+        [_unquoted(place.database), place.schema, place.table],
+    )
+    return None if not found else "view" if found[0][0] == "VIEW" else "table"
+
+
+def _has_key(place: Place) -> bool:
+    found = _query(
+        place.kernel,
+        "SELECT count(*) FROM duckdb_constraints() WHERE database_name = ? AND lower(schema_name) = lower(?) "
+        "AND lower(table_name) = lower(?) AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')",
+        [_unquoted(place.database), place.schema, place.table],
+    )
+    return bool(found[0][0])
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace('""', '"')
+
+
+def _create(place: Place, columns: Sequence[ColumnDefinition]) -> None:
+    items = ", ".join(f"{quoted(item.external_name or item.name)} {type_text(item.type)}" for item in columns)
+    try:
+        with place.kernel.cursor() as cursor:
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {place.database}.{quoted(place.schema)}")
+            cursor.execute(f"CREATE TABLE IF NOT EXISTS {place.qualified} ({items})")
+    except Exception as error:
+        raise translated(error) from error
+
+
+def _missing(place: Place, definition: MappingDefinition, may_create: bool) -> ProgrammingError:
+    found = _query(
+        place.kernel, "SELECT table_name FROM information_schema.tables WHERE table_catalog = ?", [_unquoted(place.database)]
+    )
+    otherwise = f"declare its columns and it is made: CREATE MAPPING {definition.name} (column type, …) TYPE DuckDB"
+    if not may_create:
+        otherwise = "to make it, add OPTIONS ('create' = 'true') and declare the columns"
+    return ProgrammingError(
+        f"{place.title} not found",
+        code=ErrorCode.OBJECT_NOT_FOUND,
+        hint=suggest(place.table, [name for (name,) in found], otherwise),
+    )
+
+
+def _columns(place: Place, declared: Sequence[ColumnDefinition]) -> list[DuckDBColumn]:
+    try:
+        with place.kernel.cursor() as cursor:
+            relation = cursor.sql(f"SELECT * FROM {place.qualified} LIMIT 0")
+            found = list(zip(relation.columns, relation.types, strict=True))
+            del relation
+    except Exception as error:
+        raise place.failure(error) from error
+    if not declared:
+        return [_natural(place, name, item) for name, item in found]
+    return [_declared(place, item, found) for item in declared]
+
+
+def _natural(place: Place, name: str, duck: Any) -> DuckDBColumn:
+    try:
+        return DuckDBColumn(TableColumn(name, sql_type_of(duck)), name, duck)
+    except NotSupportedError as error:
+        raise NotSupportedError(
+            f'column "{name}" of {place.title} has a type that is not supported: {duck}',
+            detail=error.message,
+            hint="declare the columns that you need: CREATE MAPPING name (column type, …) TYPE DuckDB …",
+        ) from None
+
+
+def _declared(place: Place, item: ColumnDefinition, found: Sequence[tuple[str, Any]]) -> DuckDBColumn:
+    wanted = item.external_name or item.name
+    matches = [pair for pair in found if pair[0] == wanted] or [pair for pair in found if pair[0].lower() == wanted.lower()]
+    if not matches:
+        names = [name for name, _ in found]
+        raise ProgrammingError(
+            f'column "{wanted}" is not in {place.title}',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint=suggest(wanted, names, f"its columns are {', '.join(names[:20])}"),
+        )
+    name, duck = matches[0]
+    natural = _natural(place, name, duck).column.type
+    if not _holds(item.type, natural):
+        raise ProgrammingError(
+            f'column "{name}" of {place.title} is of type {natural}, not {item.type}',
+            hint=f"declare it as {natural}, or leave the columns out",
+        )
+    return DuckDBColumn(TableColumn(item.name, item.type, item.external_name), name, duck)
+
+
+def _holds(declared: SqlType, natural: SqlType) -> bool:
+    """Whether every value of DuckDB's column is one of the declared type."""
+    if {declared.kind, natural.kind} == {Kind.JSON, Kind.VARCHAR} or (declared.is_interval and natural.is_interval):
+        return True
+    if declared.is_temporal and declared != natural:
+        return False
+    return common_type(declared, natural) == declared

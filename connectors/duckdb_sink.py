@@ -1,0 +1,173 @@
+"""Writing to a DuckDB table: each statement, or each epoch of a job, is one transaction.
+
+Rows are gathered in memory, many of them in a temporary table of DuckDB's, which spills. A statement's rows go into the table
+when it commits. What a job stages must outlive the process: it is put in a table of its own beside the target, and the commit
+moves it and drops that table in one transaction, so that repeating the commit finds nothing to do.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import pyarrow as pa
+
+from runnel.connector import Sink, SinkRequest, Token, WriteMode
+from runnel.connectors.duckdb_table import ROW_ID, DuckDBTable
+from runnel.connectors.duckdb_types import quoted
+from runnel.errors import ProgrammingError
+from runnel.sqltypes import Kind
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+GATHERED_BYTES = 64 << 20
+"""From so many bytes on, the rows of a statement are kept by DuckDB."""
+
+STAGED_PREFIX = "__runnel_staged_"
+"""How the names of tables with staged rows begin."""
+
+_ROWS = "runnel_rows"
+_SPILLED = "runnel_spilled"
+
+
+class DuckDBSink(Sink):
+    """Writes the rows of one execution. The batches' columns are called c0, c1, … within DuckDB."""
+
+    def __init__(self, table: DuckDBTable, request: SinkRequest) -> None:
+        self._table = table
+        self._place = table.place
+        self._mode = request.mode
+        addressed = request.mode in (WriteMode.UPDATE, WriteMode.DELETE)
+        columns = request.columns[1:] if addressed else request.columns
+        if any(i >= len(table.parts) for i in columns):
+            raise ProgrammingError(f'column "{ROW_ID}" can\'t be written: it tells where a row is')
+        self._columns = [table.parts[i] for i in columns]
+        self._gathered: list[pa.RecordBatch] = []
+        self._bytes = 0
+        self._has_spilled = False
+        self._cursor: DuckDBPyConnection | None = None
+        # Row numbers keep their meaning while a transaction is open from before the scan until after the change.
+        self._pin = self._place.pinned() if addressed else None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        names = [f"c{i}" for i in range(batch.num_columns)]
+        self._gathered.append(pa.RecordBatch.from_arrays(batch.columns, names=names))
+        self._bytes += batch.nbytes
+        if self._bytes >= GATHERED_BYTES:
+            self._spill()
+
+    def stage(self, epoch: int) -> Token:
+        if epoch == 0 or not (self._gathered or self._has_spilled):
+            # Only a light job has epoch 0: it commits next, or is forgotten.
+            return {"table": None}
+        name = f"{STAGED_PREFIX}{uuid4().hex}"
+        self._run(f"CREATE TABLE {self._beside(name)} AS SELECT * FROM {self._rows()}")
+        self._forget()
+        return {"table": name}
+
+    def commit(self, token: Token) -> None:
+        name = token["table"]
+        if name is None:
+            if self._gathered or self._has_spilled:
+                self._transact(self._statement(self._rows()))
+                self._forget()
+        elif self._exists(name):
+            staged = self._beside(name)
+            self._transact(self._statement(staged), f"DROP TABLE {staged}")
+        self._table.changed()
+
+    def abort(self, token: Token | None) -> None:
+        if token is not None and token["table"] is not None:
+            self._run(f"DROP TABLE IF EXISTS {self._beside(token['table'])}")
+        self._forget()
+
+    def close(self) -> None:
+        self._gathered = []
+        for cursor in (self._cursor, self._pin):
+            if cursor is not None:
+                with suppress(Exception):
+                    cursor.close()
+        self._cursor = self._pin = None
+
+    def _statement(self, rows: str) -> str:
+        target = self._place.qualified
+        if self._mode is WriteMode.DELETE:
+            return f"DELETE FROM {target} USING {rows} AS s WHERE {target}.{ROW_ID} = s.c0"
+        if self._mode is WriteMode.UPDATE:
+            values = [f"{quoted(part.name)} = {self._value(i, 1)}" for i, part in enumerate(self._columns)]
+            return f"UPDATE {target} SET {', '.join(values)} FROM {rows} AS s WHERE {target}.{ROW_ID} = s.c0"
+        verb = "INSERT OR REPLACE" if self._mode is WriteMode.SINK and self._table.has_key else "INSERT"
+        names = ", ".join(quoted(part.name) for part in self._columns)
+        values = [self._value(i, 0) for i in range(len(self._columns))]
+        return f"{verb} INTO {target} ({names}) SELECT {', '.join(values)} FROM {rows} AS s"
+
+    def _value(self, index: int, first: int) -> str:
+        part = self._columns[index]
+        value = f"s.c{index + first}"
+        if part.column.type.kind is Kind.INTERVAL_MONTH:
+            return f"to_months({value})"
+        return f"CAST({value} AS {part.type})"
+
+    def _rows(self) -> str:
+        """The rows not yet staged, as a relation of the cursor's."""
+        if self._has_spilled:
+            self._spill()
+            return _SPILLED
+        self._open().register(_ROWS, pa.Table.from_batches(self._gathered))
+        return _ROWS
+
+    def _spill(self) -> None:
+        if self._gathered:
+            self._open().register(_ROWS, pa.Table.from_batches(self._gathered))
+            into = f"INSERT INTO {_SPILLED}" if self._has_spilled else f"CREATE TEMP TABLE {_SPILLED} AS"
+            self._run(f"{into} SELECT * FROM {_ROWS}")
+            self._has_spilled = True
+        self._gathered, self._bytes = [], 0
+
+    def _forget(self) -> None:
+        self._gathered, self._bytes = [], 0
+        if self._cursor is not None:
+            self._cursor.unregister(_ROWS)
+        if self._has_spilled:
+            self._has_spilled = False
+            self._run(f"DROP TABLE {_SPILLED}")
+
+    def _beside(self, name: str) -> str:
+        return f"{self._place.database}.{quoted(self._place.schema)}.{quoted(name)}"
+
+    def _exists(self, name: str) -> bool:
+        found = self._run(
+            "SELECT count(*) FROM duckdb_tables() WHERE '\"' || database_name || '\"' = ? AND table_name = ?",
+            [self._place.database, name],
+        )
+        row = found.fetchone()
+        return row is not None and row[0] > 0
+
+    def _open(self) -> DuckDBPyConnection:
+        if self._cursor is None:
+            self._cursor = self._place.kernel.cursor()
+        return self._cursor
+
+    def _run(self, statement: str, arguments: list[str] | None = None) -> DuckDBPyConnection:
+        try:
+            return self._open().execute(statement, arguments)
+        except Exception as error:
+            raise self._place.failure(error) from error
+
+    def _transact(self, *statements: str) -> None:
+        cursor = self._open()
+        try:
+            cursor.execute("BEGIN TRANSACTION")
+            for statement in statements:
+                cursor.execute(statement)
+            cursor.execute("COMMIT")
+        except BaseException as error:
+            with suppress(Exception):
+                cursor.execute("ROLLBACK")
+            if not isinstance(error, Exception):
+                raise
+            raise self._place.failure(error) from error

@@ -1,0 +1,266 @@
+"""Tables and views of a DuckDB database: reading them.
+
+A scan sees its database as it is when the scan is split: a transaction begins there, which the rows are then read in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.batches import empty_columns
+from runnel.catalog import TableColumn
+from runnel.connector import (
+    BATCH_ROWS,
+    END,
+    End,
+    ReadableTable,
+    RowAddressedTable,
+    ScanRequest,
+    Sink,
+    SinkRequest,
+    Source,
+    SourcePartition,
+    WriteMode,
+)
+from runnel.connectors.duckdb_types import canonical_expression, quoted
+from runnel.duckdb_errors import translated
+from runnel.duckdb_kernel import DuckDBKernel
+from runnel.errors import Error, ErrorCode, OperationalError
+from runnel.expressions.canonical import canonical
+from runnel.processor import JobContext
+from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+ROW_ID = "rowid"
+"""The hidden column that addresses the rows of a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuckDBColumn:
+    """A column of a mapping over DuckDB: `column` as the mapping has it, `name` and `type` (a DuckDBPyType) as DuckDB has."""
+
+    column: TableColumn
+    name: str
+    type: Any
+
+    @property
+    def expression(self) -> str:
+        """DuckDB's SQL for the column in its canonical type."""
+        return canonical_expression(self.name, self.type, self.column.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a table is: `qualified` is its name in DuckDB's SQL; `database`, `schema` and `table` are the parts, `database`
+    in quotes. `title` names it in errors. `lock` is held by the thread that runs a statement which changes it."""
+
+    kernel: DuckDBKernel
+    database: str
+    schema: str
+    table: str
+    title: str
+    lock: RLock  # type: ignore[valid-type]
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.database}.{quoted(self.schema)}.{quoted(self.table)}"
+
+    def pinned(self) -> DuckDBPyConnection:
+        """A cursor in a transaction that sees the database as it is now."""
+        cursor = self.kernel.cursor()
+        try:
+            cursor.execute("BEGIN TRANSACTION")
+            cursor.execute(f"SELECT 1 FROM {self.qualified} LIMIT 0").fetchall()
+        except Exception as error:
+            cursor.close()
+            raise self.failure(error) from error
+        return cursor
+
+    def failure(self, error: Exception) -> Error:
+        """An error of DuckDB's as one of ours."""
+        if "does not exist" in str(error) and self.table in str(error):
+            return OperationalError(
+                f"{self.title} is gone",
+                code=ErrorCode.OBJECT_NOT_FOUND,
+                detail=str(error).partition("\n")[0],
+                hint="it was dropped by other means; create it again, or drop the mapping",
+            )
+        return translated(error)
+
+
+class DuckDBRelation(ReadableTable):
+    """A view, or a table that is only read. `duckdb_relation` lets the engine of fragments read it where it is."""
+
+    connector = "DuckDB"
+
+    def __init__(self, name: str, place: Place, columns: Sequence[DuckDBColumn]) -> None:
+        self.name = name
+        self.place = place
+        self.parts = tuple(columns)
+        self.columns = tuple(part.column for part in columns)
+        self._rows: int | None = None
+
+    def duckdb_relation(self) -> str:
+        """DuckDB's SQL for FROM: a relation with the columns c0, c1, … in the order of `columns`, in their canonical types."""
+        columns = [f"{part.expression} AS c{i}" for i, part in enumerate(self.parts)]
+        if len(self.columns) > len(self.parts):
+            columns.append(f"{ROW_ID} AS c{len(self.parts)}")
+        return f"(SELECT {', '.join(columns)} FROM {self.place.qualified})"
+
+    def row_count(self) -> int | None:
+        return None
+
+    def scan(self, request: ScanRequest) -> Source:
+        return DuckDBSource(self, request)
+
+    def expression(self, index: int) -> str:
+        """DuckDB's SQL for one column."""
+        return self.parts[index].expression if index < len(self.parts) else ROW_ID
+
+
+class DuckDBTable(DuckDBRelation, RowAddressedTable):
+    """A table. Its rows need no key: UPDATE and DELETE address them by DuckDB's row number, a hidden column."""
+
+    def __init__(self, name: str, place: Place, columns: Sequence[DuckDBColumn], *, has_key: bool, is_read_only: bool) -> None:
+        super().__init__(name, place, columns)
+        self.has_key = has_key
+        self.is_addressed = all(part.name.lower() != ROW_ID for part in columns)
+        self.row_id = len(self.columns)
+        self._is_read_only = is_read_only
+        if self.is_addressed:
+            self.columns = (*self.columns, TableColumn(ROW_ID, BIGINT, None, True))
+
+    @property
+    def write_modes(self) -> frozenset[WriteMode]:
+        if self._is_read_only:
+            return frozenset()
+        adding = frozenset({WriteMode.INSERT, WriteMode.SINK})
+        return adding | {WriteMode.UPDATE, WriteMode.DELETE} if self.is_addressed else adding
+
+    def row_count(self) -> int | None:
+        if self._rows is None:
+            self._rows = self._count()
+        return self._rows
+
+    def _count(self) -> int | None:
+        place = self.place
+        query = (
+            "SELECT estimated_size FROM duckdb_tables() WHERE '\"' || replace(database_name, '\"', '\"\"') || '\"' = ? "
+            "AND schema_name = ? AND table_name = ?"
+        )
+        try:
+            with place.kernel.cursor() as cursor:
+                found = cursor.execute(query, [place.database, place.schema, place.table]).fetchone()
+        except Exception:  # an estimate: whoever reads the table will hear what is wrong
+            return None
+        return None if found is None else int(found[0])
+
+    def sink(self, request: SinkRequest) -> Sink:
+        from runnel.connectors.duckdb_sink import DuckDBSink
+
+        return DuckDBSink(self, request)
+
+    def exclusive(self) -> AbstractContextManager[object]:
+        lock: AbstractContextManager[object] = self.place.lock
+        return lock
+
+    def clear(self) -> int:
+        place = self.place
+        try:
+            with place.kernel.cursor() as cursor:
+                cursor.execute(f"DELETE FROM {place.qualified}")
+                return int(cursor.rowcount)
+        except Exception as error:
+            raise place.failure(error) from error
+        finally:
+            self.changed()
+
+    def changed(self) -> None:
+        """The number of rows is another one now."""
+        self._rows = None
+
+
+class DuckDBSource(Source):
+    """A scan. Blocking: DuckDB works when it is asked for rows."""
+
+    cooperative = False
+
+    def __init__(self, table: DuckDBRelation, request: ScanRequest) -> None:
+        self._place = table.place
+        columns = [self._column(table, i) for i in request.columns]
+        limit = "" if request.limit is None or request.predicate is not None else f" LIMIT {request.limit}"
+        self._query = f"SELECT {', '.join(columns) or '1'} FROM {table.place.qualified}{limit}"
+        self._types = [table.columns[i].type for i in request.columns]
+        self._names = [table.columns[i].name for i in request.columns]
+
+    @staticmethod
+    def _column(table: DuckDBRelation, index: int) -> str:
+        expression = table.expression(index)
+        if table.columns[index].type.kind is Kind.INTERVAL:
+            return f"epoch_us({expression})"
+        return expression
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        return [DuckDBPartition(self._place, self._place.pinned(), self._query, self._types, self._names)]
+
+
+class DuckDBPartition(SourcePartition):
+    """The rows of one query on a cursor of its own, which it closes."""
+
+    def __init__(
+        self, place: Place, cursor: DuckDBPyConnection, query: str, types: Sequence[SqlType], names: Sequence[str]
+    ) -> None:
+        self._place = place
+        self._cursor = cursor
+        self._query = query
+        self._types = types
+        self._names = names
+        self._reader: Any = None
+        self._rest: pa.RecordBatch | None = None
+
+    def read(self) -> pa.RecordBatch | End:
+        batch = self._rest
+        if batch is None:
+            batch = self._next()
+            if batch is None:
+                return END
+        self._rest = batch.slice(BATCH_ROWS) if batch.num_rows > BATCH_ROWS else None
+        return self._canonical(batch.slice(0, BATCH_ROWS))
+
+    def _next(self) -> pa.RecordBatch | None:
+        try:
+            if self._reader is None:
+                self._reader = self._cursor.sql(self._query).to_arrow_reader(BATCH_ROWS)
+            for batch in self._reader:
+                if batch.num_rows:
+                    return batch
+        except Exception as error:
+            raise self._place.failure(error) from error
+        return None
+
+    def _canonical(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not self._types:
+            return empty_columns(batch.num_rows)
+        arrays = [_array(column, item) for column, item in zip(batch.columns, self._types, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, names=self._names)
+
+    def close(self) -> None:
+        reader, self._reader, self._rest = self._reader, None, None
+        if reader is not None:
+            reader.close()
+        self._cursor.close()
+
+
+def _array(column: pa.Array, sql_type: SqlType) -> pa.Array:
+    if sql_type.kind is Kind.INTERVAL:
+        return pc.cast(column, to_arrow(sql_type))
+    return canonical(column, sql_type)

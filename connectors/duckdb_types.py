@@ -1,0 +1,169 @@
+"""Types at the door to DuckDB: which SQL type a column of DuckDB has, and how DuckDB's own SQL brings it there.
+
+Some types of DuckDB have no counterpart but one that holds their values: unsigned and 128-bit integers become wider integers
+or DECIMAL, ENUM text, TIMESTAMP_S, _MS and _NS become TIMESTAMP. Others have none and are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from runnel.duckdb_errors import RAISED
+from runnel.errors import NotSupportedError
+from runnel.sqltypes import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    JSON,
+    REAL,
+    SMALLINT,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    TINYINT,
+    UUID,
+    VARBINARY,
+    VARCHAR,
+    Kind,
+    SqlType,
+    array,
+    decimal,
+    map_of,
+    row,
+)
+
+_SAME = {
+    "boolean": BOOLEAN,
+    "tinyint": TINYINT,
+    "smallint": SMALLINT,
+    "integer": INTEGER,
+    "bigint": BIGINT,
+    "float": REAL,
+    "double": DOUBLE,
+    "varchar": VARCHAR,
+    "blob": VARBINARY,
+    "date": DATE,
+    "time": TIME,
+    "timestamp": TIMESTAMP,
+    "timestamp with time zone": TIMESTAMP_TZ,
+    "uuid": UUID,
+}
+_HELD = {
+    "utinyint": SMALLINT,
+    "usmallint": INTEGER,
+    "uinteger": BIGINT,
+    "ubigint": decimal(20, 0),
+    "hugeint": decimal(38, 0),
+    "uhugeint": decimal(38, 0),
+    "enum": VARCHAR,
+    "timestamp_s": TIMESTAMP,
+    "timestamp_ms": TIMESTAMP,
+    "timestamp_ns": TIMESTAMP,
+}
+_NAMES = {
+    Kind.REAL: "FLOAT",
+    Kind.VARBINARY: "BLOB",
+    Kind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE",
+    Kind.INTERVAL: "INTERVAL",
+    Kind.INTERVAL_MONTH: "INTERVAL",
+}
+
+
+def sql_type_of(duck: Any) -> SqlType:
+    """The SQL type that holds the values of a DuckDB type (a DuckDBPyType); NotSupportedError where there is none."""
+    kind = duck.id
+    if str(duck) == "JSON":
+        return JSON
+    if kind == "interval":
+        return INTERVAL
+    if kind == "decimal":
+        parts = dict(duck.children)
+        return decimal(parts["precision"], parts["scale"])
+    if kind in ("list", "array"):
+        return array(_inner(dict(duck.children)["child"]))
+    if kind == "map":
+        parts = dict(duck.children)
+        return map_of(_inner(parts["key"]), _inner(parts["value"]))
+    if kind == "struct":
+        return row(*((name, _inner(item)) for name, item in duck.children))
+    found = _SAME.get(kind) or _HELD.get(kind)
+    if found is None:
+        raise NotSupportedError(f"DuckDB type {duck} is not supported")
+    return found
+
+
+def _inner(duck: Any) -> SqlType:
+    found = sql_type_of(duck)
+    if found.is_interval:
+        raise NotSupportedError(f"DuckDB type {duck} within another type is not supported")
+    return found
+
+
+def is_canonical(duck: Any) -> bool:
+    """Whether DuckDB's values of a type need no conversion to be those of its SQL type."""
+    kind = duck.id
+    if kind == "list":
+        return is_canonical(dict(duck.children)["child"])
+    if kind in ("map", "struct"):
+        return all(is_canonical(item) for _, item in duck.children)
+    return kind in _SAME or kind == "decimal"
+
+
+def type_text(sql_type: SqlType) -> str:
+    """The DuckDB type whose values are those of a SQL type: of a new table's column, or the target of a cast."""
+    kind = sql_type.kind
+    if kind is Kind.DECIMAL:
+        return f"DECIMAL({sql_type.precision}, {sql_type.scale})"
+    if kind is Kind.ARRAY and sql_type.element is not None:
+        return type_text(sql_type.element) + "[]"
+    if kind is Kind.MAP and sql_type.key is not None and sql_type.element is not None:
+        return f"MAP({type_text(sql_type.key)}, {type_text(sql_type.element)})"
+    if kind is Kind.ROW:
+        return "STRUCT(" + ", ".join(f"{quoted(name)} {type_text(item)}" for name, item in sql_type.fields) + ")"
+    if kind is Kind.NULL:
+        raise NotSupportedError("a column of type NULL can't be kept", hint="declare the column with a type")
+    return _NAMES.get(kind, kind.name)
+
+
+def quoted(name: str) -> str:
+    """A name as DuckDB's SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text as DuckDB's SQL has it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def canonical_expression(name: str, duck: Any, sql_type: SqlType) -> str:
+    """DuckDB's SQL for a column with the values of `sql_type`: its own type, or a wider one that was declared for it."""
+    column = quoted(name)
+    if sql_type.kind in _INTERVALS:
+        return _INTERVALS[sql_type.kind](column)
+    if is_canonical(duck) and sql_type == sql_type_of(duck):
+        return column
+    return f"CAST({column} AS {type_text(sql_type)})"
+
+
+def _day_interval(column: str) -> str:
+    """Months have no length: an interval with months is no INTERVAL DAY TO SECOND."""
+    months = f"datepart('year', {column}) * 12 + datepart('month', {column})"
+    fault = f"error('{RAISED}interval ' || CAST({column} AS VARCHAR) || ' has months, which have no fixed length')"
+    return f"CASE WHEN {column} IS NULL OR {months} = 0 THEN {column} ELSE {fault} END"
+
+
+def _month_interval(column: str) -> str:
+    months = f"datepart('year', {column}) * 12 + datepart('month', {column})"
+    rest = f"{column} - to_months(CAST({months} AS INTEGER)) = INTERVAL 0 DAY"
+    fault = f"error('{RAISED}interval ' || CAST({column} AS VARCHAR) || ' has more than years and months')"
+    return f"CASE WHEN {column} IS NULL THEN NULL WHEN {rest} THEN CAST({months} AS INTEGER) ELSE {fault} END"
+
+
+_INTERVALS: dict[Kind, Callable[[str], str]] = {
+    Kind.INTERVAL: _day_interval,
+    Kind.INTERVAL_MONTH: _month_interval,
+}
