@@ -1,0 +1,95 @@
+"""DuckDB's exceptions as errors of ours.
+
+DuckDB tells kinds of failures apart by class while a query starts, and only by the first words of the text while its rows
+are read; so the text decides in both cases.
+"""
+
+from __future__ import annotations
+
+import re
+
+from runnel.errors import (
+    DataError,
+    Error,
+    ErrorCode,
+    IntegrityError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    Position,
+    ProgrammingError,
+)
+
+_KINDS: dict[str, tuple[type[Error], str]] = {
+    "Out of Range Error": (DataError, "a value is out of the range of its type"),
+    "Conversion Error": (DataError, "a value can't be converted"),
+    "Constraint Error": (IntegrityError, "a constraint is violated"),
+    "Out of Memory Error": (OperationalError, "out of memory"),
+    "IO Error": (OperationalError, "input or output failed"),
+    "HTTP Error": (OperationalError, "input or output failed"),
+    "Permission Error": (OperationalError, "input or output failed"),
+    "TransactionContext Error": (OperationalError, "the transaction failed"),
+    "Transaction Error": (OperationalError, "the transaction failed"),
+    "Catalog Error": (ProgrammingError, "a table or column of DuckDB isn't there any more"),
+    "Binder Error": (ProgrammingError, "a table or column of DuckDB isn't as it was"),
+    "Not implemented Error": (NotSupportedError, "DuckDB can't do this"),
+}
+
+_REMEDIES = {
+    "Out of Memory Error": "raise memory_limit, give temp_directory more room, or group and sort less at a time",
+}
+
+RAISED = "[data error] "
+"""Stands before the message of a DataError that a fragment itself raises with DuckDB's error()."""
+
+
+def translated(error: BaseException, position: Position | None = None) -> Error:
+    """The error to raise for an exception that came out of DuckDB; ours pass as they are."""
+    if isinstance(error, Error):
+        return error
+    if isinstance(error, MemoryError):
+        return OperationalError("out of memory", code=ErrorCode.GENERIC, hint=_REMEDIES["Out of Memory Error"])
+    if isinstance(error, ImportError):
+        return OperationalError(
+            "DuckDB isn't installed", code=ErrorCode.GENERIC, detail=str(error), hint="pip install runnel[duckdb]"
+        )
+    text = _without_excerpt(str(error))
+    kind, _, said = text.partition(": ")
+    if RAISED in text:
+        return DataError(text.partition(RAISED)[2].strip(), position=position)
+    if kind == "INTERRUPT Error":
+        return OperationalError("the job was cancelled", code=ErrorCode.CANCELLED)
+    if kind == "Invalid Input Error":
+        return _invalid_input(said, position)
+    known = _KINDS.get(kind)
+    if known is not None:
+        made, message = known
+        return made(message, detail=text, hint=_REMEDIES.get(kind), position=position)
+    if isinstance(error, OSError):
+        return OperationalError("input or output failed", detail=f"{type(error).__name__}: {text}", position=position)
+    return InternalError(
+        "internal error: DuckDB failed",
+        detail=f"{type(error).__name__}: {text}",
+        hint="please report this with the statement; SET pushdown = off runs it without DuckDB",
+        position=position,
+    )
+
+
+def _invalid_input(said: str, position: Position | None) -> Error:
+    """Most of what DuckDB calls invalid input is in the data: a division by zero, a bad text, an overflow."""
+    if said.startswith("Division by zero") or "division by zero" in said.lower():
+        return DataError("division by zero", detail=said, position=position)
+    own = re.search(r"Python exception occurred.*?: (.*)", said, re.DOTALL)
+    if own is not None:
+        return OperationalError("reading the rows of another source failed", detail=own.group(1).strip(), position=position)
+    return DataError("a value is out of the range of its type or function", detail=said, position=position)
+
+
+def _without_excerpt(text: str) -> str:
+    """The text without the lines that show a place in the engine's SQL, which the user never wrote."""
+    lines = []
+    for line in text.split("\n"):
+        if re.match(r"LINE \d+: ", line):
+            break
+        lines.append(line)
+    return "\n".join(lines).strip()

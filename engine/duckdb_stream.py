@@ -1,0 +1,157 @@
+"""A DuckDB query that runs on a thread of its own, its result in a bounded queue.
+
+DuckDB blocks its caller until the first rows are there, which for a sort is the whole work; and the thread that waits can't
+be the one that cancels. So the query has a thread, and whoever wants rows asks and never waits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from threading import Condition, Thread, current_thread
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from runnel.connector import BATCH_ROWS
+from runnel.duckdb_errors import translated
+from runnel.errors import Error, Position
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from runnel.duckdb_kernel import DuckDBKernel
+
+PREFETCHED = 4
+"""How many batches wait at most."""
+
+_CANCEL_TIMEOUT = 2.0
+"""Seconds that `close` waits for a query that was interrupted; then the thread ends by itself."""
+
+
+class DuckDBStream:
+    """The rows of one SELECT on a cursor, which belongs to the stream from here on.
+
+    `finish` brings each batch into the form that is wanted, on the stream's thread; `position` is for errors. `start` and
+    `take` are for one thread at a time, `close` for any.
+    """
+
+    def __init__(
+        self,
+        kernel: DuckDBKernel,
+        cursor: DuckDBPyConnection,
+        text: str,
+        parameters: Mapping[str, Any] | None = None,
+        finish: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
+        position: Position | None = None,
+    ) -> None:
+        self._cursor: DuckDBPyConnection | None = cursor
+        self._text = text
+        self._parameters = dict(parameters) if parameters else None
+        self._finish = finish
+        self._position = position
+        self._wake: Callable[[], None] = _nothing
+        self._changed = Condition()
+        self._batches: deque[pa.RecordBatch] = deque()
+        self._error: Error | None = None
+        self._ended = False
+        self._closed = False
+        self._thread: Thread | None = None
+        kernel.watch(self)
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Begins. `wake` is called from another thread whenever `take` has something new to say."""
+        self._wake = wake
+        self._thread = Thread(target=self._run, name="runnel-duckdb", daemon=True)
+        self._thread.start()
+
+    def take(self) -> pa.RecordBatch | None:
+        """The next batch; None if there is none yet, or (see `is_ended`) no more. Raises what the query failed with."""
+        with self._changed:
+            if self._batches:
+                batch = self._batches.popleft()
+                self._changed.notify_all()
+                return batch
+            if self._error is not None:
+                raise self._error
+            return None
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether every batch was taken and there will be no more."""
+        with self._changed:
+            return self._ended and not self._batches and self._error is None
+
+    def close(self) -> None:
+        """Cancels the query if it still runs, and gives everything back."""
+        with self._changed:
+            self._closed = True
+            self._batches.clear()
+            self._changed.notify_all()
+        thread = self._thread
+        if thread is None:
+            self._give_back()
+        elif thread is not current_thread():
+            self._stop(thread)
+
+    def _stop(self, thread: Thread) -> None:
+        """An interrupt between two calls of the thread hits nothing: it is repeated until the thread has ended."""
+        waited, pause = 0.0, 0.001
+        while thread.is_alive() and waited < _CANCEL_TIMEOUT:
+            cursor = self._cursor
+            if cursor is not None:
+                with suppress(Exception):  # closed just now by the thread
+                    cursor.interrupt()
+            thread.join(pause)
+            waited += pause
+            pause = min(2 * pause, 0.1)
+
+    def _run(self) -> None:
+        try:
+            self._read()
+        except BaseException as error:
+            with self._changed:
+                if not self._closed:
+                    self._error = translated(error, self._position)
+        finally:
+            self._give_back()
+            with self._changed:
+                self._ended = True
+            self._wake()
+
+    def _read(self) -> None:
+        cursor = self._cursor
+        assert cursor is not None
+        if self._closed:
+            return
+        relation = cursor.sql(self._text, params=self._parameters) if self._parameters else cursor.sql(self._text)
+        reader = relation.to_arrow_reader(BATCH_ROWS)
+        try:
+            while not self._closed:
+                try:
+                    batch = reader.read_next_batch()
+                except StopIteration:
+                    return
+                if batch.num_rows:
+                    self._put(batch if self._finish is None else self._finish(batch))
+        finally:
+            reader.close()
+
+    def _put(self, batch: pa.RecordBatch) -> None:
+        with self._changed:
+            while len(self._batches) >= PREFETCHED and not self._closed:
+                self._changed.wait()
+            if self._closed:
+                return
+            self._batches.append(batch)
+        self._wake()
+
+    def _give_back(self) -> None:
+        cursor, self._cursor = self._cursor, None
+        if cursor is not None:
+            cursor.close()
+
+
+def _nothing() -> None:
+    pass
