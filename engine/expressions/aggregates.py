@@ -6,18 +6,35 @@ The table AGGREGATES is read by the binder (`aggregate_call`) and by every opera
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.batches import from_numbers, validity
-from runnel.errors import DataError, NotSupportedError, Position, ProgrammingError, suggest
+from runnel.errors import DataError, Position, ProgrammingError, suggest
+from runnel.expressions import ordered_aggregates, quantile_aggregates, statistical_aggregates
+from runnel.expressions.aggregate_function import (
+    AggregateFunction,
+    Bound,
+    Finish,
+    Given,
+    anything,
+    as_double,
+    bigint,
+    boolean,
+    bound_argument,
+    check_arguments,
+    comparable,
+    double,
+    numeric,
+    refused_type,
+    same,
+)
 from runnel.expressions.aggregate_states import (
     Count,
     Extreme,
-    First,
-    Items,
     Moments,
     State,
     SumDecimal,
@@ -25,45 +42,19 @@ from runnel.expressions.aggregate_states import (
     SumInteger,
     filled,
 )
-from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.nodes import Aggregate, Cast, Expression, Literal, Parameter
-from runnel.frozen import frozen
+from runnel.expressions.nodes import Aggregate, Call, Case, Cast, Expression, Literal, SortKey
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
     MAX_PRECISION,
     NULL,
-    VARCHAR,
     Kind,
     SqlType,
-    array,
     decimal,
     to_arrow,
 )
-
-Finish = Callable[[list[pa.Array], Aggregate, EvaluationContext], pa.Array]
-
-
-@frozen
-class AggregateFunction:
-    """One entry of AGGREGATES.
-
-    `accepts` says which types the first argument may have; a bare NULL is taken as `null_type`. `result` gives the type of
-    the value. `states(type)` are the states over the first argument, `finish` makes the value of their columns.
-    `ignores_distinct`: repeated arguments change nothing. `keeps_nulls`: NULL arguments count.
-    """
-
-    name: str
-    accepts: Callable[[SqlType], bool]
-    result: Callable[[SqlType], SqlType]
-    states: Callable[[SqlType], tuple[State, ...]]
-    finish: Finish
-    null_type: SqlType = BIGINT
-    arguments: int = 1
-    ignores_distinct: bool = False
-    keeps_nulls: bool = False
 
 
 def _first_column(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
@@ -146,100 +137,65 @@ def _spread(is_sample: bool, is_deviation: bool) -> Finish:
     return finish
 
 
-def _joined(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
-    separator = call.arguments[1]
-    if isinstance(separator, Parameter):
-        return pc.binary_join(columns[0], context.arguments[separator.index])
-    assert isinstance(separator, Literal)
-    return pc.binary_join(columns[0], pack_scalar(separator.value, VARCHAR))
-
-
-def _anything(kind: SqlType) -> bool:
-    return True
-
-
-def _comparable(kind: SqlType) -> bool:
-    return not kind.is_nested and kind.kind is not Kind.JSON
-
-
-def _numeric(kind: SqlType) -> bool:
-    return kind.is_numeric
-
-
-def _boolean(kind: SqlType) -> bool:
-    return kind.kind is Kind.BOOLEAN
-
-
-def _same(kind: SqlType) -> SqlType:
-    return kind
-
-
-def _bigint(kind: SqlType) -> SqlType:
-    return BIGINT
-
-
-def _double(kind: SqlType) -> SqlType:
-    return DOUBLE
-
-
 def _extreme(function: str) -> Callable[[SqlType], tuple[State, ...]]:
     return lambda kind: (Extreme(function, to_arrow(kind)),)
+
+
+SPREADS = {
+    "var_pop": (False, False),
+    "var_samp": (True, False),
+    "variance": (True, False),
+    "stddev_pop": (False, True),
+    "stddev_samp": (True, True),
+    "stddev": (True, True),
+}
+"""Of each function of spread, whether it is that of a sample, and whether it is a deviation."""
 
 
 def _definitions() -> list[AggregateFunction]:
     smallest, largest = _extreme("min"), _extreme("max")
     functions = [
-        AggregateFunction("count_star", _anything, _bigint, lambda _: (Count(of_rows=True),), _count, arguments=0),
-        AggregateFunction("count", _anything, _bigint, lambda _: (Count(),), _count, null_type=NULL),
-        AggregateFunction("sum", _numeric, _sum_type, _sum_states, _sum),
-        AggregateFunction("avg", _numeric, _average_type, lambda kind: (*_sum_states(kind), Count()), _average, DOUBLE),
-        AggregateFunction("min", _comparable, _same, smallest, _first_column, ignores_distinct=True),
-        AggregateFunction("max", _comparable, _same, largest, _first_column, ignores_distinct=True),
-        AggregateFunction(
-            "any_value", _anything, _same, lambda kind: (First(to_arrow(kind)),), _first_column, ignores_distinct=True
-        ),
-        AggregateFunction(
-            "array_agg",
-            _anything,
-            array,
-            lambda kind: (Items(to_arrow(kind), keeps_nulls=True),),
-            _first_column,
-            keeps_nulls=True,
-        ),
-        AggregateFunction(
-            "string_agg",
-            lambda kind: kind.kind is Kind.VARCHAR,
-            _same,
-            lambda kind: (Items(to_arrow(kind), keeps_nulls=False),),
-            _joined,
-            VARCHAR,
-            arguments=2,
-        ),
+        AggregateFunction("count_star", anything, bigint, lambda _: (Count(of_rows=True),), _count, arguments=0),
+        AggregateFunction("count", anything, bigint, lambda _: (Count(),), _count, null_type=NULL),
+        AggregateFunction("sum", numeric, _sum_type, _sum_states, _sum),
+        AggregateFunction("avg", numeric, _average_type, lambda kind: (*_sum_states(kind), Count()), _average, DOUBLE),
+        AggregateFunction("min", comparable, same, smallest, _first_column, ignores_distinct=True),
+        AggregateFunction("max", comparable, same, largest, _first_column, ignores_distinct=True),
     ]
     # false < true: AND is the smallest, OR the largest.
     for name, states in (("bool_and", smallest), ("every", smallest), ("bool_or", largest)):
-        functions.append(AggregateFunction(name, _boolean, _same, states, _first_column, BOOLEAN, ignores_distinct=True))
-    for name, is_sample, is_deviation in (
-        ("var_pop", False, False),
-        ("var_samp", True, False),
-        ("variance", True, False),
-        ("stddev_pop", False, True),
-        ("stddev_samp", True, True),
-        ("stddev", True, True),
-    ):
+        functions.append(AggregateFunction(name, boolean, same, states, _first_column, BOOLEAN, ignores_distinct=True))
+    for name, (is_sample, is_deviation) in SPREADS.items():
         functions.append(
-            AggregateFunction(name, _numeric, _double, lambda _: (Moments(),), _spread(is_sample, is_deviation), DOUBLE)
+            AggregateFunction(name, numeric, double, lambda _: (Moments(),), _spread(is_sample, is_deviation), DOUBLE)
         )
     return functions
 
 
-AGGREGATES: Mapping[str, AggregateFunction] = {item.name: item for item in _definitions()}
+AGGREGATES: Mapping[str, AggregateFunction] = {
+    item.name: item
+    for item in (
+        *_definitions(),
+        *ordered_aggregates.FUNCTIONS,
+        *quantile_aggregates.FUNCTIONS,
+        *statistical_aggregates.FUNCTIONS,
+    )
+}
 """All aggregate functions by the key that `Aggregate.function` carries."""
+
+_SQL_NAMES = {name: item.name for item in AGGREGATES.values() for name in (item.name, *item.sql_names)}
+_REWRITTEN = frozenset({"median", "count_if", "countif"})
+"""Names that stand for a call of another function."""
 
 
 def is_aggregate(name: str) -> bool:
     """Whether `name`, in any case, is an aggregate function."""
-    return name.lower() in AGGREGATES
+    return name.lower() in _SQL_NAMES or name.lower() in _REWRITTEN
+
+
+def aggregate_names() -> list[str]:
+    """All names, in lower case, by which SQL calls aggregate functions."""
+    return sorted({*_SQL_NAMES, *_REWRITTEN} - {"count_star"})
 
 
 def aggregate_call(
@@ -248,51 +204,105 @@ def aggregate_call(
     distinct: bool = False,
     predicate: Expression | None = None,
     position: Position | None = None,
+    *,
+    order: Sequence[SortKey] = (),
+    within_group: bool = False,
 ) -> Aggregate:
-    """Binds an aggregate; COUNT without arguments is COUNT(*). ProgrammingError for an unknown name, a wrong number of
-    arguments or a type that doesn't fit."""
+    """Binds an aggregate; COUNT without arguments is COUNT(*). `order` is ORDER BY in the brackets, or that of WITHIN GROUP.
+    ProgrammingError for an unknown name, a wrong number of arguments or a type that doesn't fit."""
+    given = Given(name, tuple(arguments), tuple(order), within_group, position)
     key = name.lower()
-    if key == "count" and not arguments:
+    if key in ("count_if", "countif"):
+        return _count_if(given, distinct, predicate)
+    if key == "median":
+        check_arguments(given, 1)
+        half = Literal(value=0.5, type=DOUBLE, position=position)
+        given, key = given._replace(arguments=(*given.arguments, half), order=()), "percentile_cont"
+    elif key == "count" and not arguments:
         key = "count_star"
-    function = AGGREGATES.get(key)
+    function = AGGREGATES.get(_SQL_NAMES.get(key, ""))
     if function is None:
-        raise ProgrammingError(f'aggregate function "{name}" does not exist', hint=suggest(name, AGGREGATES), position=position)
-    if len(arguments) != function.arguments:
-        count = function.arguments
         raise ProgrammingError(
-            f"aggregate function {name.upper()} takes {count} argument{'s' * (count != 1)}, not {len(arguments)}",
-            position=position,
+            f'aggregate function "{name}" does not exist', hint=suggest(name, aggregate_names()), position=position
         )
-    if not arguments:
-        return Aggregate(function=key, arguments=(), type=BIGINT, predicate=predicate, position=position)
-    first = _bound_argument(function, arguments[0], position)
-    rest = tuple(arguments[1:])
-    if any(not isinstance(item, (Literal, Parameter)) or item.type.kind is not Kind.VARCHAR for item in rest):
-        raise NotSupportedError(
-            f"the separator of {name.upper()} must be a text literal or parameter", position=rest[0].position
+    if within_group and function.name not in WITHIN_GROUP:
+        raise ProgrammingError(f"{name.upper()} can't have WITHIN GROUP", position=position)
+    bound = (function.bind or _bind)(function, given)
+    distinct = distinct and not function.ignores_distinct and bool(bound.arguments)
+    if distinct and any(item.expression not in bound.arguments for item in bound.order):
+        raise ProgrammingError(
+            f"with DISTINCT, ORDER BY within {name.upper()} can only use its arguments",
+            position=bound.order[0].expression.position,
         )
     return Aggregate(
-        function=key,
-        arguments=(first, *rest),
-        type=function.result(first.type),
-        distinct=distinct and not function.ignores_distinct,
+        function=function.name,
+        arguments=bound.arguments,
+        type=bound.type,
+        distinct=distinct,
+        order=bound.order,
         predicate=predicate,
         position=position,
     )
 
 
-def _bound_argument(function: AggregateFunction, argument: Expression, position: Position | None) -> Expression:
-    if argument.type.kind is Kind.NULL and function.null_type.kind is not Kind.NULL:
-        return Cast(operand=argument, type=function.null_type, implicit=True, position=argument.position)
-    if not function.accepts(argument.type):
-        raise ProgrammingError(
-            f"cannot apply aggregate function {function.name.upper()} to {argument.type}",
-            hint="consider adding an explicit CAST",
-            position=argument.position or position,
-        )
-    if function.finish in _SPREADS and argument.type.kind is not Kind.DOUBLE:
-        return Cast(operand=argument, type=DOUBLE, implicit=True, position=argument.position)
-    return argument
+WITHIN_GROUP = frozenset({"percentile_cont", "percentile_disc", "mode", "array_agg", "string_agg"})
+"""The functions that may take their order in WITHIN GROUP."""
 
 
-_SPREADS = frozenset(item.finish for item in AGGREGATES.values() if item.states(DOUBLE) == (Moments(),))
+def _bind(function: AggregateFunction, given: Given) -> Bound:
+    """Of a function of one argument, or of none, to which order means nothing."""
+    check_arguments(given, function.arguments)
+    if not given.arguments:
+        return Bound((), (), BIGINT)
+    first = bound_argument(function, given.arguments[0], given.position)
+    if function.finish in _SPREADS:
+        first = as_double(function.name, first, given.position)
+    return Bound((first,), (), function.result(first.type))
+
+
+def _count_if(given: Given, distinct: bool, predicate: Expression | None) -> Aggregate:
+    check_arguments(given, 1)
+    condition = given.arguments[0]
+    if condition.type.kind not in (Kind.BOOLEAN, Kind.NULL):
+        raise refused_type(given.name, condition, given.position)
+    if distinct:
+        raise ProgrammingError(f"{given.name.upper()} can't have DISTINCT", position=given.position)
+    if condition.type.kind is Kind.NULL:
+        condition = Cast(operand=condition, type=BOOLEAN, implicit=True, position=condition.position)
+    both = condition if predicate is None else Call(function="and", arguments=(predicate, condition), type=BOOLEAN)
+    return Aggregate(function="count_star", arguments=(), type=BIGINT, predicate=both, position=given.position)
+
+
+def states_of(call: Aggregate) -> tuple[State, ...]:
+    """The states that a call keeps."""
+    function = AGGREGATES["count" if call.function == "count_star" and call.predicate is not None else call.function]
+    if function.call_states is not None:
+        return function.call_states(call)
+    return function.states(call.arguments[0].type if call.arguments else call.type)
+
+
+class RowArguments(NamedTuple):
+    """What is evaluated for each row and given to the states. `has_flag`: the last one says which rows count."""
+
+    expressions: tuple[Expression, ...]
+    has_flag: bool
+
+
+def row_arguments(call: Aggregate) -> RowArguments:
+    """The arguments and keys of a call. A row that the FILTER clause leaves out counts as NULL, and nothing else is evaluated
+    for it; where NULLs count, the condition itself follows as a flag."""
+    function = AGGREGATES[call.function]
+    arguments = [*call.arguments[: function.evaluated(call)], *(key.expression for key in call.order)]
+    predicate = call.predicate
+    if predicate is None:
+        return RowArguments(tuple(arguments), False)
+    if not arguments:
+        arguments = [Literal(value=True, type=BOOLEAN)]
+    kept = [
+        Case(conditions=(predicate,), results=(item,), otherwise=None, type=item.type, position=item.position)
+        for item in arguments
+    ]
+    return RowArguments((*kept, predicate) if function.keeps_nulls else tuple(kept), function.keeps_nulls)
+
+
+_SPREADS = frozenset(AGGREGATES[name].finish for name in SPREADS)

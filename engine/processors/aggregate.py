@@ -11,15 +11,15 @@ import pyarrow.compute as pc
 from runnel.batches import make_batch
 from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregate_states import State
-from runnel.expressions.aggregates import AGGREGATES
+from runnel.expressions.aggregates import AGGREGATES, row_arguments, states_of
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate, is_volatile
-from runnel.expressions.nodes import Aggregate, Case, Expression, Literal
+from runnel.expressions.nodes import Aggregate, Expression
 from runnel.frozen import frozen
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.group_state import GroupState, Layout, Partial
-from runnel.sqltypes import BOOLEAN, to_arrow
+from runnel.sqltypes import to_arrow
 
 PASS_ON_SHARE = 0.5
 """An accumulating stage whose groups are more than this share of its rows passes its states on at once: keeping them would
@@ -39,6 +39,8 @@ class DistinctSet:
     """Arguments of which repetitions are dropped: the columns of its own groups are the keys, then these arguments."""
 
     arguments: tuple[int, ...]
+    has_flag: bool
+    """Whether the last argument says which rows count."""
     layout: Layout
     states: tuple[int, ...]
     """The states of the whole aggregation that are made of this set."""
@@ -53,10 +55,13 @@ class Aggregation:
         self.keys, self.aggregates, self.stage = keys, aggregates, stage
         self._arguments: list[Expression] = []
         wanted: list[tuple[State, tuple[int, ...], bool]] = []
+        flagged: dict[tuple[int, ...], bool] = {}
         self.slots: list[list[int]] = []
         for call in aggregates:
-            places = self._argument_places(call)
-            items = [(state, places, call.distinct) for state in _states(call)]
+            row = row_arguments(call)
+            places = self._argument_places(row.expressions)
+            flagged[places] = row.has_flag
+            items = [(state, places, call.distinct) for state in states_of(call)]
             wanted += [item for item in items if item not in wanted]
             self.slots.append([wanted.index(item) for item in items])
         key_types = tuple(to_arrow(item.type) for item in keys)
@@ -73,15 +78,15 @@ class Aggregation:
         for places in dict.fromkeys(item[1] for item in wanted if item[2]):
             types = (*key_types, *(argument_types[i] for i in places))
             slots = tuple(i for i, item in enumerate(wanted) if item[1:] == (places, True))
-            self.distinct_sets.append(DistinctSet(places, Layout(types, (), (), ()), slots))
+            self.distinct_sets.append(DistinctSet(places, flagged[places], Layout(types, (), (), ()), slots))
         self.evaluators: list[Evaluator] = [compile_expression(item) for item in (*keys, *self._arguments)]
         self.state_schema = _state_schema(self.plain_layout)
         self.schema = self.state_schema if stage is Stage.ACCUMULATE else self._result_schema(names)
 
-    def _argument_places(self, call: Aggregate) -> tuple[int, ...]:
+    def _argument_places(self, expressions: Sequence[Expression]) -> tuple[int, ...]:
         """The argument columns of a call, each kept once."""
         places = []
-        for expression in _argument_expressions(call):
+        for expression in expressions:
             if expression not in self._arguments or is_volatile(expression):
                 places.append(len(self._arguments))
                 self._arguments.append(expression)
@@ -97,27 +102,6 @@ class Aggregation:
 def _state_schema(layout: Layout) -> pa.Schema:
     keys = [pa.field(f"k{i}", kind) for i, kind in enumerate(layout.key_types)]
     return pa.schema([*keys, *(pa.field(f"s{i}", kind) for i, kind in enumerate(layout.state_types))])
-
-
-def _states(call: Aggregate) -> tuple[State, ...]:
-    function = AGGREGATES["count" if call.function == "count_star" and call.predicate is not None else call.function]
-    return function.states(call.arguments[0].type if call.arguments else call.type)
-
-
-def _argument_expressions(call: Aggregate) -> list[Expression]:
-    """What must be evaluated per row. A row that the FILTER clause leaves out counts as NULL, and its argument isn't
-    evaluated; where NULLs count, the condition itself follows as a second argument."""
-    arguments = list(call.arguments[:1])
-    predicate = call.predicate
-    if predicate is None:
-        return arguments
-    if not arguments:
-        arguments = [Literal(value=True, type=BOOLEAN)]
-    kept = [
-        Case(conditions=(predicate,), results=(item,), otherwise=None, type=item.type, position=item.position)
-        for item in arguments
-    ]
-    return [*kept, predicate] if AGGREGATES[call.function].keeps_nulls else list(kept)
 
 
 class AggregateProcessor(EmittingProcessor):
@@ -154,7 +138,7 @@ class AggregateProcessor(EmittingProcessor):
         for item, groups in zip(self._aggregation.distinct_sets, self._distinct, strict=True):
             arguments = [columns[keys + i] for i in item.arguments]
             kept = [*columns[:keys], *arguments]
-            valid = arguments[1] if len(arguments) > 1 else None
+            valid = arguments[-1] if item.has_flag else None
             if valid is None and arguments[0].null_count and not self._keeps_nulls(item):
                 valid = pc.is_valid(arguments[0])
             if valid is not None:

@@ -1,7 +1,4 @@
-"""The order of values: NULL smallest unless said otherwise, NaN largest, −0 equal to 0; then as Arrow sorts.
-
-`sort_indices` puts NaN beside NULL, wherever that goes. So floating-point keys are sorted as integers of the same order.
-"""
+"""The order of rows: NULL smallest unless said otherwise, NaN largest, −0 equal to 0; then as Arrow sorts."""
 
 from __future__ import annotations
 
@@ -11,34 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Numbers, from_flags, from_numbers, numbers, validity
+from runnel.batches import from_flags
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import SortKey
+from runnel.expressions.sorting import ordered_integers, sortable
 
-_NEGATIVE = np.int64(0x7FFF_FFFF_FFFF_FFFF)
-
-
-def ordered_integers(array: pa.Array) -> pa.Array:
-    """BIGINT values in the same order as those of a REAL or DOUBLE column."""
-    values: Numbers = numbers(array, np.float32 if pa.types.is_float32(array.type) else np.float64)
-    wide = np.add(values, 0.0, dtype=np.float64)
-    wide[np.isnan(wide)] = np.nan
-    integers = wide.view(np.int64)
-    # Negative floats, as integers, are in reverse order: all bits but the sign are turned.
-    integers ^= (integers >> 63) & _NEGATIVE
-    return from_numbers(integers, pa.int64(), validity(array))
-
-
-def sortable(array: pa.Array) -> pa.Array:
-    """A column that Arrow's kernels sort and compare in SQL's order."""
-    if pa.types.is_floating(array.type):
-        return ordered_integers(array)
-    if pa.types.is_duration(array.type):
-        return array.view(pa.int64())
-    if pa.types.is_null(array.type):
-        return pa.nulls(len(array), pa.int64())
-    return array
+__all__ = ["Ordering", "ordered_integers", "sortable"]
 
 
 class Ordering:

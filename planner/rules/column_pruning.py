@@ -17,6 +17,7 @@ from runnel.relation import (
     LEFT_ONLY,
     MARKS,
     Aggregate,
+    Expand,
     Filter,
     Generate,
     Join,
@@ -30,6 +31,7 @@ from runnel.relation import (
     Unnest,
     Values,
 )
+from runnel.windows import Window
 
 Places = dict[int, int]
 _Pruned = tuple[Relation, Places]
@@ -126,7 +128,7 @@ def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
     if not kept and not count and node.aggregates:
         kept = [0]
     calls = [node.aggregates[i] for i in kept]
-    read = _read([*node.keys, *(item for call in calls for item in (*call.arguments, call.predicate))])
+    read = _read([*node.keys, *(item for call in calls for item in call.expressions)])
     below, places = _narrow(node.input, read)
     move = _moved(places)
     aggregate = replace(
@@ -183,6 +185,35 @@ def _unnest(node: Unnest, needed: set[int]) -> _Pruned:
     return unnested, places | added
 
 
+def _expand(node: Expand, needed: set[int]) -> _Pruned:
+    kept = sorted(needed)
+    projections = [[expressions[i] for i in kept] for expressions in node.projections]
+    below, places = _narrow(node.input, _read(item for expressions in projections for item in expressions))
+    expanded = replace(
+        node,
+        input=below,
+        projections=tuple(tuple(map(_moved(places), expressions)) for expressions in projections),
+        names=tuple(node.names[i] for i in kept),
+    )
+    return expanded, {index: place for place, index in enumerate(kept)}
+
+
+def _window(node: Window, needed: set[int]) -> _Pruned:
+    width = len(node.input.fields)
+    kept = [i for i in range(len(node.calls)) if width + i in needed]
+    if not kept:
+        return _prune(node.input, needed)
+    calls = [node.calls[i] for i in kept]
+    below, places = _narrow(node.input, {i for i in needed if i < width} | _read(e for call in calls for e in call.expressions))
+    window = replace(
+        node,
+        input=below,
+        calls=tuple(call.map_expressions(_moved(places)) for call in calls),
+        names=tuple(node.names[i] for i in kept),
+    )
+    return window, places | {width + i: len(below.fields) + place for place, i in enumerate(kept)}
+
+
 _RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {
     Scan: _scan,
     Values: _values,
@@ -196,4 +227,6 @@ _RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {
     Union: _union,
     SetOperation: _set_operation,
     Unnest: _unnest,
+    Expand: _expand,
+    Window: _window,
 }

@@ -1,0 +1,146 @@
+"""What an aggregate function is: how a call is bound, which states it keeps, and how its value comes from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from runnel.errors import Position, ProgrammingError
+from runnel.expressions.aggregate_states import State
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.nodes import Aggregate, Cast, Expression, SortKey
+from runnel.frozen import frozen
+from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType
+
+Finish = Callable[[list[pa.Array], Aggregate, EvaluationContext], pa.Array]
+
+
+class Given(NamedTuple):
+    """A call as it stands in the text. `within_group`: the order is that of WITHIN GROUP, not one in the brackets."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    within_group: bool
+    position: Position | None
+
+
+class Bound(NamedTuple):
+    """What binding makes of a call: its arguments, converted, the order that matters, and the type of the value."""
+
+    arguments: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    type: SqlType
+
+
+def one(call: Aggregate) -> int:
+    return 1
+
+
+def both(call: Aggregate) -> int:
+    return 2
+
+
+@frozen
+class AggregateFunction:
+    """One entry of AGGREGATES.
+
+    `accepts` says which types the first argument may have; a bare NULL is taken as `null_type`. `result` gives the type of
+    the value. `states(type)` are the states over the first argument, `finish` makes the value of their columns.
+    `ignores_distinct`: repeated arguments change nothing. `keeps_nulls`: NULL arguments count.
+
+    A function with other than one argument has a `bind` of its own, and `call_states` where states depend on more than
+    the first argument's type. The first `evaluated(call)` arguments and the keys of the order are given to the states, row by
+    row; those after them are constants that `finish` looks up. `sql_names` are further names.
+    """
+
+    name: str
+    accepts: Callable[[SqlType], bool]
+    result: Callable[[SqlType], SqlType]
+    states: Callable[[SqlType], tuple[State, ...]]
+    finish: Finish
+    null_type: SqlType = BIGINT
+    arguments: int = 1
+    ignores_distinct: bool = False
+    keeps_nulls: bool = False
+    bind: Callable[[AggregateFunction, Given], Bound] | None = None
+    call_states: Callable[[Aggregate], tuple[State, ...]] | None = None
+    evaluated: Callable[[Aggregate], int] = one
+    sql_names: tuple[str, ...] = ()
+
+
+def bound_argument(function: AggregateFunction, argument: Expression, position: Position | None) -> Expression:
+    """The first argument, if the function takes its type."""
+    if argument.type.kind is Kind.NULL and function.null_type.kind is not Kind.NULL:
+        return Cast(operand=argument, type=function.null_type, implicit=True, position=argument.position)
+    if not function.accepts(argument.type):
+        raise refused_type(function.name, argument, position)
+    return argument
+
+
+def refused_type(name: str, argument: Expression, position: Position | None) -> ProgrammingError:
+    return ProgrammingError(
+        f"cannot apply aggregate function {name.upper()} to {argument.type}",
+        hint="consider adding an explicit CAST",
+        position=argument.position or position,
+    )
+
+
+def as_double(name: str, argument: Expression, position: Position | None) -> Expression:
+    """A numeric argument as DOUBLE."""
+    if argument.type.kind is Kind.DOUBLE:
+        return argument
+    if not (argument.type.is_numeric or argument.type.kind is Kind.NULL):
+        raise refused_type(name, argument, position)
+    return Cast(operand=argument, type=DOUBLE, implicit=True, position=argument.position)
+
+
+def check_arguments(given: Given, least: int, most: int | None = None) -> None:
+    """ProgrammingError for a wrong number of arguments, or a WITHIN GROUP that the function hasn't."""
+    most = least if most is None else most
+    count = len(given.arguments)
+    if not least <= count <= most:
+        number = str(least) if least == most else f"{least} to {most}"
+        raise ProgrammingError(
+            f"aggregate function {given.name.upper()} takes {number} argument{'s' * (most != 1)}, not {count}",
+            position=given.position,
+        )
+
+
+def anything(kind: SqlType) -> bool:
+    return True
+
+
+def comparable(kind: SqlType) -> bool:
+    return not kind.is_nested and kind.kind is not Kind.JSON
+
+
+def numeric(kind: SqlType) -> bool:
+    return kind.is_numeric
+
+
+def integral(kind: SqlType) -> bool:
+    return kind.is_integer
+
+
+def boolean(kind: SqlType) -> bool:
+    return kind.kind is Kind.BOOLEAN
+
+
+def same(kind: SqlType) -> SqlType:
+    return kind
+
+
+def bigint(kind: SqlType) -> SqlType:
+    return BIGINT
+
+
+def double(kind: SqlType) -> SqlType:
+    return DOUBLE
+
+
+def directions_of(order: Sequence[SortKey]) -> tuple[tuple[bool, bool], ...]:
+    """Of each key whether it is descending, and whether NULLs come first."""
+    return tuple((key.descending, key.nulls_first) for key in order)

@@ -1,0 +1,104 @@
+"""States of aggregates that look at whole rows: those that keep all of them, and those that keep the best one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import Mask, from_numbers, indexes, numbers, validity
+from runnel.expressions.aggregate_states import Column, Items, Request, State, Work, contiguous, filled
+from runnel.expressions.sorting import Direction, sortable, sorted_rows
+from runnel.frozen import frozen
+
+
+@frozen
+class Rows(State):
+    """All rows of `fields` in a list of structs, in the order in which they arrived; NULL without any. A row whose first
+    field is NULL doesn't count, unless `keeps_nulls`; then an argument beyond the fields says which rows count."""
+
+    fields: tuple[pa.DataType, ...]
+    keeps_nulls: bool = False
+
+    @property
+    def _items(self) -> Items:
+        struct = pa.struct([(f"f{i}", kind) for i, kind in enumerate(self.fields)])
+        return Items(struct, keeps_nulls=True)
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return self._items.types
+
+    def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
+        columns = [contiguous(item) for item in arguments]
+        width = len(self.fields)
+        names = [f"f{i}" for i in range(width)]
+        rows = pa.StructArray.from_arrays(columns[:width], names=names)
+        if len(columns) > width:
+            return self._items.accumulate([rows, columns[width]], num_rows)
+        valid = None if self.keeps_nulls else validity(columns[0])
+        return self._items.accumulate([rows] if valid is None else [rows, flag_column(valid)], num_rows)
+
+    def combine(self, columns: Sequence[pa.Array]) -> Work:
+        return self._items.combine(columns)
+
+
+@frozen
+class Best(State):
+    """The value of the first row by an order of keys, or of the last one; of rows that are equal the one that arrived first
+    (or last). Without keys the order is that of arrival. Rows with a NULL as value don't count unless `keeps_nulls`, those
+    with a NULL among the keys don't if `needs_keys`. An argument beyond the keys says which rows count."""
+
+    value: pa.DataType
+    keys: tuple[pa.DataType, ...] = ()
+    directions: tuple[Direction, ...] = ()
+    is_last: bool = False
+    keeps_nulls: bool = False
+    needs_keys: bool = False
+
+    @property
+    def types(self) -> tuple[pa.DataType, ...]:
+        return (self.value, *self.keys, pa.int8())
+
+    def accumulate(self, arguments: Sequence[Column], num_rows: int) -> Work:
+        columns = [contiguous(item) for item in arguments]
+        width = 1 + len(self.keys)
+        valid = None
+        if len(columns) > width:
+            valid = filled(columns[width].cast(pa.int8()), np.int8) != 0
+        needed = ([] if self.keeps_nulls else columns[:1]) + (columns[1:width] if self.needs_keys else [])
+        for column in needed:
+            valid = _both(valid, validity(column))
+        return self._best(columns[:width], num_rows, valid)
+
+    def combine(self, columns: Sequence[pa.Array]) -> Work:
+        return self._best(columns[:-1], len(columns[0]), validity(columns[-1]))
+
+    def _best(self, columns: Sequence[pa.Array], num_rows: int, valid: Mask | None) -> Work:
+        if self.keys:
+            order = numbers(sorted_rows([sortable(item) for item in columns[1:]], list(self.directions)), np.uint64)
+            order = order.astype(np.int64)
+            places = np.empty(num_rows, np.int64)
+            places[order] = np.arange(num_rows)
+        else:
+            order = places = np.arange(num_rows)
+
+        def collect(results: list[pa.Array]) -> list[pa.Array]:
+            rows = indexes(order).take(results[0])
+            present = from_numbers(np.ones(len(rows), np.int8), pa.int8(), validity(rows))
+            return [*(column.take(rows) for column in columns), present]
+
+        return [Request(indexes(places, valid), "max" if self.is_last else "min")], collect
+
+
+def _both(first: Mask | None, second: Mask | None) -> Mask | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
+
+
+def flag_column(values: Any) -> pa.Array:
+    """Truth values as a column that says which rows count."""
+    return from_numbers(values.astype(np.int8), pa.int8())

@@ -1,0 +1,196 @@
+"""Aggregates over a group's rows in order: PERCENTILE_CONT, PERCENTILE_DISC (and QUANTILE, MEDIAN), MODE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.batches import from_numbers, indexes, numbers
+from runnel.errors import DataError, NotSupportedError, ProgrammingError
+from runnel.expressions.aggregate_function import (
+    AggregateFunction,
+    Bound,
+    Given,
+    as_double,
+    bound_argument,
+    check_arguments,
+    comparable,
+    numeric,
+    same,
+)
+from runnel.expressions.aggregate_states import State, filled
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.evaluate import evaluate_constant, is_volatile
+from runnel.expressions.nodes import Aggregate, Cast, Expression, SortKey, columns_of
+from runnel.expressions.ordered_groups import Groups, no_states, null_where_empty, rows_states
+from runnel.expressions.sorting import sortable
+from runnel.sqltypes import DOUBLE, Kind, array, to_arrow
+
+
+def _bind_quantile(function: AggregateFunction, given: Given) -> Bound:
+    """PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x), and PERCENTILE_CONT(x, p)."""
+    if given.within_group:
+        check_arguments(given, 1)
+        if len(given.order) != 1:
+            raise ProgrammingError(f"{given.name.upper()} sorts by one expression", position=given.position)
+        (key,), fraction = given.order, given.arguments[0]
+    else:
+        check_arguments(given, 2)
+        if given.order:
+            raise ProgrammingError(
+                f"{given.name.upper()} takes ORDER BY in WITHIN GROUP",
+                hint=f"write {given.name.upper()}(p) WITHIN GROUP (ORDER BY x)",
+                position=given.position,
+            )
+        key, fraction = SortKey(given.arguments[0]), given.arguments[1]
+    value = bound_argument(function, key.expression, given.position)
+    if function.name == "percentile_cont":
+        value = as_double(given.name, value, given.position)
+    fraction, is_list = _bound_fraction(fraction, given)
+    kind = function.result(value.type)
+    return Bound((value, fraction), (key._replace(expression=value),), array(kind) if is_list else kind)
+
+
+def _bound_fraction(fraction: Expression, given: Given) -> tuple[Expression, bool]:
+    check_constant(fraction, "the fraction", given)
+    is_list = fraction.type.kind is Kind.ARRAY
+    inner = fraction.type.element if is_list else fraction.type
+    if inner is None or not (inner.is_numeric or inner.kind is Kind.NULL):
+        raise ProgrammingError(
+            f"the fraction of {given.name.upper()} must be a number from 0 to 1, not {fraction.type}",
+            position=fraction.position or given.position,
+        )
+    wanted = array(DOUBLE) if is_list else DOUBLE
+    if fraction.type == wanted:
+        return fraction, is_list
+    return Cast(operand=fraction, type=wanted, implicit=True, position=fraction.position), is_list
+
+
+def check_constant(expression: Expression, what: str, given: Given) -> None:
+    if columns_of(expression) or is_volatile(expression):
+        raise NotSupportedError(
+            f"{what} of {given.name.upper()} must be the same for all rows",
+            hint="give a literal or a parameter",
+            position=expression.position or given.position,
+        )
+
+
+def _fractions(call: Aggregate, context: EvaluationContext) -> list[float | None]:
+    value = evaluate_constant(call.arguments[1], context)
+    fractions = value if isinstance(value, list) else [value]
+    for item in fractions:
+        if item is not None and not 0 <= item <= 1:
+            raise DataError(
+                f"the fraction of {call.function.upper()} must be from 0 to 1, not {item}", position=call.arguments[1].position
+            )
+    return fractions
+
+
+def _quantile(at: Callable[[Groups, float], pa.Array]) -> Callable[..., pa.Array]:
+    def finish(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+        groups = Groups(columns[0], call)
+        fractions = _fractions(call, context)
+        kind = groups.columns[0].type
+        count = len(groups.counts)
+        found = [pa.nulls(count, kind) if item is None else at(groups, item) for item in fractions]
+        if call.type.kind is not Kind.ARRAY:
+            return found[0]
+        width = len(found)
+        order = np.arange(count * width).reshape(width, count).T.reshape(-1)
+        items = pa.concat_arrays(found).take(indexes(order)) if found else pa.nulls(0, kind)
+        sizes = np.where(groups.counts > 0, width, 0)
+        if (groups.counts == 0).any():
+            items = items.take(indexes(np.flatnonzero(np.repeat(groups.counts > 0, width))))
+        offsets = indexes(np.concatenate(([0], np.cumsum(sizes)))).cast(pa.int32())
+        lists = pa.ListArray.from_arrays(offsets, items, type=to_arrow(call.type))
+        return null_where_empty(lists, groups)
+
+    return finish
+
+
+def _continuous(groups: Groups, fraction: float) -> pa.Array:
+    """Between the two rows around the place, in proportion."""
+    values = numbers(groups.columns[0], np.float64)
+    some = groups.counts > 0
+    if not some.any():
+        return pa.nulls(len(some), pa.float64())
+    place = fraction * np.maximum(groups.counts - 1, 0)
+    below = np.floor(place).astype(np.int64)
+    last = len(values) - 1
+    low = values[np.minimum(groups.starts + below, last)]
+    high = values[np.minimum(groups.starts + np.ceil(place).astype(np.int64), last)]
+    share = place - below
+    with np.errstate(invalid="ignore"):
+        between = low + (high - low) * share
+    return from_numbers(np.where((share == 0) | (low == high), low, between), pa.float64(), some)
+
+
+def _discrete(groups: Groups, fraction: float) -> pa.Array:
+    """The first row at or beyond the fraction."""
+    place = np.maximum(np.ceil(fraction * groups.counts).astype(np.int64) - 1, 0)
+    return groups.columns[0].take(indexes(groups.starts + place, groups.counts > 0))
+
+
+def _bind_mode(function: AggregateFunction, given: Given) -> Bound:
+    """MODE() WITHIN GROUP (ORDER BY x), and MODE(x)."""
+    check_arguments(given, 0 if given.within_group else 1)
+    if given.within_group and len(given.order) != 1:
+        raise ProgrammingError("MODE sorts by one expression", position=given.position)
+    key = given.order[0] if given.within_group else SortKey(given.arguments[0])
+    value = bound_argument(function, key.expression, given.position)
+    return Bound((value,), (key._replace(expression=value),), value.type)
+
+
+def _mode(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+    """Of the most frequent values the first one in the order."""
+    groups = Groups(columns[0], call)
+    value = groups.columns[0]
+    rows = len(value)
+    begins = np.ones(rows, np.bool_)
+    if rows > 1:
+        comparable_value = sortable(value)
+        equal = pc.equal(comparable_value.slice(1), comparable_value.slice(0, rows - 1))
+        begins[1:] = ~filled(equal.cast(pa.int8()), np.int8).astype(np.bool_) | (groups.group[1:] != groups.group[:-1])
+    runs = np.flatnonzero(begins)
+    lengths = np.diff(np.concatenate((runs, [rows])))
+    best = np.lexsort((runs, -lengths, groups.group[runs]))
+    owners = groups.group[runs][best]
+    first = np.ones(len(best), np.bool_)
+    first[1:] = owners[1:] != owners[:-1]
+    chosen = np.zeros(len(groups.counts), np.int64)
+    chosen[owners[first]] = runs[best[first]]
+    return value.take(indexes(chosen, groups.counts > 0))
+
+
+def _states(call: Aggregate) -> tuple[State, ...]:
+    return rows_states(_FUNCTIONS[call.function], call)
+
+
+_QUANTILE: dict[str, Any] = {"null_type": DOUBLE, "bind": _bind_quantile, "call_states": _states}
+
+FUNCTIONS = [
+    AggregateFunction(
+        "percentile_cont",
+        numeric,
+        same,
+        no_states,
+        _quantile(_continuous),
+        sql_names=("percentile", "quantile_cont"),
+        **_QUANTILE,
+    ),
+    AggregateFunction(
+        "percentile_disc",
+        comparable,
+        same,
+        no_states,
+        _quantile(_discrete),
+        sql_names=("quantile", "quantile_disc", "approx_quantile", "approx_percentile"),
+        **_QUANTILE,
+    ),
+    AggregateFunction("mode", comparable, same, no_states, _mode, bind=_bind_mode, call_states=_states),
+]
+_FUNCTIONS = {function.name: function for function in FUNCTIONS}

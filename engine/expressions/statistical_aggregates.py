@@ -1,0 +1,151 @@
+"""Aggregates of statistics and of bits: CORR, COVAR_…, REGR_…, SKEWNESS, KURTOSIS, PRODUCT, BIT_…, APPROX_DISTINCT."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import Numbers, from_numbers
+from runnel.errors import DataError
+from runnel.expressions.aggregate_function import (
+    AggregateFunction,
+    Bound,
+    Finish,
+    Given,
+    anything,
+    as_double,
+    bigint,
+    both,
+    check_arguments,
+    double,
+    integral,
+    numeric,
+    same,
+)
+from runnel.expressions.aggregate_moments import Comoments, Folded, HigherMoments
+from runnel.expressions.aggregate_sketch import Sketch, estimates
+from runnel.expressions.aggregate_states import filled
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.nodes import Aggregate
+from runnel.sqltypes import BIGINT, DOUBLE, SqlType, to_arrow
+
+Pairs = Callable[..., tuple[Numbers, Any]]
+"""Of count, means, Sxx, Syy and Sxy per group: the values, and which of them there are. The first argument is y, as in
+PostgreSQL: REGR_SLOPE(y, x)."""
+
+
+def _bind_pair(function: AggregateFunction, given: Given) -> Bound:
+    check_arguments(given, 2)
+    arguments = tuple(as_double(given.name, item, given.position) for item in given.arguments)
+    return Bound(arguments, (), function.result(DOUBLE))
+
+
+def _bind_double(function: AggregateFunction, given: Given) -> Bound:
+    check_arguments(given, 1)
+    return Bound((as_double(given.name, given.arguments[0], given.position),), (), DOUBLE)
+
+
+def _of_pairs(compute: Pairs) -> Finish:
+    def finish(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+        counts = filled(columns[0], np.int64)
+        with np.errstate(all="ignore"):
+            values, some = compute(counts, *(filled(item, np.float64) for item in columns[1:]))
+        if call.type == BIGINT:
+            return from_numbers(values.astype(np.int64), pa.int64())
+        return from_numbers(np.asarray(values, np.float64), pa.float64(), some)
+
+    return finish
+
+
+def _correlation(n: Any, my: Any, mx: Any, syy: Any, sxx: Any, sxy: Any) -> tuple[Any, Any]:
+    # Rounding may take it a hair beyond 1.
+    return np.clip(sxy / np.sqrt(sxx * syy), -1.0, 1.0), (n > 0) & (sxx > 0) & (syy > 0)
+
+
+def _r2(n: Any, my: Any, mx: Any, syy: Any, sxx: Any, sxy: Any) -> tuple[Any, Any]:
+    return np.where(syy == 0, 1.0, sxy * sxy / (sxx * syy)), (n > 0) & (sxx > 0)
+
+
+_PAIRS: dict[str, Pairs] = {
+    "corr": _correlation,
+    "covar_pop": lambda n, my, mx, syy, sxx, sxy: (sxy / n, n > 0),
+    "covar_samp": lambda n, my, mx, syy, sxx, sxy: (sxy / (n - 1), n > 1),
+    "regr_slope": lambda n, my, mx, syy, sxx, sxy: (sxy / sxx, (n > 0) & (sxx > 0)),
+    "regr_intercept": lambda n, my, mx, syy, sxx, sxy: (my - sxy / sxx * mx, (n > 0) & (sxx > 0)),
+    "regr_r2": _r2,
+    "regr_avgx": lambda n, my, mx, syy, sxx, sxy: (mx, n > 0),
+    "regr_avgy": lambda n, my, mx, syy, sxx, sxy: (my, n > 0),
+    "regr_sxx": lambda n, my, mx, syy, sxx, sxy: (sxx, n > 0),
+    "regr_syy": lambda n, my, mx, syy, sxx, sxy: (syy, n > 0),
+    "regr_sxy": lambda n, my, mx, syy, sxx, sxy: (sxy, n > 0),
+    "regr_count": lambda n, my, mx, syy, sxx, sxy: (n, None),
+}
+
+
+def _skewness(n: Any, mean: Any, m2: Any, m3: Any, m4: Any) -> tuple[Any, Any]:
+    """Of a sample, adjusted: G1 of Joanes and Gill (1998)."""
+    return np.sqrt(n * (n - 1.0)) / (n - 2) * (m3 / n) / (m2 / n) ** 1.5, (n > 2) & (m2 > 0)
+
+
+def _kurtosis(n: Any, mean: Any, m2: Any, m3: Any, m4: Any) -> tuple[Any, Any]:
+    """The excess of a sample, adjusted: G2 of Joanes and Gill."""
+    excess = n * m4 / (m2 * m2)
+    return (n - 1.0) / ((n - 2.0) * (n - 3.0)) * ((n + 1.0) * excess - 3.0 * (n - 1.0)), (n > 3) & (m2 > 0)
+
+
+def _kurtosis_pop(n: Any, mean: Any, m2: Any, m3: Any, m4: Any) -> tuple[Any, Any]:
+    return n * m4 / (m2 * m2) - 3.0, (n > 0) & (m2 > 0)
+
+
+def _folded(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+    if call.type == DOUBLE and np.isinf(filled(columns[0], np.float64)).any():
+        raise DataError("DOUBLE overflow in PRODUCT", position=call.position)
+    return columns[0]
+
+
+def _estimated(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+    return from_numbers(estimates(columns[0]), pa.int64())
+
+
+def _folding(operation: str) -> Callable[[SqlType], tuple[Folded, ...]]:
+    return lambda kind: (Folded(operation, to_arrow(kind)),)
+
+
+def _functions() -> list[AggregateFunction]:
+    functions = []
+    for name, compute in _PAIRS.items():
+        result = bigint if name == "regr_count" else double
+        functions.append(
+            AggregateFunction(
+                name, numeric, result, lambda _: (Comoments(),), _of_pairs(compute), DOUBLE, 2, bind=_bind_pair, evaluated=both
+            )
+        )
+    for name, moments in (("skewness", _skewness), ("kurtosis", _kurtosis), ("kurtosis_pop", _kurtosis_pop)):
+        finish = _of_pairs(moments)
+        functions.append(
+            AggregateFunction(name, numeric, double, lambda _: (HigherMoments(),), finish, DOUBLE, bind=_bind_double)
+        )
+    product = AggregateFunction("product", numeric, double, _folding("product"), _folded, DOUBLE, bind=_bind_double)
+    functions.append(product)
+    functions += [
+        AggregateFunction(f"bit_{fold}", integral, same, _folding(fold), _folded, ignores_distinct=fold != "xor")
+        for fold in ("and", "or", "xor")
+    ]
+    functions.append(
+        AggregateFunction(
+            "approx_distinct",
+            anything,
+            bigint,
+            lambda _: (Sketch(),),
+            _estimated,
+            ignores_distinct=True,
+            sql_names=("approx_count_distinct",),
+        )
+    )
+    return functions
+
+
+FUNCTIONS = _functions()
