@@ -39,7 +39,7 @@ class DuckDBConnector(DataConnector):
 
     def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
         self._kernel = kernel
-        self._locks: dict[str, RLock] = {}  # type: ignore[valid-type]
+        self._locks: dict[str, RLock] = {}
         self._lock = Lock()
         self._read_only: dict[str, bool] = {}
 

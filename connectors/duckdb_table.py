@@ -68,7 +68,7 @@ class Place:
     schema: str
     table: str
     title: str
-    lock: RLock  # type: ignore[valid-type]
+    lock: RLock
 
     @property
     def qualified(self) -> str:

@@ -1,4 +1,4 @@
-"""What names mean: mappings, views and registrations in one namespace, indexes in another.
+"""What names mean: mappings, views and registrations in one namespace, indexes and data connections in others.
 
 The catalog's content is an immutable snapshot that each change replaces, so a reader needs no lock. Every object has a
 version of its own: a plan lists the versions of the objects it used, and is valid while they are the current ones.
@@ -13,10 +13,14 @@ from collections.abc import Mapping as MappingType
 from dataclasses import field
 from itertools import count
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
+
+if TYPE_CHECKING:
+    from runnel.fragment import FragmentEngine
 
 
 @frozen
@@ -36,6 +40,9 @@ class Table(ABC):
     name: str
     connector: str
     columns: tuple[TableColumn, ...]
+
+    engine: FragmentEngine | None = None
+    """The engine that runs fragments over the table where it is; None where no other engine has it."""
 
     @property
     def is_unbounded(self) -> bool:
@@ -68,7 +75,8 @@ _versions = count(1)
 
 @frozen
 class Mapping:
-    """CREATE MAPPING: a name for data that lives in a connector. `table` is the opened table."""
+    """CREATE MAPPING: a name for data that lives in a connector. `table` is the opened table; `options` are the mapping's own,
+    beside those of its data connection if it has one."""
 
     name: str
     connector: str
@@ -76,6 +84,8 @@ class Mapping:
     options: MappingType[str, str]
     external_name: str | None
     version: int = field(default_factory=lambda: next(_versions))
+    object_type: str | None = None
+    data_connection: str | None = None
 
 
 @frozen
@@ -111,6 +121,17 @@ class Index:
     version: int = field(default_factory=lambda: next(_versions))
 
 
+@frozen
+class DataConnection:
+    """CREATE DATA CONNECTION: a name for the options with which mappings of one connector reach their database. `is_shared`:
+    whether they share what is open."""
+
+    name: str
+    connector: str
+    options: MappingType[str, str]
+    is_shared: bool = True
+
+
 CatalogObject = Mapping | View | Registration
 
 
@@ -121,6 +142,7 @@ class Snapshot:
     objects: MappingType[str, CatalogObject]
     indexes: MappingType[str, Index]
     version: int
+    connections: MappingType[str, DataConnection] = field(default_factory=dict)
 
     def find(self, name: str) -> CatalogObject | None:
         return self.objects.get(name.lower())
@@ -140,6 +162,27 @@ class Snapshot:
                 position=position,
             )
         return found
+
+    def get_connection(self, name: str, position: Position | None = None) -> DataConnection:
+        """The data connection of that name; ProgrammingError with the nearest known name where there is none."""
+        found = self.connections.get(name.lower())
+        if found is None:
+            raise ProgrammingError(
+                f'data connection "{name}" not found',
+                code=ErrorCode.OBJECT_NOT_FOUND,
+                hint=suggest(
+                    name,
+                    [item.name for item in self.connections.values()],
+                    f"create it: CREATE DATA CONNECTION {name} TYPE DuckDB OPTIONS ('path' = '…')",
+                ),
+                position=position,
+            )
+        return found
+
+    def mappings_of(self, connection: str) -> tuple[Mapping, ...]:
+        """The mappings that use a data connection."""
+        lower = connection.lower()
+        return tuple(item for item in self if isinstance(item, Mapping) and (item.data_connection or "").lower() == lower)
 
     def indexes_on(self, table_name: str) -> tuple[Index, ...]:
         return tuple(i for i in self.indexes.values() if i.table_name.lower() == table_name.lower())
@@ -173,7 +216,7 @@ class Catalog:
         """Adds an object, or replaces the one of that name."""
         with self._lock:
             objects = {**self._snapshot.objects, item.name.lower(): item}
-            self._snapshot = Snapshot(objects, self._snapshot.indexes, self._snapshot.version + 1)
+            self._replace(objects=objects)
 
     def remove(self, name: str) -> None:
         """Takes an object and the indexes on it out; does nothing where there is none."""
@@ -181,17 +224,40 @@ class Catalog:
             lower = name.lower()
             objects = {key: item for key, item in self._snapshot.objects.items() if key != lower}
             indexes = {k: i for k, i in self._snapshot.indexes.items() if i.table_name.lower() != lower}
-            self._snapshot = Snapshot(objects, indexes, self._snapshot.version + 1)
+            self._replace(objects=objects, indexes=indexes)
 
     def put_index(self, index: Index) -> None:
         with self._lock:
             indexes = {**self._snapshot.indexes, index.name.lower(): index}
-            self._snapshot = Snapshot(self._snapshot.objects, indexes, self._snapshot.version + 1)
+            self._replace(indexes=indexes)
 
     def remove_index(self, name: str) -> None:
         with self._lock:
             indexes = {key: item for key, item in self._snapshot.indexes.items() if key != name.lower()}
-            self._snapshot = Snapshot(self._snapshot.objects, indexes, self._snapshot.version + 1)
+            self._replace(indexes=indexes)
+
+    def put_connection(self, connection: DataConnection) -> None:
+        with self._lock:
+            self._replace(connections={**self._snapshot.connections, connection.name.lower(): connection})
+
+    def remove_connection(self, name: str) -> None:
+        with self._lock:
+            lower = name.lower()
+            self._replace(connections={key: item for key, item in self._snapshot.connections.items() if key != lower})
+
+    def _replace(
+        self,
+        objects: MappingType[str, CatalogObject] | None = None,
+        indexes: MappingType[str, Index] | None = None,
+        connections: MappingType[str, DataConnection] | None = None,
+    ) -> None:
+        old = self._snapshot
+        self._snapshot = Snapshot(
+            old.objects if objects is None else objects,
+            old.indexes if indexes is None else indexes,
+            old.version + 1,
+            old.connections if connections is None else connections,
+        )
 
 
 def dependency_version(snapshot: Snapshot, kind: str, name: str) -> int:

@@ -8,13 +8,13 @@ from threading import RLock
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
-from runnel.catalog import Catalog, CatalogObject, Index, Registration, Table
+from runnel.catalog import Catalog, CatalogObject, DataConnection, Index, Registration, Table
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.durable import Directory
 from runnel.errors import InterfaceError
 from runnel.jobs import Job, Jobs
-from runnel.planner.bind_query import Environment
+from runnel.planner.bind_query import Environment, Pushdown
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan as make_plan
 from runnel.planner.plans import Plan
@@ -28,6 +28,7 @@ from runnel.unavailable import open_or_explain
 
 if TYPE_CHECKING:
     from runnel.duckdb_kernel import DuckDBKernel
+    from runnel.fragment import FragmentEngine
 
 SEARCH_PATH = ("public",)
 
@@ -91,12 +92,15 @@ class Database:
     def change(
         self,
         *,
-        put: CatalogObject | None = None,
+        put: CatalogObject | tuple[CatalogObject, ...] = (),
         drop: CatalogObject | None = None,
         put_index: Index | None = None,
         drop_indexes: tuple[Index, ...] = (),
+        put_connection: DataConnection | None = None,
+        drop_connection: DataConnection | None = None,
     ) -> None:
         """Changes the catalog, on disk first where the connection is durable. Under `definitions`."""
+        added = put if isinstance(put, tuple) else (put,)
         if self.directory is not None:
             snapshot = self.catalog.snapshot
             objects = dict(snapshot.objects)
@@ -104,20 +108,28 @@ class Database:
             if drop is not None:
                 del objects[drop.name.lower()]
                 gone |= {index.name.lower() for index in snapshot.indexes_on(drop.name)}
-            if put is not None:
-                objects[put.name.lower()] = put
+            objects |= {item.name.lower(): item for item in added}
             indexes = [index for name, index in snapshot.indexes.items() if name not in gone]
             if put_index is not None:
                 indexes.append(put_index)
-            self.directory.save(objects.values(), indexes)
+            connections = dict(snapshot.connections)
+            if drop_connection is not None:
+                del connections[drop_connection.name.lower()]
+            if put_connection is not None:
+                connections[put_connection.name.lower()] = put_connection
+            self.directory.save(objects.values(), indexes, connections.values())
         for index in drop_indexes:
             self.catalog.remove_index(index.name)
         if drop is not None:
             self.catalog.remove(drop.name)
-        if put is not None:
-            self.catalog.put(put)
+        for item in added:
+            self.catalog.put(item)
         if put_index is not None:
             self.catalog.put_index(put_index)
+        if drop_connection is not None:
+            self.catalog.remove_connection(drop_connection.name)
+        if put_connection is not None:
+            self.catalog.put_connection(put_connection)
 
     def kernel(self) -> DuckDBKernel:
         """The connection's DuckDB, which opens nothing before its first cursor."""
@@ -136,7 +148,7 @@ class Database:
         name = self.settings.set(name, value)
         if name == "plan_cache_size":
             self.plans.resize(self.settings.integer(name))
-        if name == "time_zone":
+        if name in ("time_zone", "pushdown", "fragment_rows"):
             self._environment = self._make_environment()
             self.plans.clear()
 
@@ -166,21 +178,41 @@ class Database:
                     self.directory.close()
 
     def _make_environment(self) -> Environment:
-        return Environment(file_table=_file_table, zone=self.settings.time_zone)
+        pushdown = None
+        if self.settings.get("pushdown"):
+            pushdown = Pushdown(self._duckdb_engine, self.settings.integer("fragment_rows"))
+        return Environment(file_table=_file_table, zone=self.settings.time_zone, pushdown=pushdown)
+
+    def _duckdb_engine(self) -> FragmentEngine:
+        # Loaded on first use: most statements have no fragment.
+        from runnel.connectors.duckdb_engine import DuckDBEngine
+
+        return DuckDBEngine(self.kernel(), self.settings.integer("fragment_rows"))
 
     def _open_saved(self, directory: Directory) -> None:
         """Takes the saved catalog in. A mapping whose table can't be opened now (a file that is gone) keeps its name, and
         says why when it is used."""
         try:
-            mappings, views, indexes = directory.load()
-            for connector_name, definition in mappings:
-                table = open_or_explain(self.connectors, connector_name, definition)
+            saved = directory.load()
+            for connection in saved.connections:
+                self.catalog.put_connection(connection)
+            for item in saved.mappings:
+                definition = item.definition
+                table = open_or_explain(self.connectors, self.catalog.snapshot, item)
                 self.catalog.put(
-                    TableMapping(definition.name, connector_name, table, definition.options, definition.external_name)
+                    TableMapping(
+                        definition.name,
+                        item.connector,
+                        table,
+                        definition.options,
+                        definition.external_name,
+                        object_type=definition.object_type,
+                        data_connection=item.data_connection,
+                    )
                 )
-            for view in views:
+            for view in saved.views:
                 self.catalog.put(view)
-            for index in indexes:
+            for index in saved.indexes:
                 self.catalog.put_index(index)
         except BaseException:
             directory.close()

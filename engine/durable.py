@@ -1,7 +1,8 @@
 """The directory of a durable connection: who owns it, and the catalog in it.
 
     lock          held by the one process that has the directory open; the kernel frees it whatever way that process ends
-    catalog.json  mappings, views and indexes; replaced as a whole, by an atomic rename, before a DDL statement returns
+    catalog.json  mappings, views, indexes and data connections; replaced as a whole, by an atomic rename, before a DDL
+                  statement returns
     maps/         the rows of maps (the map connector's)
     tables.duckdb the connection's own DuckDB tables (the DuckDB connector's), once there are any
 
@@ -17,14 +18,34 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from runnel.catalog import CatalogObject, Index, Mapping, View
+from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.disk import sync_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError
+from runnel.frozen import frozen
 from runnel.sqltypes import Kind, SqlType
 
 FORMAT = 1
 """The version of the catalog file's shape."""
+
+
+@frozen
+class SavedMapping:
+    """A mapping as it was saved, not yet opened; its own options are without those of its data connection."""
+
+    connector: str
+    definition: MappingDefinition
+    data_connection: str | None
+
+
+@frozen
+class Saved:
+    """A catalog as it was saved."""
+
+    mappings: tuple[SavedMapping, ...] = ()
+    views: tuple[View, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    connections: tuple[DataConnection, ...] = ()
 
 
 class Directory:
@@ -56,30 +77,40 @@ class Directory:
             self.close()
             raise _unusable(path, error) from error
 
-    def load(self) -> tuple[list[tuple[str, MappingDefinition]], list[View], list[Index]]:
-        """The catalog as it was saved: mappings as (connector, definition), views, indexes."""
+    def load(self) -> Saved:
+        """The catalog as it was saved."""
         try:
             text = (self.path / "catalog.json").read_bytes()
         except FileNotFoundError:
-            return [], [], []
+            return Saved()
         except OSError as error:
             raise _unusable(self.path, error) from error
         try:
             content = json.loads(text.decode())
             if content["format"] != FORMAT:
                 raise ValueError(f"its format is {content['format']}, not {FORMAT}")
-            mappings = [(item["connector"], _definition(item)) for item in content["mappings"]]
-            views = [View(item["name"], item["sql"], tuple(item["columns"])) for item in content["views"]]
-            indexes = [Index(item["name"], item["table"], tuple(item["columns"]), item["kind"]) for item in content["indexes"]]
+            return Saved(
+                tuple(
+                    SavedMapping(item["connector"], _definition(item), item.get("data_connection"))
+                    for item in content["mappings"]
+                ),
+                tuple(View(item["name"], item["sql"], tuple(item["columns"])) for item in content["views"]),
+                tuple(Index(item["name"], item["table"], tuple(item["columns"]), item["kind"]) for item in content["indexes"]),
+                tuple(
+                    DataConnection(item["name"], item["connector"], item["options"], item["shared"])
+                    for item in content.get("connections", ())
+                ),
+            )
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise OperationalError(
                 f'the catalog of directory "{self.path}" can\'t be read',
                 detail=str(error) if isinstance(error, ValueError) else "it doesn't hold what a catalog holds",
                 hint="was it written by another version of Runnel, or changed by hand?",
             ) from error
-        return mappings, views, indexes
 
-    def save(self, objects: Iterable[CatalogObject], indexes: Iterable[Index]) -> None:
+    def save(
+        self, objects: Iterable[CatalogObject], indexes: Iterable[Index], connections: Iterable[DataConnection] = ()
+    ) -> None:
         """Replaces the saved catalog. When it returns, the new one is on disk; if it fails, the old one is."""
         items = list(objects)
         content = {
@@ -93,6 +124,10 @@ class Directory:
             "indexes": [
                 {"name": item.name, "table": item.table_name, "columns": list(item.columns), "kind": item.kind}
                 for item in indexes
+            ],
+            "connections": [
+                {"name": item.name, "connector": item.connector, "options": dict(item.options), "shared": item.is_shared}
+                for item in connections
             ],
         }
         try:
@@ -137,12 +172,14 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
         "columns": columns,
         "options": dict(mapping.options),
         "external_name": mapping.external_name,
+        "object_type": mapping.object_type,
+        "data_connection": mapping.data_connection,
     }
 
 
 def _definition(record: dict[str, Any]) -> MappingDefinition:
     columns = tuple(ColumnDefinition(item["name"], _type_of(item["type"]), item["external_name"]) for item in record["columns"])
-    return MappingDefinition(record["name"], columns, record["options"], record["external_name"])
+    return MappingDefinition(record["name"], columns, record["options"], record["external_name"], record.get("object_type"))
 
 
 def _type_record(sql_type: SqlType) -> dict[str, Any]:

@@ -3,9 +3,10 @@ that views over it still bind, and says why it can't be read when it is."""
 
 from __future__ import annotations
 
-from runnel.catalog import Table, TableColumn
+from runnel.catalog import Snapshot, Table, TableColumn
 from runnel.connector import MappingDefinition, ReadableTable, ScanRequest, Source
 from runnel.connectors.registry import Registry
+from runnel.durable import SavedMapping
 from runnel.errors import Error, ErrorCode, OperationalError
 
 
@@ -30,9 +31,15 @@ class UnavailableTable(ReadableTable):
         ) from self._reason
 
 
-def open_or_explain(registry: Registry, connector: str, definition: MappingDefinition) -> Table:
+def open_or_explain(registry: Registry, snapshot: Snapshot, saved: SavedMapping) -> Table:
     """The table of a saved mapping, or one that says why there is none."""
+    definition = saved.definition
     try:
-        return registry.get(connector).open(definition)
+        if saved.data_connection is not None:
+            # Loaded on first use: few mappings have one.
+            from runnel.statements.data_connections import merged
+
+            return registry.get(saved.connector).open(merged(snapshot.get_connection(saved.data_connection), definition))
+        return registry.get(saved.connector).open(definition)
     except Error as error:
-        return UnavailableTable(connector, definition, error)
+        return UnavailableTable(saved.connector, definition, error)

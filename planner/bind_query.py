@@ -16,6 +16,7 @@ from runnel.catalog import CatalogObject, Dependency, Snapshot, Table, View
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
+from runnel.fragment import FragmentEngine
 from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_select import SelectBinder
@@ -42,12 +43,22 @@ FileTable = Callable[[str, list[Any], dict[str, Any]], Table]
 
 
 @frozen
+class Pushdown:
+    """What the planner knows of fragments: how to get DuckDB's engine, which is made when it is first needed, and from how
+    many rows on sub-plans over tables that aren't DuckDB's own are offered to it."""
+
+    duckdb: Callable[[], FragmentEngine]
+    rows: int
+
+
+@frozen
 class Environment:
     """What planning needs from outside: how to open a file named in a table function, and what settings change plans.
-    `key` tells environments apart in the plan cache."""
+    Without `pushdown` no other engine runs any part of a plan."""
 
     file_table: FileTable
     zone: str = "UTC"
+    pushdown: Pushdown | None = None
 
 
 @frozen
@@ -127,6 +138,10 @@ class Binder:
         assert isinstance(statement, Query)
         binder = Binder(view.sql, self.snapshot, (), self.environment, self.dependencies, {}, (*self.views, view.name.lower()))
         return binder.query(statement.expression, None)
+
+    def view_fields(self, view: View) -> tuple[Field, ...]:
+        """The columns of a view, as its query is now."""
+        return renamed(self.view_query(view), view.columns, f'view "{view.name}"', None).fields
 
     def values(self, tree: Any) -> Relation:
         """VALUES: columns in the common types of their rows, called EXPR$0, EXPR$1, …"""

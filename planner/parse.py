@@ -20,8 +20,8 @@ from runnel.planner.tokens import position_at, tokenize
 
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _KNOWN = (
-    "statements are SELECT, VALUES, INSERT, SINK, UPDATE, DELETE, CREATE MAPPING, CREATE VIEW, CREATE INDEX, DROP, "
-    "EXPLAIN, SHOW, SET and RESET"
+    "statements are SELECT, VALUES, INSERT, SINK, UPDATE, DELETE, CREATE MAPPING, CREATE VIEW, CREATE INDEX, "
+    "CREATE DATA CONNECTION, DROP, EXPLAIN, SHOW, DESCRIBE, SET and RESET"
 )
 _TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT", "RELEASE")
 _FOREIGN = {
@@ -29,7 +29,6 @@ _FOREIGN = {
     "ANALYZE": "use EXPLAIN",
     "CALL": None,
     "COPY": "use INSERT INTO a mapping of TYPE File",
-    "DESCRIBE": "use SHOW MAPPINGS",
     "FROM": "write SELECT * FROM …",
     "GRANT": None,
     "MERGE": "use SINK INTO, which inserts or replaces",
@@ -97,10 +96,15 @@ def _reader(word: str) -> Callable[[StatementReader], Statement] | None:
             from runnel.planner import parse_definitions as definitions
 
             return definitions.parse_create if word == "CREATE" else definitions.parse_drop
-        case "SHOW" | "SET" | "RESET":
+        case "SHOW" | "SET" | "RESET" | "DESCRIBE" | "DESC":
             from runnel.planner import parse_settings as settings
 
-            return {"SHOW": settings.parse_show, "SET": settings.parse_set, "RESET": settings.parse_reset}[word]
+            readers: dict[str, Callable[[StatementReader], Statement]] = {
+                "SHOW": settings.parse_show,
+                "SET": settings.parse_set,
+                "RESET": settings.parse_reset,
+            }
+            return readers.get(word, settings.parse_describe)
     return None
 
 

@@ -1,4 +1,4 @@
-"""CREATE and DROP of mappings, views and indexes."""
+"""CREATE and DROP of mappings, data connections, views and indexes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse_statement import StatementReader
 from runnel.planner.parse_types import parse_type
 from runnel.planner.syntax import (
+    CreateDataConnection,
     CreateIndex,
     CreateMapping,
     CreateView,
+    DropDataConnection,
     DropIndex,
     DropMapping,
     DropView,
@@ -23,12 +25,12 @@ _REMEDIES = {
     "SCHEMA": "all names are in one namespace",
     "DATABASE": "all names are in one namespace",
 }
-_LATER = ("JOB", "SNAPSHOT", "TYPE", "DATA")
-_KNOWN = "CREATE and DROP know MAPPING, VIEW and INDEX"
+_LATER = ("JOB", "SNAPSHOT", "TYPE")
+_KNOWN = "CREATE and DROP know MAPPING, VIEW, INDEX and DATA CONNECTION"
 
 
 def parse_create(reader: StatementReader) -> Statement:
-    """CREATE [OR REPLACE] {[EXTERNAL] MAPPING | [TEMP] VIEW | INDEX} …"""
+    """CREATE [OR REPLACE] {[EXTERNAL] MAPPING | [TEMP] VIEW | DATA CONNECTION | INDEX} …"""
     position = reader.position
     reader.expect("CREATE")
     or_replace = reader.accept("OR", "REPLACE")
@@ -38,13 +40,15 @@ def parse_create(reader: StatementReader) -> Statement:
         return _create_mapping(reader, position, or_replace)
     if not external and reader.accept("VIEW"):
         return _create_view(reader, position, or_replace, temporary)
+    if not (external or temporary) and reader.accept("DATA", "CONNECTION"):
+        return _create_data_connection(reader, position, or_replace)
     if not (external or temporary or or_replace) and reader.accept("INDEX"):
         return _create_index(reader, position)
     raise _refused(reader, "CREATE OR REPLACE" if or_replace else "CREATE", position)
 
 
 def parse_drop(reader: StatementReader) -> Statement:
-    """DROP {[EXTERNAL] MAPPING | VIEW | INDEX} [IF EXISTS] name"""
+    """DROP {[EXTERNAL] MAPPING | VIEW | DATA CONNECTION | INDEX} [IF EXISTS] name"""
     position = reader.position
     reader.expect("DROP")
     external = reader.accept("EXTERNAL")
@@ -56,6 +60,10 @@ def parse_drop(reader: StatementReader) -> Statement:
         if_exists = reader.accept("IF", "EXISTS")
         name = reader.object_name("the view")
         return DropView(sql=reader.sql, position=position, name=name, if_exists=if_exists)
+    if not external and reader.accept("DATA", "CONNECTION"):
+        if_exists = reader.accept("IF", "EXISTS")
+        name = reader.name("the data connection")
+        return DropDataConnection(sql=reader.sql, position=position, name=name, if_exists=if_exists)
     if not external and reader.accept("INDEX"):
         if_exists = reader.accept("IF", "EXISTS")
         name = reader.object_name("the index")
@@ -67,10 +75,9 @@ def parse_drop(reader: StatementReader) -> Statement:
 def _refused(reader: StatementReader, verb: str, position: Position) -> ProgrammingError | NotSupportedError:
     word = reader.peek()
     if not word or not word.isalpha():
-        return reader.error("one of MAPPING, VIEW or INDEX")
+        return reader.error("one of MAPPING, VIEW, INDEX or DATA CONNECTION")
     if word in _LATER:
-        what = "DATA CONNECTION" if word == "DATA" else word
-        return NotSupportedError(f"{verb} {what} is not supported yet", position=position)
+        return NotSupportedError(f"{verb} {word} is not supported yet", position=position)
     remedy = f"use {verb} MAPPING" if word == "TABLE" and verb == "DROP" else _REMEDIES.get(word, _KNOWN)
     return NotSupportedError(f"{verb} {word} is not supported", hint=remedy, position=position)
 
@@ -91,11 +98,13 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
     name = reader.object_name("the mapping")
     external_name = _external_name(reader) if reader.accept("EXTERNAL", "NAME") else None
     columns = _columns(reader) if reader.peek() == "(" else ()
-    if reader.peek() == "DATA" and reader.peek(1) == "CONNECTION":
-        raise NotSupportedError("DATA CONNECTION is not supported yet", hint="use TYPE", position=reader.position)
-    reader.accept("CONNECTOR")
-    reader.expect("TYPE")
-    connector = reader.name("a connector")
+    connector = connection = None
+    if reader.accept("DATA", "CONNECTION"):
+        connection = reader.name("a data connection")
+    else:
+        reader.accept("CONNECTOR")
+        reader.expect("TYPE")
+        connector = reader.name("a connector")
     object_type = reader.name("an object type") if reader.accept("OBJECT", "TYPE") else None
     options = _options(reader) if reader.accept("OPTIONS") else ()
     return CreateMapping(
@@ -104,6 +113,7 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
         name=name,
         columns=columns,
         connector=connector,
+        data_connection=connection,
         options=options,
         external_name=external_name,
         object_type=object_type,
@@ -152,6 +162,26 @@ def _options(reader: StatementReader) -> tuple[Option, ...]:
         reader.expect("=")
         options.append(Option(name, reader.string("an option's value in quotes").text))
     return tuple(options)
+
+
+def _create_data_connection(reader: StatementReader, position: Position, or_replace: bool) -> CreateDataConnection:
+    if_not_exists = _if_not_exists(reader, or_replace)
+    name = reader.name("the data connection")
+    reader.expect("TYPE")
+    connector = reader.name("a connector")
+    is_shared = not reader.accept("NOT", "SHARED")
+    if is_shared:
+        reader.accept("SHARED")
+    return CreateDataConnection(
+        sql=reader.sql,
+        position=position,
+        name=name,
+        connector=connector,
+        options=_options(reader) if reader.accept("OPTIONS") else (),
+        is_shared=is_shared,
+        or_replace=or_replace,
+        if_not_exists=if_not_exists,
+    )
 
 
 def _create_view(reader: StatementReader, position: Position, or_replace: bool, temporary: bool) -> CreateView:

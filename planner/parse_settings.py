@@ -7,12 +7,13 @@ from sqlglot import TokenType
 from runnel.planner.parse_statement import StatementReader
 from runnel.planner.syntax import Name, SetOption, Show
 
-_LISTS = ("MAPPINGS", "VIEWS", "JOBS", "PLANS", "INDEXES", "SETTINGS")
+_LISTS = ("MAPPINGS", "VIEWS", "JOBS", "PLANS", "INDEXES", "SETTINGS", "FUNCTIONS")
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "DEFAULT": None}
 
 
 def parse_show(reader: StatementReader) -> Show:
-    """SHOW {MAPPINGS | VIEWS | JOBS | PLANS | INDEXES | SETTINGS | ALL | setting}"""
+    """SHOW {MAPPINGS | VIEWS | JOBS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL | DATA CONNECTIONS | RESOURCES FOR name
+    | COLUMNS {FROM | IN} name | setting}"""
     position = reader.position
     reader.expect("SHOW")
     if reader.peek() == "EXTERNAL" and reader.peek(1) == "MAPPINGS":
@@ -21,7 +22,24 @@ def parse_show(reader: StatementReader) -> Show:
     if word in _LISTS or word == "ALL":
         reader.next()
         return Show(sql=reader.sql, position=position, what="settings" if word == "ALL" else word.lower())
+    if reader.accept("DATA", "CONNECTIONS"):
+        return Show(sql=reader.sql, position=position, what="data connections")
+    if reader.accept("RESOURCES", "FOR"):
+        return Show(sql=reader.sql, position=position, what="resources", name=reader.name("a data connection"))
+    if reader.accept("COLUMNS"):
+        if not reader.accept("IN"):
+            reader.expect("FROM")
+        return Show(sql=reader.sql, position=position, what="columns", name=reader.object_name("a table"))
     return Show(sql=reader.sql, position=position, what="setting", name=_setting(reader))
+
+
+def parse_describe(reader: StatementReader) -> Show:
+    """{DESCRIBE | DESC} [TABLE] name"""
+    position = reader.position
+    reader.next()
+    if reader.peek() == "TABLE" and reader.peek(1):
+        reader.next()
+    return Show(sql=reader.sql, position=position, what="columns", name=reader.object_name("a table"))
 
 
 def parse_set(reader: StatementReader) -> SetOption:

@@ -26,6 +26,7 @@ from runnel.planner.parse import parse
 from runnel.planner.physical import Physical
 from runnel.planner.plans import (
     ClearPlan,
+    CreateDataConnectionPlan,
     CreateIndexPlan,
     CreateMappingPlan,
     CreateViewPlan,
@@ -77,6 +78,8 @@ def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType,
             return _write(binder, _bound_write(binder, statement))
         case syntax.CreateView():
             return _create_view(binder, statement)
+        case syntax.Show(what="columns"):
+            return _show_columns(binder, statement)
     return _definition(statement)
 
 
@@ -99,7 +102,7 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
             dependencies=_dependencies(binder),
             is_cacheable=True,
         )
-    physical = choose(logical, binder.snapshot)
+    physical = choose(_pushed_down(binder, logical), binder.snapshot)
     return QueryPlan(
         logical=logical,
         physical=physical,
@@ -150,7 +153,7 @@ def _write(binder: Binder, write: Write) -> Plan:
     logical = apply(write.relation)
     check_streaming(logical)
     _note_indexes(binder, logical)
-    physical = choose_write(logical, binder.snapshot, table, SinkRequest(write.mode, write.columns))
+    physical = choose_write(_pushed_down(binder, logical), binder.snapshot, table, SinkRequest(write.mode, write.columns))
     return WritePlan(
         table=table,
         mode=write.mode,
@@ -163,6 +166,17 @@ def _write(binder: Binder, write: Write) -> Plan:
         dependencies=_dependencies(binder),
         is_cacheable=_is_lasting(binder.snapshot, logical),
     )
+
+
+def _pushed_down(binder: Binder, logical: Relation) -> Relation:
+    """The plan with the parts that other engines run as fragments. A plan without a table has none (unless all plans are
+    to be tried)."""
+    pushdown = binder.environment.pushdown
+    if pushdown is None or (pushdown.rows and not any(isinstance(node, Scan) for node in walk(logical))):
+        return logical
+    from runnel.planner.fragments import with_fragments
+
+    return with_fragments(logical, binder.snapshot, pushdown)
 
 
 def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
@@ -178,6 +192,17 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
         if_not_exists=statement.if_not_exists,
         temporary=statement.temporary,
     )
+
+
+def _show_columns(binder: Binder, statement: syntax.Show) -> Plan:
+    """The columns of a table, or of a view as it is now."""
+    assert statement.name is not None
+    found = binder.lookup(statement.name.text, statement.name.position)
+    if isinstance(found, View):
+        columns = tuple((column.name, column.type, False) for column in binder.view_fields(found))
+    else:
+        columns = tuple((column.name, column.type, column.hidden) for column in found.table.columns)
+    return ShowPlan(what="columns", name=found.name, columns=columns)
 
 
 def _view_columns(statement: syntax.CreateView, relation: Relation) -> tuple[str, ...]:
@@ -205,7 +230,8 @@ def _definition(statement: syntax.Statement) -> Plan:
         case syntax.CreateMapping():
             return CreateMappingPlan(
                 name=statement.name.text,
-                connector=statement.connector.text,
+                connector=None if statement.connector is None else statement.connector.text,
+                data_connection=None if statement.data_connection is None else statement.data_connection.text,
                 columns=tuple(
                     ColumnDefinition(c.name.text, c.type, None if c.external_name is None else c.external_name.text)
                     for c in statement.columns
@@ -224,6 +250,17 @@ def _definition(statement: syntax.Statement) -> Plan:
                 kind=statement.kind,
                 if_not_exists=statement.if_not_exists,
             )
+        case syntax.CreateDataConnection():
+            return CreateDataConnectionPlan(
+                name=statement.name.text,
+                connector=statement.connector.text,
+                options={option.name.text: option.value for option in statement.options},
+                is_shared=statement.is_shared,
+                or_replace=statement.or_replace,
+                if_not_exists=statement.if_not_exists,
+            )
+        case syntax.DropDataConnection():
+            return DropPlan(kind="data connection", name=statement.name.text, if_exists=statement.if_exists)
         case syntax.DropMapping():
             return DropPlan(kind="mapping", name=statement.name.text, if_exists=statement.if_exists)
         case syntax.DropView():

@@ -91,12 +91,25 @@ class ClearPlan(Plan):
 
 @frozen(kw_only=True)
 class CreateMappingPlan(Plan):
+    """Either `connector` or `data_connection` is given."""
+
     name: str
-    connector: str
+    connector: str | None
+    data_connection: str | None
     columns: tuple[ColumnDefinition, ...]
     options: Mapping[str, str]
     external_name: str | None
     object_type: str | None
+    or_replace: bool
+    if_not_exists: bool
+
+
+@frozen(kw_only=True)
+class CreateDataConnectionPlan(Plan):
+    name: str
+    connector: str
+    options: Mapping[str, str]
+    is_shared: bool
     or_replace: bool
     if_not_exists: bool
 
@@ -124,7 +137,7 @@ class CreateIndexPlan(Plan):
 
 @frozen(kw_only=True)
 class DropPlan(Plan):
-    """`kind` is "mapping", "view" or "index"."""
+    """`kind` is "mapping", "view", "index" or "data connection"."""
 
     kind: str
     name: str
@@ -133,10 +146,11 @@ class DropPlan(Plan):
 
 @frozen(kw_only=True)
 class ShowPlan(Plan):
-    """`what` is "mappings", "views", "jobs", "plans", "indexes" or "settings"; with "setting", `name` is its name."""
+    """`what` is as in `syntax.Show`; the columns to show are `columns`, as name, type, and whether one is hidden."""
 
     what: str
     name: str | None = None
+    columns: tuple[tuple[str, SqlType, bool], ...] = ()
 
 
 @frozen(kw_only=True)

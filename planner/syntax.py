@@ -62,16 +62,38 @@ class Option:
 
 @frozen(kw_only=True)
 class CreateMapping(Statement):
-    """CREATE MAPPING. `columns` is () where none are declared; `external_name` joins its parts by dots."""
+    """CREATE MAPPING. `columns` is () where none are declared; `external_name` joins its parts by dots. Either `connector`
+    (TYPE) or `data_connection` is given."""
 
     name: Name
     columns: tuple[MappingColumn, ...]
-    connector: Name
+    connector: Name | None
+    data_connection: Name | None
     options: tuple[Option, ...]
     external_name: Name | None
     object_type: Name | None
     or_replace: bool
     if_not_exists: bool
+
+
+@frozen(kw_only=True)
+class CreateDataConnection(Statement):
+    """CREATE DATA CONNECTION."""
+
+    name: Name
+    connector: Name
+    options: tuple[Option, ...]
+    is_shared: bool
+    or_replace: bool
+    if_not_exists: bool
+
+
+@frozen(kw_only=True)
+class DropDataConnection(Statement):
+    """DROP DATA CONNECTION."""
+
+    name: Name
+    if_exists: bool
 
 
 @frozen(kw_only=True)
@@ -173,8 +195,8 @@ class Explain(Statement):
 
 @frozen(kw_only=True)
 class Show(Statement):
-    """SHOW. `what` is "mappings", "views", "jobs", "plans", "indexes", "settings" (SHOW ALL is SHOW SETTINGS), or
-    "setting" with its `name`."""
+    """SHOW. `what` is "mappings", "views", "jobs", "plans", "indexes", "settings" (SHOW ALL is SHOW SETTINGS), "functions",
+    "data connections", or, with a `name`, "setting", "resources" (of a data connection) or "columns" (of a table or view)."""
 
     what: str
     name: Name | None = None

@@ -13,6 +13,7 @@ from runnel.connector import IndexedTable, MappingDefinition
 from runnel.errors import ErrorCode, ProgrammingError, suggest
 from runnel.planner.plans import CreateIndexPlan, CreateMappingPlan, CreateViewPlan, DropPlan
 from runnel.statements.call import Call
+from runnel.statements.data_connections import connector_and_definition, drop_data_connection
 
 if TYPE_CHECKING:
     from runnel.database import Database
@@ -25,9 +26,19 @@ def create_mapping(database: Database, plan: CreateMappingPlan, call: Call) -> i
     with database.definitions:
         if not _is_free(database, plan.name, "mapping", plan.or_replace, plan.if_not_exists):
             return NO_COUNT
-        connector = database.connectors.get(plan.connector)
-        table = connector.open(MappingDefinition(plan.name, plan.columns, plan.options, plan.external_name, plan.object_type))
-        mapping = Mapping(plan.name, connector.name, table, plan.options, plan.external_name)
+        definition = MappingDefinition(plan.name, plan.columns, plan.options, plan.external_name, plan.object_type)
+        connector, whole = connector_and_definition(
+            database.connectors, database.catalog.snapshot, plan.connector, plan.data_connection, definition
+        )
+        mapping = Mapping(
+            plan.name,
+            connector.name,
+            connector.open(whole),
+            plan.options,
+            plan.external_name,
+            object_type=plan.object_type,
+            data_connection=plan.data_connection,
+        )
         database.change(put=mapping, drop_indexes=_unfit_indexes(database, mapping))
     return NO_COUNT
 
@@ -83,9 +94,12 @@ def create_index(database: Database, plan: CreateIndexPlan, call: Call) -> int:
 
 
 def drop(database: Database, plan: DropPlan, call: Call) -> int:
-    """Takes a mapping (with its indexes), a view or an index out of the catalog."""
+    """Takes a mapping (with its indexes), a view, an index or a data connection out of the catalog."""
     with database.definitions:
         snapshot = database.catalog.snapshot
+        if plan.kind == "data connection":
+            drop_data_connection(database, plan)
+            return NO_COUNT
         if plan.kind == "index":
             index = snapshot.indexes.get(plan.name.lower())
             if index is not None:

@@ -40,7 +40,7 @@ def run(database: Database, plan: plans.Plan, call: Call) -> Outcome:
 
 
 def _load_handlers() -> None:
-    from runnel.statements import definitions, show, writes
+    from runnel.statements import data_connections, definitions, show, writes
 
     _HANDLERS.update(
         {
@@ -48,6 +48,7 @@ def _load_handlers() -> None:
             plans.KeyPutPlan: writes.run_key_put,
             plans.ClearPlan: writes.run_clear,
             plans.CreateMappingPlan: definitions.create_mapping,
+            plans.CreateDataConnectionPlan: data_connections.create_data_connection,
             plans.CreateViewPlan: definitions.create_view,
             plans.CreateIndexPlan: definitions.create_index,
             plans.DropPlan: definitions.drop,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from runnel.catalog import Mapping, View
+from runnel.connector import DataConnector
 from runnel.errors import internal
 from runnel.planner.plans import SetPlan, ShowPlan
 from runnel.relation import Field
 from runnel.rows import Result, Row
 from runnel.settings import SETTINGS, find
-from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, TIMESTAMP_TZ, VARCHAR
+from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, JSON, TIMESTAMP_TZ, VARCHAR
 from runnel.statements.call import Call
+from runnel.statements.data_connections import data_connector
 
 if TYPE_CHECKING:
     from runnel.database import Database
@@ -24,6 +27,11 @@ def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
     if plan.what == "setting":
         setting = find(plan.name or "")
         return Result((Field(setting.name, VARCHAR),), [(str(database.settings.get(setting.name)),)])
+    if plan.what == "resources":
+        return _resources(database, plan.name or "")
+    if plan.what == "columns":
+        rows: list[Row] = [(name, str(item), "YES" if hidden else "NO") for name, item, hidden in plan.columns]
+        return Result(_texts("column_name", "data_type", "is_hidden"), rows)
     show = _SHOWS.get(plan.what)
     if show is None:
         raise internal(f"no SHOW {plan.what.upper()}")
@@ -98,6 +106,21 @@ def _plans(database: Database) -> Result:
     return Result((*_texts("kind", "query", "parameter_types"), Field("uses", BIGINT)), rows)
 
 
+def _data_connections(database: Database) -> Result:
+    rows: list[Row] = []
+    for item in sorted(database.catalog.snapshot.connections.values(), key=lambda item: item.name.lower()):
+        connector = database.connectors.get(item.connector)
+        types = connector.resource_types if isinstance(connector, DataConnector) else ()
+        rows.append((item.name, item.connector, json.dumps(list(types))))
+    return Result((*_texts("name", "connection_type"), Field("resource_types", JSON)), rows)
+
+
+def _resources(database: Database, name: str) -> Result:
+    connection = database.catalog.snapshot.get_connection(name)
+    connector = data_connector(database.connectors, connection.connector)
+    return Result(_texts("name", "type"), list(connector.resources(connection.options)))
+
+
 def _texts(*names: str) -> tuple[Field, ...]:
     return tuple(Field(name, VARCHAR) for name in names)
 
@@ -105,6 +128,7 @@ def _texts(*names: str) -> tuple[Field, ...]:
 _SHOWS: dict[str, Callable[[Database], Result]] = {
     "mappings": _mappings,
     "views": _views,
+    "data connections": _data_connections,
     "indexes": _indexes,
     "jobs": _jobs,
     "plans": _plans,

@@ -1,0 +1,135 @@
+"""Data connections: creating, replacing and dropping them, and opening mappings that take their options from one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runnel.catalog import DataConnection, Mapping, Snapshot
+from runnel.connector import ColumnDefinition, Connector, DataConnector, MappingDefinition
+from runnel.connectors.registry import Registry
+from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
+from runnel.planner.plans import CreateDataConnectionPlan, DropPlan
+from runnel.statements.call import Call
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+NO_COUNT = -1
+
+
+def create_data_connection(database: Database, plan: CreateDataConnectionPlan, call: Call) -> int:
+    """Names options, once the connector has found them sound. Mappings over a connection that is replaced are opened anew,
+    all or none."""
+    with database.definitions:
+        known = database.catalog.snapshot.connections.get(plan.name.lower())
+        if known is not None and not plan.or_replace:
+            if plan.if_not_exists:
+                return NO_COUNT
+            raise ProgrammingError(
+                f'data connection "{known.name}" exists already',
+                hint="use CREATE OR REPLACE DATA CONNECTION, IF NOT EXISTS, or another name",
+            )
+        connector = data_connector(database.connectors, plan.connector)
+        _check_names(connector, plan)
+        connector.check_connection(plan.options)
+        connection = DataConnection(plan.name, connector.name, plan.options, plan.is_shared)
+        database.change(put_connection=connection, put=_opened_anew(database, connection))
+    return NO_COUNT
+
+
+def _opened_anew(database: Database, connection: DataConnection) -> tuple[Mapping, ...]:
+    """The mappings over the connection that it replaces, with its options."""
+    anew = []
+    for mapping in database.catalog.snapshot.mappings_of(connection.name):
+        columns = mapping.table.columns
+        definition = MappingDefinition(
+            mapping.name,
+            tuple(ColumnDefinition(c.name, c.type, c.external_name) for c in columns if not c.hidden),
+            mapping.options,
+            mapping.external_name,
+            mapping.object_type,
+        )
+        connector = database.connectors.get(connection.connector)
+        table = connector.open(merged(connection, definition))
+        anew.append(
+            Mapping(
+                mapping.name,
+                connector.name,
+                table,
+                mapping.options,
+                mapping.external_name,
+                object_type=mapping.object_type,
+                data_connection=connection.name,
+            )
+        )
+    return tuple(anew)
+
+
+def drop_data_connection(database: Database, plan: DropPlan) -> None:
+    """Takes a data connection out of the catalog, unless a mapping uses it."""
+    snapshot = database.catalog.snapshot
+    found = snapshot.connections.get(plan.name.lower())
+    if found is None:
+        if plan.if_exists:
+            return
+        raise ProgrammingError(
+            f'data connection "{plan.name}" not found',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint=suggest(plan.name, [item.name for item in snapshot.connections.values()]),
+        )
+    users = [f'"{item.name}"' for item in snapshot.mappings_of(found.name)]
+    if users:
+        raise ProgrammingError(
+            f'data connection "{found.name}" is in use',
+            detail=f"by the mapping{'s' if len(users) > 1 else ''} {', '.join(users[:10])}{' …' if len(users) > 10 else ''}",
+            hint="drop these first, or use CREATE OR REPLACE DATA CONNECTION",
+        )
+    database.change(drop_connection=found)
+
+
+def data_connector(registry: Registry, name: str) -> DataConnector:
+    """The connector of that type name, which must have data connections."""
+    connector = registry.get(name)
+    if not isinstance(connector, DataConnector):
+        raise NotSupportedError(
+            f"connector {connector.name} has no data connections", hint="give its options in CREATE MAPPING … OPTIONS (…)"
+        )
+    return connector
+
+
+def connector_and_definition(
+    registry: Registry, snapshot: Snapshot, connector: str | None, connection: str | None, definition: MappingDefinition
+) -> tuple[Connector, MappingDefinition]:
+    """What opens a mapping, and the definition with the options of its data connection."""
+    if connection is None:
+        assert connector is not None
+        return registry.get(connector), definition
+    found = snapshot.get_connection(connection)
+    return registry.get(found.connector), merged(found, definition)
+
+
+def merged(connection: DataConnection, definition: MappingDefinition) -> MappingDefinition:
+    """A mapping's definition with the options of its data connection."""
+    taken = {name.lower(): name for name in connection.options}
+    for name in definition.options:
+        if name.lower() in taken:
+            raise ProgrammingError(
+                f'option "{name}" is given by data connection "{connection.name}"', hint="leave it out of the mapping"
+            )
+    return MappingDefinition(
+        definition.name,
+        definition.columns,
+        {**connection.options, **definition.options},
+        definition.external_name,
+        definition.object_type,
+    )
+
+
+def _check_names(connector: DataConnector, plan: CreateDataConnectionPlan) -> None:
+    known = connector.connection_options
+    for name in plan.options:
+        if name.lower() not in {item.lower() for item in known}:
+            raise ProgrammingError(
+                f'a data connection of connector {connector.name} has no option "{name}"',
+                hint=suggest(name, known, f"its options are {', '.join(known)}"),
+            )
