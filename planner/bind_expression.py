@@ -17,11 +17,12 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.aggregates import aggregate_call, is_aggregate
 from runnel.expressions.nodes import Aggregate, Expression, Literal, Parameter
 from runnel.frozen import frozen
+from runnel.planner.aggregate_order import ordered_call
 from runnel.planner.convert import converted
 from runnel.planner.intervals import parse_interval
+from runnel.planner.ordering import sort_key
 from runnel.planner.scope import Scope
 from runnel.planner.supported import function_call, position_of, sql_type_of
 from runnel.relation import Relation
@@ -311,39 +312,63 @@ class ExpressionBinder:
         if is_aggregate(name):
             return self._aggregate(tree, None)
         for argument in arguments:
-            if isinstance(argument, exp.Distinct):
-                raise ProgrammingError(f"DISTINCT needs an aggregate function, which {name} isn't", position=self._at(tree))
+            inner = argument.this if isinstance(argument, exp.Order) else argument
+            if isinstance(inner, exp.Distinct) or inner is not argument:
+                what = "DISTINCT" if isinstance(inner, exp.Distinct) else "ORDER BY"
+                raise ProgrammingError(f"{what} needs an aggregate function, which {name} isn't", position=self._at(tree))
         return build.call(name, [self.bind(argument) for argument in arguments], self._at(tree))
 
     def _aggregate(self, tree: Any, predicate: Any) -> Expression:
-        position = self._at(tree)
-        name, arguments = _call_of(tree)
         if self._aggregates is None:
             raise ProgrammingError(
-                f"aggregate function {name.upper()} can't stand in {self._clause}",
+                f"aggregate function {_call_of(tree)[0].upper()} can't stand in {self._clause}",
                 hint="filter groups with HAVING" if self._clause == "WHERE" else None,
-                position=position,
+                position=self._at(tree),
             )
+        inner = ExpressionBinder(self._query, self._scope, "an aggregate function")
+        return self._aggregates.add(inner.aggregate_of(tree, predicate))
+
+    def aggregate_of(self, tree: Any, predicate: Any) -> Aggregate:
+        """The call of an aggregate function, its arguments (and its FILTER) bound by this binder."""
+        position = self._at(tree)
+        name, given = _call_of(tree)
+        arguments, ordered, within_group = ordered_call(tree, given, position)
         distinct = len(arguments) >= 1 and isinstance(arguments[0], exp.Distinct)
         if distinct:
             arguments = arguments[0].expressions
-        inner = ExpressionBinder(self._query, self._scope, "an aggregate function")
         if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
             if name.upper() != "COUNT" or distinct:
                 raise ProgrammingError(f"{name.upper()}(*) is not possible", hint="name a column", position=position)
             name, bound = "count_star", []
         else:
-            bound = [inner.bind(argument) for argument in arguments]
+            bound = [self.bind(argument) for argument in arguments]
         where = None
         if predicate is not None:
-            where = ExpressionBinder(self._query, self._scope, "FILTER").condition(predicate)
-        return self._aggregates.add(aggregate_call(name, bound, distinct, where, position))
+            where = ExpressionBinder(self._query, self._scope, "FILTER", self._aggregates).condition(predicate)
+        # Loaded on first use, as in `is_aggregate`: most look-ups and writes have no aggregate.
+        from runnel.expressions.aggregates import aggregate_call
+
+        order = [sort_key(self.bind(item.this), item) for item in ordered]
+        return aggregate_call(name, bound, distinct, where, position, order=order, within_group=within_group)
+
+    def _within_group(self, tree: Any) -> Expression:
+        name = _call_of(tree)[0]
+        if not is_aggregate(name):
+            raise ProgrammingError(f"WITHIN GROUP needs an aggregate function, which {name} isn't", position=self._at(tree))
+        return self._aggregate(tree, None)
 
     def _star(self, tree: Any) -> Expression:
         raise ProgrammingError(f"* can't stand in {self._clause}", position=self._at(tree))
 
     def _tuple(self, tree: Any) -> Expression:
         raise NotSupportedError("a row of values can only be compared, or be looked for with IN", position=self._at(tree))
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether `name`, in any case, is an aggregate function."""
+    from runnel.expressions.aggregates import is_aggregate as is_known
+
+    return is_known(name)
 
 
 def number_literal(text: str, position: Position | None) -> Literal:
@@ -370,7 +395,7 @@ def number_literal(text: str, position: Position | None) -> Literal:
 
 
 def _call_of(tree: Any) -> tuple[str, list[Any]]:
-    call = function_call(tree)
+    call = function_call(tree.this if isinstance(tree, exp.WithinGroup) else tree)
     return ("", []) if call is None else call
 
 
@@ -417,6 +442,7 @@ _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Subquery: ExpressionBinder._subquery,
     exp.Select: ExpressionBinder._subquery,
     exp.Filter: ExpressionBinder._filter,
+    exp.WithinGroup: ExpressionBinder._within_group,
     exp.Star: ExpressionBinder._star,
     exp.Tuple: ExpressionBinder._tuple,
 }

@@ -6,6 +6,8 @@ Shapes that the binder meets, beside the plain ones (supported.py lists every no
 - a function call, aggregates too, is `exp.Anonymous(this=name as written, expressions=arguments as written)`, or one of a
   few node classes with syntax of their own; `supported.function_call(node)` gives (NAME, arguments) for all of them.
   `COUNT(*)` has an `exp.Star` argument; `f(DISTINCT a, b)` has a single argument `exp.Distinct(expressions=[a, b])`;
+  `f(a, b ORDER BY c)` has `exp.Order(this=b, expressions=[exp.Ordered])` as its last argument (around the exp.Distinct, if
+  there is one), `f(a) WITHIN GROUP (ORDER BY c)` is `exp.WithinGroup(this=f(a), expression=exp.Order)`;
   `f(…) FILTER (WHERE c)` is `exp.Filter(this=f(…), expression=exp.Where(this=c))`; `f(name => x)` has
   `exp.Kwarg(this=Var, expression=x)`;
 - `ROW(a, b)` is a call of ROW, `(a, b)` an `exp.Tuple`; CURRENT_DATE and its like are calls without arguments;

@@ -78,6 +78,7 @@ _ALLOWED_ARGUMENTS: dict[str, str] = {
     "Trim": "this expression position",
     "Anonymous": "this expressions",
     "Filter": "this expression",
+    "WithinGroup": "this expression",
     "Kwarg": "this expression",
 }
 ALLOWED: dict[str, frozenset[str]] = {name: frozenset(text.split()) for name, text in _ALLOWED_ARGUMENTS.items()}
@@ -109,7 +110,6 @@ _NODE_NAMES = {
     "Comprehension": "a list comprehension",
     "Struct": "a struct literal",
     "Slice": "an array slice",
-    "WithinGroup": "WITHIN GROUP",
     "IgnoreNulls": "IGNORE NULLS",
     "RespectNulls": "RESPECT NULLS",
     "Collate": "COLLATE",

@@ -144,7 +144,12 @@ def _escape(node: Any) -> Verdict:
 
 
 def _filter(node: Any) -> Verdict:
-    return None if isinstance(node.this, exp.Anonymous) else _wrong("FILTER belongs to an aggregate function")
+    is_call = isinstance(node.this, exp.Anonymous | exp.WithinGroup)
+    return None if is_call else _wrong("FILTER belongs to an aggregate function")
+
+
+def _within_group(node: Any) -> Verdict:
+    return None if isinstance(node.this, exp.Anonymous) else _wrong("WITHIN GROUP belongs to an aggregate function")
 
 
 def _kwarg(node: Any) -> Verdict:
@@ -156,9 +161,9 @@ def _limit(node: Any) -> Verdict:
 
 
 def _order(node: Any) -> Verdict:
-    if node.args.get("this") is None:
+    if node.args.get("this") is None or isinstance(node.parent, exp.Anonymous):
         return None
-    return _unsupported("ORDER BY within a function")
+    return _wrong("ORDER BY can't stand here")
 
 
 def _data_type(node: Any) -> Verdict:
@@ -193,6 +198,7 @@ _JUDGES: dict[str, Callable[[Any], Verdict]] = {
     "Exists": _exists,
     "Escape": _escape,
     "Filter": _filter,
+    "WithinGroup": _within_group,
     "Kwarg": _kwarg,
     "Limit": _limit,
     "Order": _order,

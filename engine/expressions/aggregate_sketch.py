@@ -105,7 +105,7 @@ def _estimates(sketches: pa.Array) -> Indexes:
         z = 0.5 * (z + histogram[:, value])
     empty = histogram[:, 0] >= REGISTERS
     z += REGISTERS * _sigma(np.where(empty, 0.0, histogram[:, 0] / REGISTERS))
-    found = REGISTERS * REGISTERS / (2 * np.log(2) * z)
+    found = REGISTERS * REGISTERS / (2 * np.log(2) * np.where(empty, 1.0, z))
     result: Indexes = np.where(empty, 0, np.rint(found)).astype(np.int64)
     return result
 

@@ -17,6 +17,7 @@ values (1, 'a'), (?, null)
 table t
 select case a when 1 then 2 else 3 end, case when a then b end, coalesce(a, b), nullif(a, b), if(a, b, c)
 select count(*) filter (where x), count(distinct a, b), sum(all c), string_agg(a, ',') from t
+select string_agg(a, ',' order by b desc) filter (where c), percentile_cont(0.5) within group (order by a) from t
 select cast(a as decimal(10, 2)), a::int array, a::timestamp with time zone at time zone 'UTC', b::row(x int, y varchar[])
 select extract(year from a), substring(a from 2 for 3), substring(a for 3), substring(a, 1, 2), position('a' in b)
 select trim(a), trim(both 'x' from y), trim(leading from y), trim(y, 'x'), overlay(a placing b from 1 for 2)
