@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from decimal import Decimal
 from math import isinf
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
@@ -41,6 +41,9 @@ from runnel.sqltypes import (
 )
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
 
+if TYPE_CHECKING:
+    from runnel.planner.bind_window import Windows
+
 
 class QueryBinder(Protocol):
     """What binding a scalar needs to know of the statement around it."""
@@ -55,6 +58,13 @@ class QueryBinder(Protocol):
 @frozen(kw_only=True)
 class AggregateValue(Expression):
     """The value of the aggregate at `index` of those collected."""
+
+    index: int
+
+
+@frozen(kw_only=True)
+class WindowValue(Expression):
+    """The value of the call with OVER at `index` of those collected."""
 
     index: int
 
@@ -93,14 +103,22 @@ _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeE
 
 
 class ExpressionBinder:
-    """Binds scalars over one scope. `aggregates` is where aggregates go, None where the clause may have none; `clause` names
-    it in errors."""
+    """Binds scalars over one scope. `aggregates` is where aggregates go, `windows` where calls with OVER go, None where the
+    clause may have none; `clause` names it in errors."""
 
-    def __init__(self, query: QueryBinder, scope: Scope, clause: str, aggregates: Aggregates | None = None) -> None:
+    def __init__(
+        self,
+        query: QueryBinder,
+        scope: Scope,
+        clause: str,
+        aggregates: Aggregates | None = None,
+        windows: Windows | None = None,
+    ) -> None:
         self._query = query
         self._scope = scope
         self._clause = clause
         self._aggregates = aggregates
+        self._windows = windows
 
     def bind(self, tree: Any) -> Expression:
         """The typed expression for a tree."""
@@ -112,7 +130,16 @@ class ExpressionBinder:
             return method(self, tree)
         if function_call(tree) is not None:
             return self._function(tree)
+        found = self._special(tree)
+        if found is not None:
+            return found
         raise NotSupportedError(f"{tree.key.upper()} is not supported here", position=self._at(tree))
+
+    def _special(self, tree: Any) -> Expression | None:
+        # Loaded on first use: few statements have what is bound there.
+        from runnel.planner.bind_special import special
+
+        return special(self, tree, self._query.sql)
 
     def condition(self, tree: Any) -> Expression:
         """An expression that must be BOOLEAN, as in WHERE."""
@@ -192,6 +219,10 @@ class ExpressionBinder:
             name = "true" if right.this else "false"
         elif isinstance(right, exp.Null):
             name = "null"
+        elif isinstance(right, exp.JSON):
+            from runnel.planner.bind_special import is_json
+
+            return is_json(self.bind, tree, self._at(tree))
         else:
             raise NotSupportedError("IS takes NULL, TRUE, FALSE or DISTINCT FROM", position=self._at(tree))
         return build.call(f"is_not_{name}" if negated else f"is_{name}", [operand], self._at(tree))
@@ -233,7 +264,7 @@ class ExpressionBinder:
         return build.case(conditions, results, None if default is None else self.bind(default), self._at(tree))
 
     def _when(self, tree: Any) -> Expression:
-        return ExpressionBinder(self._query, self._scope, "WHEN", self._aggregates).condition(tree)
+        return ExpressionBinder(self._query, self._scope, "WHEN", self._aggregates, self._windows).condition(tree)
 
     def _in(self, tree: Any) -> Expression:
         position = self._at(tree)
@@ -278,16 +309,11 @@ class ExpressionBinder:
             )
         return ScalarSubquery(relation=relation, type=relation.fields[0].type, position=self._at(tree))
 
-    def _like(self, tree: Any, escape: Any = None) -> Expression:
+    def _like(self, tree: Any) -> Expression:
         position = self._at(tree)
-        parts = [self.bind(part) for part in (tree.this, tree.expression, escape) if part is not None]
+        parts = [self.bind(part) for part in (tree.this, tree.expression)]
         matched = build.call("ilike" if isinstance(tree, exp.ILike) else "like", parts, position)
         return build.call("not", [matched], position) if tree.args.get("negate") else matched
-
-    def _escape(self, tree: Any) -> Expression:
-        if not isinstance(tree.this, (exp.Like, exp.ILike)):
-            raise ProgrammingError("ESCAPE goes with LIKE", position=self._at(tree))
-        return self._like(tree.this, tree.expression)
 
     def _array(self, tree: Any) -> Expression:
         return build.call("array", [self.bind(item) for item in tree.expressions], self._at(tree))
@@ -295,6 +321,10 @@ class ExpressionBinder:
     def _subscript(self, tree: Any) -> Expression:
         if len(tree.expressions) != 1:
             raise NotSupportedError("a subscript takes one number", position=self._at(tree))
+        if isinstance(tree.expressions[0], exp.Slice):
+            from runnel.planner.bind_special import slice_of
+
+            return slice_of(self.bind, tree, self._at(tree))
         return build.call("subscript", [self.bind(tree.this), self.bind(tree.expressions[0])], self._at(tree))
 
     def _at_time_zone(self, tree: Any) -> Expression:
@@ -303,6 +333,10 @@ class ExpressionBinder:
 
     def _filter(self, tree: Any) -> Expression:
         inner = tree.this
+        if _call_of(inner)[0].startswith("JSON_"):
+            from runnel.planner.bind_json import aggregate
+
+            return aggregate(self.bind, inner, _call_of(inner)[0], self._at(tree), tree.expression)
         if not is_aggregate(_call_of(inner)[0]):
             raise ProgrammingError("FILTER goes with an aggregate function", position=self._at(tree))
         return self._aggregate(inner, tree.expression.this)
@@ -311,6 +345,10 @@ class ExpressionBinder:
         name, arguments = _call_of(tree)
         if is_aggregate(name):
             return self._aggregate(tree, None)
+        if name.startswith("JSON_") or name in ("MAP[", "X'"):
+            from runnel.planner.bind_special import worded_call
+
+            return worded_call(self.bind, tree, name, arguments, self._at(tree))
         for argument in arguments:
             inner = argument.this if isinstance(argument, exp.Order) else argument
             if isinstance(inner, exp.Distinct) or inner is not argument:
@@ -356,6 +394,12 @@ class ExpressionBinder:
         if not is_aggregate(name):
             raise ProgrammingError(f"WITHIN GROUP needs an aggregate function, which {name} isn't", position=self._at(tree))
         return self._aggregate(tree, None)
+
+    def _window(self, tree: Any) -> Expression:
+        # Loaded on first use: most statements have no OVER.
+        from runnel.planner.bind_window import window_value
+
+        return window_value(tree, self._windows, self._query, self._clause)
 
     def _star(self, tree: Any) -> Expression:
         raise ProgrammingError(f"* can't stand in {self._clause}", position=self._at(tree))
@@ -435,7 +479,6 @@ _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Exists: ExpressionBinder._exists,
     exp.Like: ExpressionBinder._like,
     exp.ILike: ExpressionBinder._like,
-    exp.Escape: ExpressionBinder._escape,
     exp.Array: ExpressionBinder._array,
     exp.Bracket: ExpressionBinder._subscript,
     exp.AtTimeZone: ExpressionBinder._at_time_zone,
@@ -445,4 +488,5 @@ _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
     exp.WithinGroup: ExpressionBinder._within_group,
     exp.Star: ExpressionBinder._star,
     exp.Tuple: ExpressionBinder._tuple,
+    exp.Window: ExpressionBinder._window,
 }

@@ -10,13 +10,16 @@ type says beyond its name. So that a tree says what the user wrote,
   becomes a CAST of the string, since sqlglot would let a `::` behind it bind more tightly;
 - every `?` becomes `$n`, n being its number in the whole statement from 0;
 - `TABLE(f(…))` becomes `f(…)`;
-- a JOIN without a word before it becomes INNER JOIN, to differ from a comma.
+- a JOIN without a word before it becomes INNER JOIN, to differ from a comma;
+- `MAP[k, v]` becomes a call of "MAP[", `X'ff'` one of "X'"; `E'a\\n'` becomes the string that it means;
+- the words within JSON functions become arguments, see `json_clauses`.
 
 Rewritten tokens keep their place in the text. `finish_tree` turns the tree that comes out into the one that the binder sees.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +27,7 @@ from sqlglot import TokenType, exp
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
+from runnel.planner import json_clauses
 from runnel.planner.parse_types import TYPE_WORDS, parse_type
 from runnel.planner.tokens import DIALECT, TokenReader, position_at, word_of
 from runnel.sqltypes import SqlType
@@ -58,6 +62,7 @@ _OPERANDS = {
     *(TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER),
     *(TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.PLACEHOLDER),
 }
+_BEFORE_COLON = {*_OPERANDS, TokenType.L_BRACKET, TokenType.NULL, TokenType.TRUE, TokenType.FALSE}
 
 
 def number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
@@ -67,7 +72,7 @@ def number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
     for token in tokens:
         if token.token_type is TokenType.PLACEHOLDER:
             numbers[token.start] = len(numbers)
-        elif token.token_type is TokenType.PARAMETER or (token.token_type is TokenType.COLON and before not in _OPERANDS):
+        elif token.token_type is TokenType.PARAMETER or (token.token_type is TokenType.COLON and before not in _BEFORE_COLON):
             raise ProgrammingError(
                 f'syntax error at "{token.text}"', hint="parameters are written as ?", position=position_at(token, sql)
             )
@@ -83,12 +88,17 @@ _TIGHTER = ("||", "+", "-", "*", "/", "%", "^", "::", "[")
 def check_tokens(tokens: Sequence[Token], sql: str) -> None:
     """Refuses what sqlglot's parser lets pass, or takes for something else: a comma before an end, `a IS NULL + b` (where
     it loses IS or takes it for `a IS (NULL + b)`), `alias: expression`, BigQuery's WITH OFFSET."""
+    opened: list[bool] = []
     for index, token in enumerate(tokens):
         if token.token_type in _PLAIN:
             continue
         following = tokens[index + 1] if index + 1 < len(tokens) else None
         word, after = word_of(token), "" if following is None else word_of(following)
         blamed = following
+        if word in ("(", "["):
+            opened.append(word == "[" or (index > 0 and word_of(tokens[index - 1]) in json_clauses.PAIRS))
+        elif word in (")", "]") and opened:
+            opened.pop()
         if word == ",":
             is_wrong = after in _CLAUSES or after in (")", "]", "}") or following is None
         elif word in ("NULL", "TRUE", "FALSE", "UNKNOWN", "ISNULL", "NOTNULL"):
@@ -96,7 +106,7 @@ def check_tokens(tokens: Sequence[Token], sql: str) -> None:
         elif word == "WITH":
             is_wrong = after == "OFFSET"
         else:
-            is_wrong, blamed = word == ":", token
+            is_wrong, blamed = word == ":" and not (opened and opened[-1]), token
         if is_wrong:
             place = token if blamed is None else blamed
             raise ProgrammingError(
@@ -112,11 +122,12 @@ def _follows_is(tokens: Sequence[Token], index: int) -> bool:
 
 
 _NOISE = {
-    *("CAST", "AT", "ZONE", "TRIM", "BOTH", "LEADING", "TRAILING", "SYMMETRIC", "ASYMMETRIC", "MATERIALIZED"),
+    *("CAST", "TRY_CAST", "AT", "ZONE", "TRIM", "BOTH", "LEADING", "TRAILING", "SYMMETRIC", "ASYMMETRIC", "MATERIALIZED"),
     *("NULLS", "FIRST", "LAST", "TO", "YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "QUARTER", "WEEK"),
     *("YEARS", "MONTHS", "DAYS", "HOURS", "MINUTES", "SECONDS", "QUARTERS", "WEEKS", "MILLISECOND", "MICROSECOND"),
-    *("MILLISECONDS", "MICROSECONDS"),
-    *("WITHIN", "GROUP"),
+    *("MILLISECONDS", "MICROSECONDS", "SCALAR", "VALUE"),
+    *("ROWS", "RANGE", "GROUPS", "UNBOUNDED", "PRECEDING", "FOLLOWING", "EXCLUDE", "TIES", "NO", "OTHERS", "IGNORE", "RESPECT"),
+    *("CURRENT", "ROLLUP", "CUBE", "GROUPING", "SETS", "WITHIN", "GROUP"),
 }
 _NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER}
 
@@ -142,6 +153,7 @@ class TokenRewriter:
         self._reader = TokenReader(tokens, sql)
         self._parameters = parameters
         self._open: list[str] = []
+        self._names: list[int] = []
         self._output: list[Token] = []
         self.types: list[SqlType] = []
 
@@ -163,6 +175,12 @@ class TokenRewriter:
                 self._closing(reader.next())
             elif self._is_separator():
                 self._separator(reader.next())
+            elif self._open and self._open[-1] in json_clauses.FUNCTIONS and json_clauses.rewrite(self._open[-1], reader, self):
+                continue
+            elif token.token_type in (TokenType.L_BRACKET, TokenType.R_BRACKET):
+                self._bracket(reader.next())
+            elif token.token_type is TokenType.BYTE_STRING:
+                self._escaped_string(reader.next())
             else:
                 self._word(reader.next())
         return self._output
@@ -194,10 +212,12 @@ class TokenRewriter:
     def _typed_literal(self) -> None:
         first = self._reader.tokens[self._reader.index]
         parsed = parse_type(self._reader)
-        literal = self._reader.next()
+        self._put_cast(first, self._reader.next(), parsed)
+
+    def _put_cast(self, first: Token, value: Token, parsed: SqlType) -> None:
         self._output.append(_like(first, TokenType.VAR, "CAST"))
         self._output.append(_like(first, TokenType.L_PAREN, "("))
-        self._output.append(literal)
+        self._output.append(value)
         self._output.append(_like(first, TokenType.ALIAS, "AS"))
         self._output.append(_like(first, TokenType.VAR, f"{_TYPE}{len(self.types)}"))
         self._output.append(_like(first, TokenType.R_PAREN, ")"))
@@ -209,16 +229,68 @@ class TokenRewriter:
         if before == "TABLE" and not reader.at_end and reader.peek(1) == "(" and reader.peek() not in ("SELECT", "WITH"):
             self._output.pop()
             self._open.append("TABLE")
+            self._names.append(0)
             return
         self._open.append(before)
+        self._names.append(len(self._output) - 1)
         self._output.append(token)
         if before == "EXTRACT" and not reader.at_end and reader.peek(1) == "FROM":
             field = reader.next()
             self._output.append(_like(field, TokenType.STRING, field.text))
 
     def _closing(self, token: Token) -> None:
-        if not self._open or self._open.pop() != "TABLE":
+        is_table = bool(self._open) and self._close() == "TABLE"
+        if not is_table:
             self._output.append(token)
+
+    def _close(self) -> str:
+        self._names.pop()
+        return self._open.pop()
+
+    def _bracket(self, token: Token) -> None:
+        """A subscript, an array, or MAP[…], which becomes a call."""
+        if token.token_type is TokenType.R_BRACKET:
+            is_map = bool(self._open) and self._open[-1] in _BRACKETS and self._close() == "MAP["
+            self._output.append(_like(token, TokenType.R_PAREN, ")") if is_map else token)
+            return
+        before = self._output[-1] if self._output else None
+        is_map = before is not None and before.token_type is TokenType.MAP
+        if before is not None and is_map:
+            self._output[-1] = _like(before, TokenType.VAR, MARK + "MAP[")
+        self._open.append("MAP[" if is_map else "[")
+        self._names.append(len(self._output) - 1)
+        self._output.append(_like(token, TokenType.L_PAREN, "(") if is_map else token)
+
+    def _escaped_string(self, token: Token) -> None:
+        """E'…' with its escapes read, from the text itself: the tokeniser has dealt with some of them."""
+        body = self._reader.sql[token.start : token.end + 1].strip()[2:-1].replace("''", "'")
+        try:
+            text = _ESCAPE.sub(_escaped, body)
+        except (ValueError, OverflowError):
+            raise ProgrammingError(
+                "an escape in a string is no character", position=position_at(token, self._reader.sql)
+            ) from None
+        self._output.append(_like(token, TokenType.STRING, text))
+
+    def clause(self, token: Token, text: str, *, is_first: bool) -> None:
+        """A clause of a JSON function."""
+        if not is_first:
+            self.comma(token)
+        self._output.append(_like(token, TokenType.STRING, json_clauses.CLAUSE + text))
+
+    def comma(self, token: Token) -> None:
+        self._output.append(_like(token, TokenType.COMMA, ","))
+
+    def rename(self, suffix: str) -> None:
+        """Adds to the name of the function being read."""
+        name = self._output[self._names[-1]]
+        self._output[self._names[-1]] = _like(name, TokenType.VAR, name.text + suffix)
+
+    def type_argument(self) -> None:
+        """A type that stands among arguments, as a NULL of that type."""
+        first = self._reader.tokens[min(self._reader.index, len(self._reader.tokens) - 1)]
+        parsed = parse_type(self._reader)
+        self._put_cast(first, _like(first, TokenType.NULL, "NULL"), parsed)
 
     def _is_separator(self) -> bool:
         word = self._reader.peek()
@@ -254,7 +326,18 @@ class TokenRewriter:
         reader = self._reader
         word = word_of(token)
         before = word_of(reader.tokens[reader.index - 2]) if reader.index >= 2 else ""
-        if reader.peek() == "(":
+        following = None if reader.at_end else reader.tokens[reader.index]
+        if (
+            word == "X"
+            and following is not None
+            and following.token_type is TokenType.STRING
+            and following.start == token.end + 1
+        ):
+            self._output.append(_like(token, TokenType.VAR, MARK + "X'"))
+            self._output.append(_like(token, TokenType.L_PAREN, "("))
+            self._output.append(reader.next())
+            self._output.append(_like(token, TokenType.R_PAREN, ")"))
+        elif reader.peek() == "(":
             is_call = token.token_type in _CALLABLE and word not in _SYNTAX_WORDS and (before, word) not in _AFTER
             self._output.append(_like(token, TokenType.VAR, MARK + token.text) if is_call else token)
         elif word == "JOIN" and before not in _JOIN_WORDS:
@@ -266,6 +349,20 @@ class TokenRewriter:
             self._output.append(_like(token, TokenType.R_PAREN, ")"))
         else:
             self._output.append(token)
+
+
+_BRACKETS = ("[", "MAP[")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+def _escaped(match: re.Match[str]) -> str:
+    short, long, hexadecimal, octal, letter = match.groups()
+    if letter is not None:
+        return _ESCAPES.get(letter, letter)
+    character = chr(int(octal, 8) if octal else int(short or long or hexadecimal, 16))
+    character.encode()
+    return character
 
 
 def _like(token: Token, token_type: TokenType, text: str) -> Token:

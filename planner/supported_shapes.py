@@ -38,12 +38,16 @@ def _select(node: Any) -> Verdict:
 
 
 def _group(node: Any) -> Verdict:
-    if node.args.get("all") is not None:
-        return _unsupported("GROUP BY ALL" if node.args["all"] else "GROUP BY DISTINCT", "list the columns")
+    if node.args.get("all") is False:
+        return _unsupported("GROUP BY DISTINCT", "list each grouping set once")
+    if node.args.get("all"):
+        return None
     return None if node.expressions else _wrong("GROUP BY lists nothing")
 
 
 def _tuple(node: Any) -> Verdict:
+    if isinstance(node.parent, exp.Group | exp.GroupingSets):
+        return None
     return None if node.expressions else _wrong("an empty list in parentheses")
 
 
@@ -53,9 +57,42 @@ def _in(node: Any) -> Verdict:
 
 
 def _is(node: Any) -> Verdict:
-    if isinstance(node.expression, exp.Null | exp.Boolean):
+    if isinstance(node.expression, exp.Null | exp.Boolean | exp.JSON):
         return None
     return _wrong("IS needs NULL, TRUE, FALSE or DISTINCT FROM")
+
+
+def _grouping_sets(node: Any) -> Verdict:
+    name = {"Rollup": "ROLLUP", "Cube": "CUBE"}.get(type(node).__name__, "GROUPING SETS")
+    if not isinstance(node.parent, exp.Group | exp.GroupingSets):
+        return _wrong(f"{name} can only stand in GROUP BY")
+    return None if node.expressions else _wrong(f"{name} lists nothing")
+
+
+def _window(node: Any) -> Verdict:
+    if isinstance(node.parent, exp.Select) and node.arg_key == "windows":
+        return None
+    return None if node.args.get("over") else _wrong("a window can't stand here")
+
+
+def _window_spec(node: Any) -> Verdict:
+    kind = str(node.args.get("kind") or "").upper()
+    if kind not in ("ROWS", "RANGE", "GROUPS"):
+        return _wrong("a frame begins with ROWS, RANGE or GROUPS")
+    for name in ("start", "end"):
+        value, side = node.args.get(name), str(node.args.get(f"{name}_side") or "").upper()
+        if value is None and name == "end":
+            continue
+        if value is None or (value != "CURRENT ROW" and side not in ("PRECEDING", "FOLLOWING")):
+            return _wrong("the bounds of a frame are UNBOUNDED, CURRENT ROW or an offset with PRECEDING or FOLLOWING")
+    return None
+
+
+def _nulls_option(node: Any) -> Verdict:
+    parent = node.parent
+    while isinstance(parent, exp.Anonymous | exp.Filter):
+        parent = parent.parent
+    return None if isinstance(parent, exp.Window) else _wrong("IGNORE NULLS and RESPECT NULLS need a window function")
 
 
 def _distinct(node: Any) -> Verdict:
@@ -73,6 +110,8 @@ def _star(node: Any) -> Verdict:
         return None if isinstance(parent.parent, exp.Select) else _unsupported("t.* here", "name the columns")
     if isinstance(parent, exp.Select | exp.Distinct):
         return None
+    if isinstance(parent, exp.Dot):
+        return None if isinstance(parent.parent, exp.Select) else _unsupported("(row).* here", "name the fields")
     if isinstance(parent, exp.Anonymous) and parent.name.upper() == "COUNT" and len(parent.expressions) == 1:
         return None
     return _wrong("* can't stand here", "* is for SELECT * and COUNT(*)")
@@ -140,7 +179,7 @@ def _exists(node: Any) -> Verdict:
 
 
 def _escape(node: Any) -> Verdict:
-    return None if isinstance(node.this, exp.Like | exp.ILike) else _wrong("ESCAPE belongs to LIKE")
+    return None if isinstance(node.this, exp.Like | exp.ILike | exp.SimilarTo) else _wrong("ESCAPE belongs to LIKE")
 
 
 def _filter(node: Any) -> Verdict:
@@ -174,6 +213,14 @@ def _data_type(node: Any) -> Verdict:
 def _var(node: Any) -> Verdict:
     if isinstance(node.parent, exp.Kwarg | exp.Interval | exp.IntervalSpan):
         return None
+    if isinstance(node.parent, exp.WindowSpec) and node.name.upper() in ("NO OTHERS", "CURRENT ROW", "GROUP", "TIES"):
+        return None
+    if (
+        isinstance(node.parent, exp.Ordered)
+        and node.name.upper() == "ALL"
+        and isinstance(node.parent.parent.parent, exp.Select)
+    ):
+        return None
     clause = {"Ordered": "ORDER BY ", "Limit": "LIMIT "}.get(type(node.parent).__name__, "")
     return _unsupported(f"{clause}{node.name.upper()}")
 
@@ -184,6 +231,13 @@ _JUDGES: dict[str, Callable[[Any], Verdict]] = {
     "Tuple": _tuple,
     "In": _in,
     "Is": _is,
+    "Rollup": _grouping_sets,
+    "Cube": _grouping_sets,
+    "GroupingSets": _grouping_sets,
+    "Window": _window,
+    "WindowSpec": _window_spec,
+    "IgnoreNulls": _nulls_option,
+    "RespectNulls": _nulls_option,
     "Distinct": _distinct,
     "Star": _star,
     "Array": _array,

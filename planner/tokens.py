@@ -28,6 +28,10 @@ class RunnelDialect(DuckDB):
     NULL_ORDERING = "nulls_are_small"
     INDEX_OFFSET = 0
 
+    def to_json_path(self, path: Any) -> Any:
+        """What stands behind -> and ->> as it was written: sqlglot would read a text as a path."""
+        return path
+
     class Tokenizer(DuckDB.Tokenizer):
         """Without sqlglot's list of statements that it keeps as one piece of text."""
 

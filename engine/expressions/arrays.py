@@ -102,10 +102,11 @@ def _length_of_dimension(value: Datum, dimension: Datum) -> Datum:
 
 def _join(value: Datum, separator: Datum) -> Datum:
     """NULL elements are left out."""
-    return over_arrays(_join_lists)(value, separator)
+    return over_arrays(join_lists)(value, separator)
 
 
-def _join_lists(lists: pa.Array, separators: pa.Array) -> pa.Array:
+def join_lists(lists: pa.Array, separators: pa.Array) -> pa.Array:
+    """The texts of each list in one, NULLs left out."""
     lengths = pc.coalesce(pc.list_value_length(lists), _ZERO)
     flat = lists.flatten()
     present = flat.is_valid()

@@ -34,14 +34,13 @@ def conversion(source: SqlType, target: SqlType, conversion_of: ConversionOf) ->
 def _array(source: SqlType, target: SqlType, conversion_of: ConversionOf) -> Conversion:
     assert source.element is not None and target.element is not None
     inner = conversion_of(source.element, target.element)
-    arrow = to_arrow(target)
+    return lambda array, context: list_like(array, inner(array.flatten(), context), target)
 
-    def run(array: pa.Array, context: EvaluationContext) -> pa.Array:
-        values = inner(array.flatten(), context)
-        offsets = _compact_offsets(array)
-        return pa.Array.from_buffers(arrow, len(array), [validity(array), offsets], children=[values])
 
-    return run
+def list_like(lists: pa.Array, items: pa.Array, sql_type: SqlType) -> pa.Array:
+    """Lists of type `sql_type` as long as `lists`, of `items` that stand for those of `lists.flatten()`."""
+    buffers = [validity(lists), _compact_offsets(lists)]
+    return pa.Array.from_buffers(to_arrow(sql_type), len(lists), buffers, children=[items])
 
 
 def _compact_offsets(array: pa.Array) -> pa.Buffer:

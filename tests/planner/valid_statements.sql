@@ -59,3 +59,7 @@ set time zone 'UTC'
 set a to -1.5
 reset a
 SELECT 1;
+SELECT a[1:2], a[:2], a[1:], (r).f, (r).* FROM t
+SELECT j -> 'a' ->> 0, j IS JSON OBJECT, s ~ 'x', s ~* 'x', s SIMILAR TO 'a%' ESCAPE '!', TRY_CAST(s AS INTEGER) FROM t
+SELECT (a, b) OVERLAPS (c, d), 2 ^ 3, 7 // 2, a & b, a | b, a << 1, a >> 1, ~a, l @> m, l && m FROM t
+SELECT JSON_VALUE(j, '$.a' RETURNING BIGINT DEFAULT 1 ON EMPTY NULL ON ERROR), JSON_OBJECT(KEY 'a' VALUE 1, 'b' : 2 ABSENT ON NULL), MAP['a', 1], X'ff', E'a\n'

@@ -1,0 +1,452 @@
+"""JSON_VALUE, JSON_QUERY, JSON_EXISTS, `->` and `->>`: parts of JSON texts, found by a path, once per distinct text.
+
+A text that isn't JSON, and a result that the function can't give, is an error, which ON ERROR deals with (NULL unless it says
+otherwise); `->` and its like refuse a text that isn't JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import pyarrow.compute as pc
+
+from runnel.errors import DataError, Position, ProgrammingError
+from runnel.expressions import json_text
+from runnel.expressions.buffers import null_scalar, pack_scalar
+from runnel.expressions.casts import compile_cast
+from runnel.expressions.coercion import convert
+from runnel.expressions.context import Frame
+from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail
+from runnel.expressions.json_path import compile_path
+from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.expressions.per_value import kernel_of, per_value
+from runnel.expressions.signature import named, signature
+from runnel.sqltypes import BIGINT, BOOLEAN, JSON, VARCHAR, Kind, SqlType, array, can_cast
+
+_NOTHING = object()
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> Any:
+    """Many calls in one query read the same text."""
+    return json_text.parse(text)
+
+
+def _found(text: str, path: str) -> list[Any]:
+    return compile_path(path)(_parsed(text))
+
+
+def _document(argument: Expression, name: str, position: Position | None) -> Expression:
+    if argument.type.kind is Kind.NULL:
+        return convert(argument, JSON)
+    if argument.type.kind in (Kind.JSON, Kind.VARCHAR):
+        return argument
+    if argument.type.is_nested:
+        return convert(argument, JSON)
+    raise ProgrammingError(
+        f"argument 1 of {name.upper()} must be JSON or VARCHAR, not {argument.type}",
+        hint="CAST it to JSON",
+        position=argument.position or position,
+    )
+
+
+def _path(argument: Expression, name: str, position: Position | None) -> Expression:
+    if argument.type.kind is Kind.NULL:
+        return convert(argument, VARCHAR)
+    if argument.type.kind is not Kind.VARCHAR:
+        raise ProgrammingError(
+            f"the path of {name.upper()} must be VARCHAR, not {argument.type}", position=argument.position or position
+        )
+    if isinstance(argument, Literal):
+        try:
+            compile_path(argument.value)
+        except DataError as error:
+            raise ProgrammingError(error.message, hint=error.hint, position=argument.position or position) from None
+    return argument
+
+
+def _bind_with(result: Callable[[Sequence[Expression]], SqlType], count: int) -> Callable[..., Bound]:
+    """Arguments: the document, the path (without one: $), and what the planner adds."""
+
+    def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+        given = list(arguments)
+        if len(given) == count - 1:
+            given.insert(1, Literal(value="$", type=VARCHAR))
+        if len(given) != count:
+            raise ProgrammingError(f"{name.upper()} takes a JSON and a path", position=position)
+        document, path = _document(given[0], name, position), _path(given[1], name, position)
+        return (document, path, *given[2:]), result(given)
+
+    return bind
+
+
+def _text_of(argument: Expression) -> str:
+    assert isinstance(argument, Literal)
+    return str(argument.value)
+
+
+def _scalar(text: str, path: str) -> Any:
+    """The one scalar that a path finds, as text; _NOTHING for nothing. JSON's null is None."""
+    found = _found(text, path)
+    if not found:
+        return _NOTHING
+    if len(found) > 1:
+        raise DataError("JSON_VALUE evaluated to multiple values", hint="use JSON_QUERY with an array wrapper")
+    if isinstance(found[0], dict | list):
+        raise DataError("JSON_VALUE found an object or an array", hint="use JSON_QUERY")
+    return _plain(found[0])
+
+
+def _plain(value: Any) -> str | None:
+    """A value as text: a JSON string without its quotes."""
+    if value is None or isinstance(value, str):
+        return value
+    return json_text.write(value)
+
+
+def _outcome(text: str, path: str) -> str:
+    try:
+        return "EMPTY" if _scalar(text, path) is _NOTHING else "FOUND"
+    except DataError:
+        return "ERROR"
+
+
+def _compile_outcome(call: Call) -> Kernel:
+    """What came out of JSON_VALUE: 'FOUND', 'EMPTY' or 'ERROR', the last also where the value isn't of the wanted type."""
+    types = [item.type for item in call.arguments[:2]]
+    plain = kernel_of(_outcome, types, VARCHAR)
+    texts = kernel_of(_quiet_text, types, VARCHAR)
+    target = call.arguments[2].type
+    converted = _converter(target)
+
+    def run(frame: Frame, document: Datum, path: Datum, kind: Datum) -> Datum:
+        outcome = plain(document, path)
+        if target == VARCHAR:
+            return outcome
+        value = texts(document, path)
+        fits = converted(frame, value)[1]
+        return pc.if_else(fits, outcome, _ERROR)
+
+    return run
+
+
+_ERROR = pack_scalar("ERROR", VARCHAR)
+
+
+def _quiet_text(text: str, path: str) -> str | None:
+    try:
+        found = _scalar(text, path)
+    except DataError:
+        return None
+    return None if found is _NOTHING else found
+
+
+def _converter(target: SqlType) -> Callable[[Frame, Datum], tuple[Datum, Datum]]:
+    """Texts as values of a type, NULL for those that aren't; and which ones were."""
+    from runnel.expressions.attempts import attempted
+
+    conversion = compile_cast(VARCHAR, target)
+
+    def run(frame: Frame, texts: Datum) -> tuple[Datum, Datum]:
+        values = attempted(conversion, texts, VARCHAR, target, frame.context)
+        return values, pc.or_(pc.is_valid(values), pc.is_null(texts))
+
+    return run
+
+
+def _compile_value(call: Call) -> Kernel:
+    on_empty, on_error = _text_of(call.arguments[2]).split(",")
+    types, target = [item.type for item in call.arguments[:2]], call.type
+    conversion = compile_cast(VARCHAR, target, call.position)
+    converted = _converter(target)
+
+    def text(document: str, path: str) -> str | None:
+        try:
+            found = _scalar(document, path)
+        except DataError:
+            if on_error == "ERROR":
+                raise
+            return None
+        if found is _NOTHING:
+            if on_empty == "ERROR":
+                raise DataError("JSON_VALUE evaluated to no value", hint="add DEFAULT … ON EMPTY")
+            return None
+        return found  # type: ignore[no-any-return]
+
+    texts = kernel_of(text, types, VARCHAR)
+
+    def run(frame: Frame, document: Datum, path: Datum, *rest: Datum) -> Datum:
+        value = texts(document, path)
+        if target == VARCHAR:
+            return value
+        return conversion(value, frame.context) if on_error == "ERROR" else converted(frame, value)[0]
+
+    return run
+
+
+def _bind_value(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    bound, result = _bind_with(lambda given: given[-1].type, 4)(name, arguments, position)
+    if not can_cast(VARCHAR, result) or result.is_nested:
+        raise ProgrammingError(f"JSON_VALUE can't return {result}", hint="use CAST(JSON_QUERY(…) AS …)", position=position)
+    return bound, result
+
+
+_EMPTIES = {"EMPTY ARRAY": "[]", "EMPTY OBJECT": "{}", "NULL": None}
+
+
+def _compile_query(call: Call) -> Kernel:
+    on_empty, on_error, wrapper = _text_of(call.arguments[2]).split(",")
+
+    def query(document: str, path: str) -> str | None:
+        try:
+            return _queried(_found(document, path), wrapper, on_empty)
+        except DataError:
+            if on_error == "ERROR":
+                raise
+            return _EMPTIES[on_error]
+
+    kernel = kernel_of(query, [item.type for item in call.arguments[:2]], JSON)
+    return lambda document, path, answers: kernel(document, path)
+
+
+def _queried(found: list[Any], wrapper: str, on_empty: str) -> str | None:
+    if not found:
+        if on_empty == "ERROR":
+            raise DataError("JSON_QUERY evaluated to no value", hint="add NULL ON EMPTY")
+        return _EMPTIES[on_empty]
+    if wrapper == "UNCONDITIONAL" or (wrapper == "CONDITIONAL" and (len(found) > 1 or not isinstance(found[0], dict | list))):
+        return json_text.write(found)
+    if len(found) > 1:
+        raise DataError("JSON_QUERY evaluated to multiple values", hint="add WITH ARRAY WRAPPER")
+    return json_text.write(found[0])
+
+
+def _compile_exists(call: Call) -> Kernel:
+    on_error = _text_of(call.arguments[2])
+    answers = {"TRUE": True, "FALSE": False, "UNKNOWN": None}
+
+    def exists(document: str, path: str) -> bool | None:
+        try:
+            return bool(_found(document, path))
+        except DataError:
+            if on_error == "ERROR":
+                raise
+            return answers[on_error]
+
+    kernel = kernel_of(exists, [item.type for item in call.arguments[:2]], BOOLEAN)
+    return lambda document, path, answer: kernel(document, path)
+
+
+def _bind_arrow(result: SqlType) -> Callable[..., Bound]:
+    """The key is a name, a subscript from 0 (negative from the end), or a path that begins with `$`."""
+
+    def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+        shown = {"json_arrow": "'->' operator", "json_arrow_text": "'->>' operator"}.get(name, name.upper())
+        if len(arguments) < 2:
+            raise ProgrammingError(f"{shown} takes a JSON and a name, a subscript or a path", position=position)
+        document, *keys = arguments
+        if document.type.kind is Kind.VARCHAR and isinstance(document, Literal):
+            document = convert(document, JSON)
+        if document.type.kind not in (Kind.JSON, Kind.NULL, Kind.VARCHAR):
+            raise ProgrammingError(f"cannot apply {shown} to {document.type}", hint="CAST it to JSON", position=position)
+        bound = []
+        for key in keys:
+            if key.type.is_integer:
+                bound.append(convert(key, BIGINT))
+            elif key.type.kind in (Kind.VARCHAR, Kind.NULL):
+                bound.append(convert(key, VARCHAR))
+            else:
+                raise ProgrammingError(f"cannot apply {shown} to {key.type}", position=key.position or position)
+        return (document if document.type.kind is not Kind.NULL else convert(document, JSON), *bound), result
+
+    return bind
+
+
+def _reached(document: str, keys: Sequence[Any], is_path: bool) -> Any:
+    """What the keys lead to, one after the other; _NOTHING where one leads nowhere."""
+    value = _parsed(document)
+    for key in keys:
+        if isinstance(key, int):
+            inside = isinstance(value, list) and -len(value) <= key < len(value)
+            value = value[key] if inside else _NOTHING
+        elif is_path and key.startswith("$"):
+            found = compile_path(key)(value)
+            value = found[0] if found else _NOTHING
+        elif isinstance(value, list) and key.lstrip("-").isdigit():
+            place = int(key)
+            value = value[place] if -len(value) <= place < len(value) else _NOTHING
+        else:
+            value = value.get(key, _NOTHING) if isinstance(value, dict) else _NOTHING
+        if value is _NOTHING:
+            return value
+    return value
+
+
+def _arrow(document: str, *keys: Any) -> str | None:
+    value = _reached(document, keys, True)
+    return None if value is _NOTHING else json_text.write(value)
+
+
+def _arrow_text(document: str, *keys: Any) -> str | None:
+    value = _reached(document, keys, True)
+    return None if value is _NOTHING else _plain(value)
+
+
+def _length(document: str, *path: str) -> int | None:
+    value = _reached(document, path, True)
+    if value is _NOTHING:
+        return None
+    return len(value) if isinstance(value, list) else 0
+
+
+def _keys(document: str) -> list[str]:
+    value = _parsed(document)
+    if not isinstance(value, dict):
+        raise DataError("JSON_KEYS needs an object")
+    return list(value)
+
+
+_TYPE_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+
+
+def _type(document: str, *path: str) -> str | None:
+    value = _reached(document, path, True)
+    return None if value is _NOTHING else _TYPE_NAMES.get(type(value), "number")
+
+
+def _contains(document: str, part: str) -> bool:
+    return _within(_parsed(document), _parsed(part))
+
+
+def _within(whole: Any, part: Any) -> bool:
+    """As PostgreSQL's @>: objects by their names, arrays as sets."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(name in whole and _within(whole[name], item) for name, item in part.items())
+    if isinstance(part, list):
+        return isinstance(whole, list) and all(any(_within(item, wanted) for item in whole) for wanted in part)
+    return whole is part or (type(whole) is not bool and type(part) is not bool and bool(whole == part))
+
+
+_KINDS = {"object": (dict,), "array": (list,), "value": (object,)}
+
+
+def _is_json(document: str, kind: str) -> bool:
+    try:
+        value = json_text.parse(document)
+    except DataError:
+        return False
+    return not isinstance(value, dict | list) if kind == "scalar" else isinstance(value, _KINDS[kind])
+
+
+def _compile_is_json(call: Call) -> Kernel:
+    kernel = per_value(_is_json)(call)
+    if call.arguments[0].type.kind is not Kind.JSON or _text_of(call.arguments[1]) != "value":
+        return kernel
+    return lambda document, kind: pc.if_else(pc.is_valid(document), pack_scalar(True, BOOLEAN), null_scalar(BOOLEAN))
+
+
+def _bind_is_json(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    document = arguments[0]
+    if document.type.kind not in (Kind.JSON, Kind.VARCHAR, Kind.NULL):
+        raise ProgrammingError(f"cannot apply IS JSON to {document.type}", position=document.position or position)
+    return (convert(document, VARCHAR) if document.type.kind is Kind.NULL else document, *arguments[1:]), BOOLEAN
+
+
+def _function(name: str, arguments: str, result: str, bind: Any, compile_call: Any, *, needs_frame: bool = False) -> Function:
+    """One that the planner calls by its key, having read its clauses."""
+    return Function(
+        name=name,
+        arguments=arguments,
+        result=result,
+        bind=bind,
+        compile=compile_call,
+        can_fail=always_may_fail,
+        needs_frame=needs_frame,
+        family="JSON",
+    )
+
+
+def _simple(
+    name: str, arguments: str, result: SqlType, bind: Any, of_row: Callable[..., Any], sql_names: tuple[str, ...] = ()
+) -> Function:
+    return named(
+        name, arguments, str(result), bind, per_value(of_row), sql_names=sql_names, can_fail=always_may_fail, family="JSON"
+    )
+
+
+_ON = "[NULL | ERROR | DEFAULT e ON EMPTY] [NULL | ERROR | DEFAULT e ON ERROR]"
+FUNCTIONS = (
+    _function(
+        "json_value",
+        f"x JSON, path VARCHAR [RETURNING type] {_ON}",
+        "VARCHAR, or the type",
+        _bind_value,
+        _compile_value,
+        needs_frame=True,
+    ),
+    _function(
+        "json_outcome",
+        "x JSON, path VARCHAR",
+        "VARCHAR",
+        _bind_with(lambda given: VARCHAR, 3),
+        _compile_outcome,
+        needs_frame=True,
+    ),
+    _function(
+        "json_query",
+        "x JSON, path VARCHAR [WITHOUT | WITH [CONDITIONAL | UNCONDITIONAL] ARRAY WRAPPER]"
+        " [NULL | ERROR | EMPTY ARRAY | EMPTY OBJECT ON EMPTY] [… ON ERROR]",
+        "JSON",
+        _bind_with(lambda given: JSON, 3),
+        _compile_query,
+    ),
+    _function(
+        "json_exists",
+        "x JSON, path VARCHAR [TRUE | FALSE | UNKNOWN | ERROR ON ERROR]",
+        "BOOLEAN",
+        _bind_with(lambda given: BOOLEAN, 3),
+        _compile_exists,
+    ),
+    Function(
+        name="is_json",
+        arguments="x VARCHAR [VALUE | OBJECT | ARRAY | SCALAR]",
+        result="BOOLEAN",
+        bind=_bind_is_json,
+        compile=_compile_is_json,
+        family="JSON",
+    ),
+    _function("json_arrow", "x JSON, key VARCHAR or BIGINT", "JSON", _bind_arrow(JSON), per_value(_arrow)),
+    _function("json_arrow_text", "x JSON, key VARCHAR or BIGINT", "VARCHAR", _bind_arrow(VARCHAR), per_value(_arrow_text)),
+    _simple("json_extract", "x JSON, key VARCHAR or BIGINT, …", JSON, _bind_arrow(JSON), _arrow, ("JSON_EXTRACT_PATH",)),
+    _simple(
+        "json_extract_string",
+        "x JSON, key VARCHAR or BIGINT, …",
+        VARCHAR,
+        _bind_arrow(VARCHAR),
+        _arrow_text,
+        ("JSON_EXTRACT_PATH_TEXT",),
+    ),
+    _simple(
+        "json_array_length", "x JSON [, path VARCHAR]", BIGINT, signature(JSON, VARCHAR, result=BIGINT, optional=1), _length
+    ),
+    _simple("json_keys", "x JSON", array(VARCHAR), signature(JSON, result=array(VARCHAR)), _keys),
+    _simple(
+        "json_type",
+        "x JSON [, path VARCHAR]",
+        VARCHAR,
+        signature(JSON, VARCHAR, result=VARCHAR, optional=1),
+        _type,
+        ("JSON_TYPEOF",),
+    ),
+    _simple("json_contains", "x JSON, part JSON", BOOLEAN, signature(JSON, JSON, result=BOOLEAN), _contains),
+    named(
+        "json_valid",
+        "x VARCHAR",
+        "BOOLEAN",
+        signature(VARCHAR, result=BOOLEAN),
+        per_value(json_text.is_json),
+        family="JSON",
+    ),
+)

@@ -1,0 +1,86 @@
+"""Kernels made of a Python function over values, for what no Arrow kernel does. The function is called once per distinct value,
+or combination of values where several arguments vary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.expressions.buffers import null_scalar, pack
+from runnel.expressions.function import Datum, Kernel, spread
+from runnel.expressions.nodes import Call
+from runnel.expressions.options import null_like
+from runnel.expressions.python_values import python_values
+from runnel.sqltypes import SqlType
+
+
+def per_value(function: Callable[..., Any], *, is_strict: bool = True) -> Callable[[Call], Kernel]:
+    """Compiles a call to a kernel of `function`, which gets the Python values of the arguments. `is_strict`: NULL anywhere
+    gives NULL, without a call."""
+
+    def compile_call(call: Call) -> Kernel:
+        types = [item.type for item in call.arguments]
+        return kernel_of(function, types, call.type, is_strict=is_strict)
+
+    return compile_call
+
+
+def kernel_of(function: Callable[..., Any], types: Sequence[SqlType], result: SqlType, *, is_strict: bool = True) -> Kernel:
+    """The kernel of `function` for arguments of some types."""
+
+    def run(*arguments: Datum) -> Datum:
+        varying = [i for i, item in enumerate(arguments) if not isinstance(item, pa.Scalar)]
+        if is_strict and any(isinstance(item, pa.Scalar) and not item.is_valid for item in arguments):
+            return null_scalar(result) if not varying else null_like(arguments[varying[0]], result)
+        if not varying:
+            columns = [python_values(spread(item, 1), kind) for item, kind in zip(arguments, types, strict=True)]
+            return pack([function(*(column[0] for column in columns))], result)[0]
+        if len(varying) == 1 and _can_encode(arguments[varying[0]], is_strict):
+            place = varying[0]
+            encoded = arguments[place].dictionary_encode()
+            return _over(arguments, place, encoded.dictionary).take(encoded.indices)
+        rows = len(arguments[varying[0]])
+        columns = [
+            python_values(item, kind) if i in varying else python_values(spread(item, 1), kind) * rows
+            for i, (item, kind) in enumerate(zip(arguments, types, strict=True))
+        ]
+        return pack(_worked_out(columns), result)
+
+    def _over(arguments: Sequence[Datum], place: int, distinct: pa.Array) -> pa.Array:
+        columns = [
+            python_values(distinct if i == place else spread(item, len(distinct)), kind)
+            for i, (item, kind) in enumerate(zip(arguments, types, strict=True))
+        ]
+        return pack(_worked_out(columns), result)
+
+    def _worked_out(columns: list[list[Any]]) -> list[Any]:
+        known: dict[Any, Any] = {}
+        values: list[Any] = []
+        for row in zip(*columns, strict=True):
+            if is_strict and None in row:
+                values.append(None)
+                continue
+            try:
+                values.append(known[row])
+                continue
+            except (KeyError, TypeError):
+                value = function(*row)
+            values.append(value)
+            if len(known) < _REMEMBERED:
+                with suppress(TypeError):
+                    known[row] = value
+        return values
+
+    return run
+
+
+_REMEMBERED = 10_000
+
+
+def _can_encode(array: pa.Array, is_strict: bool) -> bool:
+    if not is_strict and array.null_count:
+        return False
+    return not pa.types.is_nested(array.type) and not pa.types.is_floating(array.type)

@@ -1,0 +1,171 @@
+"""Binding of the JSON functions whose arguments have clauses (`json_clauses` has made arguments of them)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sqlglot import exp
+
+from runnel.errors import Position, ProgrammingError
+from runnel.expressions import build
+from runnel.expressions.nodes import Expression, Literal
+from runnel.planner.json_clauses import AGGREGATES, CLAUSE
+from runnel.sqltypes import VARCHAR
+
+Bind = Callable[[Any], Expression]
+
+NAMES = frozenset({"JSON_QUERY", "JSON_VALUE", "JSON_OBJECT", "JSON_ARRAY", "JSON_EXISTS"})
+
+
+def json_call(bind: Bind, name: str, arguments: list[Any], position: Position | None) -> Expression:
+    """A call of one of `NAMES`."""
+    return _BINDERS[name](bind, name, arguments, position)
+
+
+def aggregate(bind: Bind, tree: Any, name: str, position: Position | None, where: Any = None) -> Expression:
+    """JSON_ARRAYAGG and JSON_OBJECTAGG: the rows are collected by ARRAY_AGG, and the arrays written as JSON. `where` is the
+    FILTER."""
+    function, _, nulls = name.partition(" ")
+    if function not in AGGREGATES:
+        raise ProgrammingError("FILTER goes with an aggregate function", position=position)
+    count = 1 if function == "JSON_ARRAYAGG" else 2
+    if len(tree.expressions) != count:
+        takes = "a name and a value" if count == 2 else "1 argument"
+        raise ProgrammingError(f"{function} takes {takes}, not {len(tree.expressions)} arguments", position=position)
+    lists = []
+    for argument in tree.expressions:
+        collected = tree.copy()
+        collected.set("this", "ARRAY_AGG")
+        collected.set("expressions", [argument.copy()])
+        lists.append(bind(collected if where is None else exp.Filter(this=collected, expression=where.copy())))
+    nulls = nulls or ("ABSENT" if count == 1 else "NULL")
+    return build.call("json_array_of_list" if count == 1 else "json_object_of_lists", [_text(nulls), *lists], position)
+
+
+def _clause_of(tree: Any) -> str | None:
+    is_text = isinstance(tree, exp.Literal) and tree.is_string
+    return tree.this[len(CLAUSE) :] if is_text and tree.this.startswith(CLAUSE) else None
+
+
+def _clauses(arguments: list[Any]) -> Iterator[tuple[str, Any]]:
+    """The clauses among arguments, each with the argument that belongs to it."""
+    at = 0
+    while at < len(arguments):
+        clause = _clause_of(arguments[at])
+        takes_one = clause in ("DEFAULT", "RETURNING")
+        yield clause or "", arguments[at + 1] if takes_one and at + 1 < len(arguments) else arguments[at]
+        at += 2 if takes_one else 1
+
+
+def _plain_count(arguments: list[Any]) -> int:
+    """How many arguments stand before the first clause."""
+    return next((i for i, item in enumerate(arguments) if _clause_of(item) is not None), len(arguments))
+
+
+def _text(value: str, position: Position | None = None) -> Literal:
+    return Literal(value=value, type=VARCHAR, position=position)
+
+
+class _Behaviour:
+    """What a function does ON EMPTY and ON ERROR, as its clauses say."""
+
+    def __init__(self, name: str, arguments: list[Any], allowed: frozenset[str], position: Position | None) -> None:
+        self.answers = {"EMPTY": "NULL", "ERROR": "NULL"}
+        self.defaults: dict[str, Any] = {}
+        self.returning: Any = None
+        self.wrapper = "WITHOUT"
+        self._name = name
+        self._position = position
+        waiting: Any = None
+        seen: set[str] = set()
+        for clause, argument in _clauses(arguments):
+            words = clause.split()
+            kind = f"ON {words[-1]}" if "ON" in words else "WRAPPER" if words[-1:] == ["WRAPPER"] else clause
+            if kind in seen:
+                raise self._wrong(f"{kind} comes twice in {name}")
+            seen.add(kind)
+            if clause == "RETURNING" and "RETURNING" in allowed:
+                self.returning = argument
+            elif clause == "DEFAULT" and "DEFAULT" in allowed:
+                waiting = argument
+                seen.discard("DEFAULT")
+            elif kind == "WRAPPER" and "WRAPPER" in allowed:
+                self.wrapper = (
+                    "WITHOUT" if words[0] == "WITHOUT" else "CONDITIONAL" if "CONDITIONAL" in words else "UNCONDITIONAL"
+                )
+            elif kind in ("ON EMPTY", "ON ERROR") and self._answer(words, waiting, allowed):
+                waiting = None
+            else:
+                raise self._wrong(f"{clause or 'this argument'} can't stand here in {name}")
+        if waiting is not None:
+            raise self._wrong(f"DEFAULT in {name} needs ON EMPTY or ON ERROR")
+
+    def _answer(self, words: list[str], waiting: Any, allowed: frozenset[str]) -> bool:
+        event, answer = words[-1], " ".join(words[:-2])
+        if waiting is not None:
+            self.answers[event] = "DEFAULT"
+            self.defaults[event] = waiting
+            return not answer
+        if answer == "EMPTY":
+            answer = "EMPTY ARRAY"
+        self.answers[event] = answer
+        return answer in allowed
+
+    def _wrong(self, message: str) -> ProgrammingError:
+        return ProgrammingError(message, position=self._position)
+
+
+_VALUE_CLAUSES = frozenset({"RETURNING", "DEFAULT", "NULL", "ERROR"})
+_QUERY_CLAUSES = frozenset({"WRAPPER", "NULL", "ERROR", "EMPTY ARRAY", "EMPTY OBJECT"})
+_EXISTS_CLAUSES = frozenset({"TRUE", "FALSE", "UNKNOWN", "ERROR"})
+
+
+def _value(bind: Bind, name: str, arguments: list[Any], position: Position | None) -> Expression:
+    count = _plain_count(arguments)
+    behaviour = _Behaviour(name, arguments[count:], _VALUE_CLAUSES, position)
+    given = [bind(item) for item in arguments[:count]]
+    target = VARCHAR if behaviour.returning is None else bind(behaviour.returning).type
+    answers = _text(f"{behaviour.answers['EMPTY']},{behaviour.answers['ERROR']}")
+    call = build.call("json_value", [*given, answers, Literal(value=None, type=target)], position)
+    if not behaviour.defaults:
+        return call
+    defaults = {event: build.cast(bind(tree), target, position, implicit=False) for event, tree in behaviour.defaults.items()}
+    # The default of a row that doesn't need it must not fail, so it is a branch of a CASE.
+    outcome = build.call("json_outcome", [*given, Literal(value=None, type=target)], position)
+    conditions = [build.call("eq", [outcome, _text(event)], position) for event in defaults]
+    return build.case(conditions, list(defaults.values()), call, position)
+
+
+def _query(bind: Bind, name: str, arguments: list[Any], position: Position | None) -> Expression:
+    count = _plain_count(arguments)
+    behaviour = _Behaviour(name, arguments[count:], _QUERY_CLAUSES, position)
+    answers = f"{behaviour.answers['EMPTY']},{behaviour.answers['ERROR']},{behaviour.wrapper}"
+    return build.call("json_query", [*(bind(item) for item in arguments[:count]), _text(answers)], position)
+
+
+def _exists(bind: Bind, name: str, arguments: list[Any], position: Position | None) -> Expression:
+    count = _plain_count(arguments)
+    behaviour = _Behaviour(name, arguments[count:], _EXISTS_CLAUSES, position)
+    answer = behaviour.answers["ERROR"] if count < len(arguments) else "FALSE"
+    return build.call("json_exists", [*(bind(item) for item in arguments[:count]), _text(answer)], position)
+
+
+def _constructor(bind: Bind, name: str, arguments: list[Any], position: Position | None) -> Expression:
+    count = _plain_count(arguments)
+    clauses = [_clause_of(item) for item in arguments[count:]]
+    if clauses not in ([], ["NULL ON NULL"], ["ABSENT ON NULL"]):
+        raise ProgrammingError(f"{name} takes NULL ON NULL or ABSENT ON NULL, and nothing behind it", position=position)
+    nulls = clauses[0] if clauses else ("NULL ON NULL" if name == "JSON_OBJECT" else "ABSENT ON NULL")
+    return build.call(name.lower(), [_text(str(nulls).split()[0]), *(bind(item) for item in arguments[:count])], position)
+
+
+_BINDERS: dict[str, Callable[[Bind, str, list[Any], Position | None], Expression]] = {
+    "JSON_VALUE": _value,
+    "JSON_QUERY": _query,
+    "JSON_EXISTS": _exists,
+    "JSON_OBJECT": _constructor,
+    "JSON_ARRAY": _constructor,
+}
+
+__all__ = ["AGGREGATES", "NAMES", "aggregate", "json_call"]

@@ -1,0 +1,151 @@
+"""Binding of the scalars that few statements have: fields of rows, slices, operators on JSON, regular expressions and bits,
+TRY_CAST, OVERLAPS, and the functions whose arguments have words of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions import build
+from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.planner import bind_json
+from runnel.planner.supported import position_of, sql_type_of
+from runnel.sqltypes import BIGINT, NULL, VARBINARY, VARCHAR, Kind, can_cast
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_expression import ExpressionBinder
+
+Bind = Callable[[Any], Expression]
+
+_BINARY: dict[type, str] = {
+    exp.JSONExtract: "json_arrow",
+    exp.JSONExtractScalar: "json_arrow_text",
+    exp.RegexpLike: "regexp_like",
+    exp.SimilarTo: "similar_to",
+    exp.Pow: "power",
+    exp.IntDiv: "div",
+    exp.BitwiseAnd: "bit_and",
+    exp.BitwiseOr: "bit_or",
+    exp.BitwiseLeftShift: "bit_shift_left",
+    exp.BitwiseRightShift: "bit_shift_right",
+    exp.ArrayContainsAll: "array_has_all",
+    exp.ArrayOverlaps: "array_has_any",
+}
+
+
+def special(binder: ExpressionBinder, tree: Any, sql: str) -> Expression | None:
+    """The expression of a tree of these kinds; None where it is of another."""
+    position = position_of(tree, sql)
+    function = _BINARY.get(type(tree))
+    if function is not None:
+        return build.call(function, [binder.bind(tree.this), binder.bind(tree.expression)], position)
+    method = _METHODS.get(type(tree))
+    return None if method is None else method(binder.bind, tree, position)
+
+
+def _dot(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    if not isinstance(tree.expression, exp.Identifier):
+        raise NotSupportedError("only the name of a field may follow a point here", position=position)
+    name = Literal(value=tree.expression.name, type=VARCHAR, position=position)
+    return build.call("field", [bind(tree.this), name], position)
+
+
+def slice_of(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    """`a[i:j]`; what is left out is NULL."""
+    part = tree.expressions[0]
+    nothing = Literal(value=None, type=BIGINT)
+    bounds = [nothing if bound is None else bind(bound) for bound in (part.this, part.args.get("expression"))]
+    return build.call("array_slice", [bind(tree.this), *bounds], position)
+
+
+def _regexp_ignoring_case(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    flags = Literal(value="i", type=VARCHAR)
+    return build.call("regexp_like", [bind(tree.this), bind(tree.expression), flags], position)
+
+
+def _escape(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    matching = tree.this
+    parts = [bind(part) for part in (matching.this, matching.expression, tree.expression)]
+    if isinstance(matching, exp.SimilarTo):
+        return build.call("similar_to", parts, position)
+    matched = build.call("ilike" if isinstance(matching, exp.ILike) else "like", parts, position)
+    return build.call("not", [matched], position) if matching.args.get("negate") else matched
+
+
+def _bitwise_not(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    return build.call("bit_not", [bind(tree.this)], position)
+
+
+def _try_cast(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    operand, target = bind(tree.this), sql_type_of(tree.args["to"])
+    if operand.type == target or operand.type == NULL:
+        return build.cast(operand, target, position)
+    if not can_cast(operand.type, target):
+        return build.cast(operand, target, position)
+    return Call(function="try_cast", arguments=(operand,), type=target, position=position)
+
+
+def _overlaps(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    """(s1, e1) OVERLAPS (s2, e2): half-open periods in which start and end may be the other way round; an end may be an
+    interval. One with start = end is a point."""
+    periods = []
+    for side in (tree.this, tree.expression):
+        if not isinstance(side, exp.Tuple) or len(side.expressions) != 2:
+            raise ProgrammingError("OVERLAPS compares two periods: (start, end) OVERLAPS (start, end)", position=position)
+        begin, end = (bind(item) for item in side.expressions)
+        if end.type.is_interval:
+            end = build.call("add", [begin, end], position)
+        periods += [begin, end]
+    return build.call("overlaps", periods, position)
+
+
+def is_json(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    """x IS JSON [VALUE | OBJECT | ARRAY | SCALAR]"""
+    kind = tree.expression.this
+    word = Literal(value=str(kind).lower() if isinstance(kind, str) else "value", type=VARCHAR)
+    return build.call("is_json", [bind(tree.this), word], position)
+
+
+def fields_of(row: Expression, position: Position | None) -> list[tuple[Expression, str]]:
+    """`(row).*`: each field, and its name."""
+    if row.type.kind is not Kind.ROW:
+        raise ProgrammingError(f"* takes the fields of a ROW, not of {row.type}", position=position)
+    names = [Literal(value=name, type=VARCHAR, position=position) for name, _ in row.type.fields]
+    return [(build.call("field", [row, name], position), str(name.value)) for name in names]
+
+
+def worded_call(bind: Bind, tree: Any, name: str, arguments: list[Any], position: Position | None) -> Expression:
+    """A call of a JSON function, MAP[…] or X'…'."""
+    if name == "X'":
+        return binary_literal(tree, position)
+    if name == "MAP[":
+        return build.call("map_of", [bind(item) for item in arguments], position)
+    if name.partition(" ")[0] in bind_json.AGGREGATES:
+        return bind_json.aggregate(bind, tree, name, position)
+    if name in bind_json.NAMES:
+        return bind_json.json_call(bind, name, arguments, position)
+    return build.call(name, [bind(item) for item in arguments], position)
+
+
+def binary_literal(tree: Any, position: Position | None) -> Expression:
+    """X'ff'"""
+    digits = "".join(tree.expressions[0].name.split())
+    try:
+        return Literal(value=bytes.fromhex(digits), type=VARBINARY, position=position)
+    except ValueError:
+        raise ProgrammingError(
+            f"X'{tree.expressions[0].name}' is no binary value", hint="write pairs of the digits 0-9 and a-f", position=position
+        ) from None
+
+
+_METHODS: dict[type, Callable[[Bind, Any, Position | None], Expression]] = {
+    exp.Dot: _dot,
+    exp.RegexpILike: _regexp_ignoring_case,
+    exp.BitwiseNot: _bitwise_not,
+    exp.TryCast: _try_cast,
+    exp.Escape: _escape,
+    exp.Overlaps: _overlaps,
+}
