@@ -1,0 +1,23 @@
+"""DuckDB's dialect. The kernel's connections have the settings that it counts on."""
+
+from __future__ import annotations
+
+from runnel.rendering import duckdb_values
+from runnel.rendering.dialect import Dialect
+from runnel.rendering.duckdb_aggregates import AGGREGATES, WINDOWS
+from runnel.rendering.duckdb_casts import cast
+from runnel.rendering.duckdb_functions import FUNCTIONS
+
+DUCKDB = Dialect(
+    name="duckdb",
+    quote=duckdb_values.quote,
+    type_name=duckdb_values.type_name,
+    literal=duckdb_values.literal,
+    text=duckdb_values.text,
+    error="error",
+    key=duckdb_values.key,
+    functions=FUNCTIONS,
+    casts=cast,
+    aggregates=AGGREGATES,
+    windows=WINDOWS,
+)

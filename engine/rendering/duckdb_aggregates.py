@@ -1,0 +1,125 @@
+"""Aggregates in DuckDB, of our types and with our errors; also over windows. DuckDB's SUM of integers is 128 bits wide, its
+AVG of DECIMALs a DOUBLE; sums of floats become infinite without an error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from runnel.expressions.nodes import Call
+from runnel.fragment import Unrenderable
+from runnel.rendering.dialect import AggregateRule, FunctionRule, Invocation
+from runnel.rendering.duckdb_arithmetic import quotient, scaled, unscaled
+from runnel.sqltypes import MAX_PRECISION, decimal
+
+if TYPE_CHECKING:
+    from runnel.rendering.render import Rendering
+
+
+def _count_star(rendering: Rendering, item: Invocation) -> str:
+    return item.run("count", "*")
+
+
+def _count(rendering: Rendering, item: Invocation) -> str:
+    return item.run("count", *item.arguments)
+
+
+def _sum(rendering: Rendering, item: Invocation) -> str:
+    given = item.call.arguments[0].type
+    if given.is_approximate:
+        return _float_sum(rendering, item)
+    return f"CAST({item.run('sum', *item.arguments)} AS {rendering.type(item.call.type)})"
+
+
+def _float_sum(rendering: Rendering, item: Invocation) -> str:
+    """Infinite only if an argument is."""
+    (argument,) = item.arguments
+    total = item.run("sum", f"CAST({argument} AS DOUBLE)")
+    explained = item.run("bool_or", f"isinf({argument})", distinct=False)
+    return rendering.check(f"isinf({total}) AND NOT {explained}", "DOUBLE overflow in SUM", total)
+
+
+def _average(rendering: Rendering, item: Invocation) -> str:
+    given = item.call.arguments[0].type
+    (argument,) = item.arguments
+    count = item.run("count", argument)
+    if given.is_approximate:
+        return f"({_float_sum(rendering, item)} / {count})"
+    total = item.run("sum", argument)
+    if given.is_integer:
+        return f"(CAST({total} AS DOUBLE) / {count})"
+    result = item.call.type
+    shift = result.scale - given.scale
+    if given.scale > 18 or shift > 18:
+        raise Unrenderable(f"AVG({given})", item.call.position)
+    return scaled(quotient(unscaled(total, decimal(MAX_PRECISION, given.scale)), count, shift), result)
+
+
+def _same(name: str) -> AggregateRule:
+    """An aggregate of DuckDB that is ours."""
+
+    def rule(rendering: Rendering, item: Invocation) -> str:
+        return f"CAST({item.run(name, *item.arguments)} AS {rendering.type(item.call.type)})"
+
+    return rule
+
+
+def _array_agg(rendering: Rendering, item: Invocation) -> str:
+    """Only in an order that the call gives: else each engine has its own."""
+    if not item.call.order or item.call.distinct:
+        raise Unrenderable(f"{item.call.function.upper()} without ORDER BY, or with DISTINCT", item.call.position)
+    return item.run("list", item.arguments[0] + item.order)
+
+
+def _string_agg(rendering: Rendering, item: Invocation) -> str:
+    if not item.call.order or item.call.distinct:
+        raise Unrenderable("STRING_AGG without ORDER BY, or with DISTINCT", item.call.position)
+    return item.run("string_agg", item.arguments[0], item.arguments[1] + item.order)
+
+
+def _spread(name: str) -> AggregateRule:
+    def rule(rendering: Rendering, item: Invocation) -> str:
+        return item.run(name, *item.arguments)
+
+    return rule
+
+
+AGGREGATES: dict[str, AggregateRule] = {
+    "count_star": _count_star,
+    "count": _count,
+    "sum": _sum,
+    "avg": _average,
+    "min": _same("min"),
+    "max": _same("max"),
+    "any_value": _same("any_value"),
+    "bool_and": _same("bool_and"),
+    "every": _same("bool_and"),
+    "bool_or": _same("bool_or"),
+    "var_pop": _spread("var_pop"),
+    "var_samp": _spread("var_samp"),
+    "variance": _spread("var_samp"),
+    "stddev_pop": _spread("stddev_pop"),
+    "stddev_samp": _spread("stddev_samp"),
+    "stddev": _spread("stddev_samp"),
+    "array_agg": _array_agg,
+    "string_agg": _string_agg,
+    "bit_and": _same("bit_and"),
+    "bit_or": _same("bit_or"),
+    "bit_xor": _same("bit_xor"),
+}
+
+
+def _named(name: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        return f"{name}({', '.join(arguments)})"
+
+    return rule
+
+
+WINDOWS: dict[str, FunctionRule] = {
+    name: _named(name)
+    for name in (
+        *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"),
+        *("lag", "lead", "first_value", "last_value", "nth_value"),
+    )
+}

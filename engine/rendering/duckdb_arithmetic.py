@@ -1,0 +1,227 @@
+"""DuckDB's arithmetic with our result types, rounding and errors.
+
+Its integers and DECIMALs fail on overflow, its floats don't; it has no division of DECIMALs, which is made of whole numbers
+here. Division of anything by zero fails as the kernel sets it up (`ieee_floating_point_ops`, `integer_division`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from runnel.expressions.buffers import FIRST_US, LAST_US
+from runnel.expressions.nodes import Call
+from runnel.rendering.arithmetic import by_family, infix, is_finite_literal, remainder, wide_digits
+from runnel.rendering.dialect import FunctionRule, refused, typed
+from runnel.sqltypes import DATE, MAX_PRECISION, TIMESTAMP, Kind, SqlType
+
+if TYPE_CHECKING:
+    from runnel.rendering.render import Rendering
+
+
+def finite(rendering: Rendering, call: Call, operands: Sequence[str], result: str) -> str:
+    """The result of a computation on floats; an error where it is infinite though the operands aren't."""
+    wrong = [f"isinf({result})"]
+    wrong += [f"isfinite({text})" for item, text in zip(call.arguments, operands, strict=True) if not is_finite_literal(item)]
+    return rendering.check(" AND ".join(wrong), f"{call.type} overflow", result)
+
+
+def _float(symbol: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        return finite(rendering, call, arguments, f"({arguments[0]} {symbol} {arguments[1]})")
+
+    return rule
+
+
+def _decimal_sum(symbol: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        left, right = (item.type for item in call.arguments)
+        if wide_digits(left, right) > MAX_PRECISION:
+            raise refused(call)
+        return f"CAST(({arguments[0]} {symbol} {arguments[1]}) AS {rendering.type(call.type)})"
+
+    return rule
+
+
+def _decimal_product(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """DuckDB keeps the whole scale, and fails above 38 digits: that is ours where ours isn't cut either."""
+    left, right = (item.type for item in call.arguments)
+    if left.scale + right.scale != call.type.scale:
+        raise refused(call)
+    return f"CAST(({arguments[0]} * {arguments[1]}) AS {rendering.type(call.type)})"
+
+
+def _decimal_remainder(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    left, right = (item.type for item in call.arguments)
+    if wide_digits(left, right) > MAX_PRECISION:
+        raise refused(call)
+    wide = rendering.type(call.type)
+    return f"CAST((CAST({arguments[0]} AS {wide}) % CAST({arguments[1]} AS {wide})) AS {wide})"
+
+
+def unscaled(text: str, sql_type: SqlType) -> str:
+    """A DECIMAL's digits as a whole number, HUGEINT. Its scale is at most 18."""
+    scale = sql_type.scale
+    if scale == 0:
+        return f"CAST({text} AS HUGEINT)"
+    factor = f"CAST({10**scale} AS DECIMAL({scale + 1}, 0))"
+    if sql_type.precision + scale < MAX_PRECISION:
+        return f"CAST(({text} * {factor}) AS HUGEINT)"
+    whole = f"trunc({text})"
+    fraction = f"CAST((CAST(({text} - {whole}) AS DECIMAL({scale}, {scale})) * {factor}) AS HUGEINT)"
+    return f"(CAST({whole} AS HUGEINT) * {10**scale} + {fraction})"
+
+
+def scaled(text: str, sql_type: SqlType) -> str:
+    """A whole number as the digits of a DECIMAL; fails where it has too many."""
+    whole = f"CAST({text} AS DECIMAL({MAX_PRECISION}, 0))"
+    if sql_type.scale:
+        unit = "0." + "0" * (sql_type.scale - 1) + "1"
+        whole = f"({whole} * CAST('{unit}' AS DECIMAL({sql_type.scale}, {sql_type.scale})))"
+    return f"CAST({whole} AS DECIMAL({sql_type.precision}, {sql_type.scale}))"
+
+
+def quotient(dividend: str, divisor: str, shift: int) -> str:
+    """dividend · 10^shift / divisor of whole numbers, half up. By hand, as on paper, since 128 bits don't hold the product:
+    |divisor| · 10^shift must stay below 10^38."""
+    whole, rest = f"({dividend} // {divisor})", f"({dividend} % {divisor})"
+    digits = f"({rest} * {10**shift})"
+    cut, left = f"({digits} // {divisor})", f"({digits} % {divisor})"
+    up = f"(CASE WHEN 2 * abs({left}) >= abs({divisor}) THEN sign({left}) * sign({divisor}) ELSE 0 END)"
+    return f"({whole} * {10**shift} + {cut} + {up})"
+
+
+def _decimal_quotient(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    left, right = (item.type for item in call.arguments)
+    shift = call.type.scale + right.scale - left.scale
+    if left.scale > 18 or right.scale > 18 or not 0 <= shift < MAX_PRECISION - 1:
+        raise refused(call)
+    if right.precision + shift >= MAX_PRECISION:
+        raise refused(call)
+    return scaled(quotient(unscaled(arguments[0], left), unscaled(arguments[1], right), shift), call.type)
+
+
+def _quotient(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    return f"CAST(({arguments[0]} // {arguments[1]}) AS {rendering.type(call.type)})"
+
+
+_FIRST, _LAST = f"make_timestamp({FIRST_US})", f"make_timestamp({LAST_US})"
+
+
+def in_range(rendering: Rendering, value: str, sql_type: SqlType) -> str:
+    """A moment, or an error where its year isn't within 1 to 9999."""
+    first, last = _FIRST, _LAST
+    if sql_type.kind is Kind.TIMESTAMP_TZ:
+        first, last = f"make_timestamptz({FIRST_US})", f"make_timestamptz({LAST_US})"
+    return rendering.check(f"({value} < {first}) OR ({value} > {last})", f"{sql_type} out of range", value)
+
+
+def _shifted(symbol: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        return in_range(rendering, f"({arguments[0]} {symbol} to_microseconds({arguments[1]}))", call.type)
+
+    return rule
+
+
+def _months(symbol: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        moment, months = arguments
+        if call.type.kind is Kind.TIMESTAMP_TZ:
+            local = in_range(rendering, f"(timezone('UTC', {moment}) {symbol} to_months({months}))", TIMESTAMP)
+            return f"timezone('UTC', {local})"
+        return in_range(rendering, f"({moment} {symbol} to_months({months}))", call.type)
+
+    return rule
+
+
+def _days(symbol: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        day = f"({arguments[0]} {symbol} CAST({arguments[1]} AS INTEGER))"
+        wrong = f"({day} < CAST('0001-01-01' AS DATE)) OR ({day} > CAST('9999-12-31' AS DATE))"
+        return rendering.check(wrong, f"{DATE} out of range", day)
+
+    return rule
+
+
+_DIFFERENCE = typed("({0} - {1})")
+
+
+def _micros_between(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    return f"(epoch_us({arguments[0]}) - epoch_us({arguments[1]}))"
+
+
+def _times(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    return f"CAST((CAST({arguments[0]} AS BIGINT) * {arguments[1]}) AS {rendering.type(call.type)})"
+
+
+def _by_float(symbol: str) -> FunctionRule:
+    return typed(f"round((CAST({{0}} AS DOUBLE) {symbol} {{1}}))")
+
+
+def _around_the_clock(symbol: str) -> FunctionRule:
+    """The interval is brought below a day first, so that nothing overflows."""
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        return f"({arguments[0]} {symbol} to_microseconds({arguments[1]} % 86400000000))"
+
+    return rule
+
+
+def _sum(symbol: str) -> FunctionRule:
+    return by_family(
+        {
+            "integer": infix(symbol),
+            "decimal": _decimal_sum(symbol),
+            "float": _float(symbol),
+            "micros micros": infix(symbol),
+            "months months": infix(symbol),
+            "timestamp micros": _shifted(symbol),
+            "instant micros": _shifted(symbol),
+            "timestamp months": _months(symbol),
+            "instant months": _months(symbol),
+            "time micros": _around_the_clock(symbol),
+            "date integer": _days(symbol),
+            **(
+                {
+                    "date date": _DIFFERENCE,
+                    "timestamp timestamp": _micros_between,
+                    "instant instant": _micros_between,
+                    "time time": _micros_between,
+                }
+                if symbol == "-"
+                else {}
+            ),
+        }
+    )
+
+
+def _negative(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    return f"CAST((-{arguments[0]}) AS {rendering.type(call.type)})"
+
+
+FUNCTIONS: dict[str, FunctionRule] = {
+    "add": _sum("+"),
+    "subtract": _sum("-"),
+    "multiply": by_family(
+        {
+            "integer": infix("*"),
+            "decimal": _decimal_product,
+            "float": _float("*"),
+            "micros integer": _times,
+            "months integer": _times,
+            "micros float": _by_float("*"),
+            "months float": _by_float("*"),
+        }
+    ),
+    "divide": by_family(
+        {
+            "integer": _quotient,
+            "decimal": _decimal_quotient,
+            "float": _float("/"),
+            "micros float": _by_float("/"),
+            "months float": _by_float("/"),
+        }
+    ),
+    "remainder": by_family({"integer": remainder(), "decimal": _decimal_remainder}),
+    "negate": _negative,
+}

@@ -1,0 +1,214 @@
+"""DuckDB's functions on numbers, dates and times, and nested values, as ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from runnel.expressions.nodes import Call, Literal
+from runnel.rendering import duckdb_arithmetic, duckdb_text
+from runnel.rendering.arithmetic import COMPARISONS, LOGIC, same_types
+from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template, typed
+from runnel.rendering.duckdb_arithmetic import finite
+from runnel.rendering.session import zone_text
+from runnel.sqltypes import Kind
+
+if TYPE_CHECKING:
+    from runnel.rendering.render import Rendering
+
+
+def _absolute(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    return f"abs({arguments[0]})"
+
+
+def _sign(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    if call.type.is_approximate:  # DuckDB's is 0 for NaN
+        name = rendering.type(call.type)
+        return f"CASE WHEN isnan({arguments[0]}) THEN {arguments[0]} ELSE CAST(sign({arguments[0]}) AS {name}) END"
+    return f"CAST(sign({arguments[0]}) AS {rendering.type(call.type)})"
+
+
+def _round_to_whole(name: str) -> FunctionRule:
+    """FLOOR and CEIL."""
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        given = call.arguments[0].type
+        if given.is_integer:
+            return arguments[0]
+        made = f"{name}({arguments[0]})"
+        return f"CAST({made} AS {rendering.type(call.type)})"
+
+    return rule
+
+
+def rounded(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """ROUND: of a DECIMAL a cast, which rounds half up; of a float to whole numbers only."""
+    given = call.arguments[0].type
+    digits = option(call, 1) if len(call.arguments) == 2 else 0
+    if digits is None:
+        return rendering.literal(None, call.type)
+    if digits is UNKNOWN or digits < 0:
+        raise refused(call, "ROUND to digits that are a parameter or negative")
+    if given.is_integer:
+        return arguments[0]
+    if given.kind is Kind.DECIMAL:
+        return f"CAST({arguments[0]} AS {rendering.type(call.type)})"
+    if digits:
+        raise refused(call, f"ROUND({given}) to digits")
+    return f"CAST(round({arguments[0]}) AS {rendering.type(call.type)})"
+
+
+def truncated(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    given = call.arguments[0].type
+    digits = option(call, 1) if len(call.arguments) == 2 else 0
+    if digits is None:
+        return rendering.literal(None, call.type)
+    if digits is UNKNOWN or digits < 0 or (digits and not given.is_integer):
+        raise refused(call, "TRUNCATE to digits")
+    if given.is_integer:
+        return arguments[0]
+    return f"CAST(trunc({arguments[0]}) AS {rendering.type(call.type)})"
+
+
+def _finite(text: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        return finite(rendering, call, arguments, text.format(*arguments))
+
+    return rule
+
+
+def _trigonometric(name: str) -> FunctionRule:
+    """DuckDB fails on infinities as we do."""
+    return template(f"{name}({{0}})")
+
+
+def _extreme(name: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        if len(arguments) == 1:
+            return arguments[0]
+        return f"{name}({', '.join(arguments)})"
+
+    return rule
+
+
+_MICROS = 1_000_000
+_WHOLE_FIELDS = {
+    "millennium": "millennium",
+    "century": "century",
+    "decade": "decade",
+    "year": "year",
+    "isoyear": "isoyear",
+    "quarter": "quarter",
+    "month": "month",
+    "week": "week",
+    "day": "day",
+    "dow": "dow",
+    "isodow": "isodow",
+    "doy": "doy",
+    "hour": "hour",
+    "minute": "minute",
+    "microsecond": "microsecond",
+}
+_SCALED_FIELDS = {"second": ("microsecond", _MICROS), "millisecond": ("microsecond", 1000)}
+_INTERVAL_FIELDS = {
+    Kind.INTERVAL: {
+        "day": "(({0}) // 86400000000)",
+        "hour": "((({0}) % 86400000000) // 3600000000)",
+        "minute": "((({0}) % 3600000000) // 60000000)",
+        "second": "(CAST((({0}) % 60000000) AS DOUBLE) / 1000000)",
+        "millisecond": "(CAST((({0}) % 60000000) AS DOUBLE) / 1000)",
+        "microsecond": "(({0}) % 60000000)",
+        "epoch": "(CAST(({0}) AS DOUBLE) / 1000000)",
+    },
+    Kind.INTERVAL_MONTH: {
+        "millennium": "(({0}) // 12000)",
+        "century": "(({0}) // 1200)",
+        "decade": "(({0}) // 120)",
+        "year": "(({0}) // 12)",
+        "quarter": "((({0}) % 12) // 3 + 1)",
+        "month": "(({0}) % 12)",
+    },
+}
+
+
+def _extract(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    field, kind = call.arguments[0], call.arguments[1].type.kind
+    assert isinstance(field, Literal)
+    value = arguments[1]
+    if kind in _INTERVAL_FIELDS:
+        return f"CAST({_INTERVAL_FIELDS[kind][field.value].format(value)} AS DOUBLE)"
+    if field.value == "epoch":
+        return f"(CAST(epoch_us({value}) AS DOUBLE) / {_MICROS})"
+    if kind is Kind.TIMESTAMP_TZ:
+        value = f"timezone({zone_text(rendering)}, {value})"
+    if field.value in _SCALED_FIELDS:
+        part, unit = _SCALED_FIELDS[field.value]
+        return f"(CAST(extract({part} FROM {value}) AS DOUBLE) / {unit})"
+    return f"CAST(extract({_WHOLE_FIELDS[field.value]} FROM {value}) AS DOUBLE)"
+
+
+_UNITS = "microsecond millisecond second minute hour day week month quarter year decade".split()
+
+
+def _truncated_moment(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """DuckDB's centuries begin a year too early; local times as instants are told apart in its own way."""
+    unit = call.arguments[0]
+    assert isinstance(unit, Literal)
+    if unit.value not in _UNITS or call.type.kind is not Kind.TIMESTAMP:
+        raise refused(call, f"DATE_TRUNC('{unit.value}', {call.type})")
+    return f"date_trunc('{unit.value}', {arguments[1]})"
+
+
+def _at_time_zone(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """To local time; the other way round only where no local time is skipped or shown twice."""
+    zone = option(call, 1)
+    if zone is None:
+        return rendering.literal(None, call.type)
+    if zone is UNKNOWN or (call.type.kind is Kind.TIMESTAMP_TZ and zone != "UTC"):
+        raise refused(call, "AT TIME ZONE of a local time")
+    return f"timezone({arguments[1]}, {arguments[0]})"
+
+
+def _to_epoch_millis(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    micros = f"epoch_us({arguments[0]})"
+    return f"(({micros} - ((({micros} % 1000) + 1000) % 1000)) // 1000)"
+
+
+FUNCTIONS: dict[str, FunctionRule] = {
+    **COMPARISONS,
+    **LOGIC,
+    "is_distinct": same_types("({0} IS DISTINCT FROM {1})"),
+    "is_not_distinct": same_types("({0} IS NOT DISTINCT FROM {1})"),
+    **duckdb_arithmetic.FUNCTIONS,
+    **duckdb_text.FUNCTIONS,
+    "square": _finite("({0} * {0})"),
+    "sqrt": template("sqrt({0})"),
+    "cbrt": template("cbrt({0})"),
+    "exp": _finite("exp({0})"),
+    "ln": template("ln({0})"),
+    "log2": template("log2({0})"),
+    "log10": template("log10({0})"),
+    "degrees": _finite("degrees({0})"),
+    "radians": template("radians({0})"),
+    "sin": _trigonometric("sin"),
+    "cos": _trigonometric("cos"),
+    "tan": _trigonometric("tan"),
+    "asin": template("asin({0})"),
+    "acos": template("acos({0})"),
+    "atan": template("atan({0})"),
+    "atan2": template("atan2({0}, {1})"),
+    "power": _finite("pow({0}, {1})"),
+    "abs": _absolute,
+    "sign": _sign,
+    "floor": _round_to_whole("floor"),
+    "ceil": _round_to_whole("ceil"),
+    "round": rounded,
+    "truncate": truncated,
+    "greatest": _extreme("greatest"),
+    "least": _extreme("least"),
+    "extract": _extract,
+    "date_trunc": _truncated_moment,
+    "at_time_zone": _at_time_zone,
+    "to_epoch_millis": _to_epoch_millis,
+    "cardinality": typed("len({0})"),
+}

@@ -1,0 +1,278 @@
+"""Typed expressions as the SQL of another engine.
+
+`Rendering` walks an expression. Constants are worked out by our own evaluator and stand in the text as literals; the rest
+follows the dialect's tables, which refuse what they don't know. None of the user's text is passed through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from runnel.errors import DataError
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.evaluate import can_fail, evaluate_constant, is_constant
+from runnel.expressions.functions import FUNCTIONS
+from runnel.expressions.nodes import (
+    Aggregate,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expression,
+    InList,
+    Literal,
+    Parameter,
+    SortKey,
+    conjuncts,
+    walk,
+)
+from runnel.expressions.values import scalar_of
+from runnel.fragment import Unrenderable
+from runnel.frozen import frozen
+from runnel.rendering.dialect import ERROR_MARK, Dialect, Failure, Invocation, Unknown, refused
+from runnel.rendering.window import over
+from runnel.sqltypes import Kind, SqlType
+from runnel.windows import WindowCall
+
+MOST_CHARACTERS = 100_000
+"""A longer text for one expression is refused: checks name their operands more than once, so nesting multiplies."""
+
+
+@frozen
+class Session:
+    """What is known when a statement runs: the Python values of its arguments, its zone, and its time in µs since 1970."""
+
+    arguments: tuple[Any, ...] = ()
+    zone: str = "UTC"
+    now: int = 0
+
+
+class Rendering:
+    """Renders the expressions of one statement in one dialect. Without a session what depends on it shows as `$…`: such a
+    text is for people. What renders without a session renders with one.
+
+    `columns` are the texts of the input's columns, by their index.
+    """
+
+    def __init__(self, dialect: Dialect, session: Session | None = None) -> None:
+        self.dialect = dialect
+        self.session = session
+
+    def type(self, sql_type: SqlType) -> str:
+        """The engine's type in which values of a SQL type travel. Unrenderable where there is none."""
+        return self.dialect.type_name(sql_type)
+
+    def literal(self, value: Any, sql_type: SqlType) -> str:
+        """A value, as `Literal.value` has it, as an expression of the type."""
+        if value is None:
+            return f"CAST(NULL AS {self.type(sql_type)})"
+        return self.dialect.literal(value, sql_type)
+
+    def quote(self, name: str) -> str:
+        """An identifier."""
+        return self.dialect.quote(name)
+
+    def error(self, message: str) -> str:
+        """An expression that fails with one of our messages."""
+        return f"{self.dialect.error}({self.dialect.text(ERROR_MARK + message)})"
+
+    def check(self, is_wrong: str, message: str, value: str) -> str:
+        """`value`, or an error where `is_wrong`."""
+        return f"CASE WHEN {is_wrong} THEN {self.error(message)} ELSE {value} END"
+
+    def expression(self, expression: Expression, columns: Sequence[str]) -> str:
+        """The value of an expression, of exactly `self.type(expression.type)`; an operand of anything."""
+        return self._text(self._folded(expression), columns)
+
+    def condition(self, expression: Expression, columns: Sequence[str]) -> str:
+        """What WHERE, HAVING or ON takes: NULL may count as false. Parts that can fail see only the rows that passed those
+        before them."""
+        parts = conjuncts(self._folded(expression))
+        text = ""
+        for group in reversed(_steps(parts)):
+            own = " AND ".join(self._text(part, columns) for part in group)
+            text = f"CASE WHEN {own} THEN {text} ELSE FALSE END" if text else own
+        return text if len(parts) == 1 else f"({text})"
+
+    def key(self, expression: Expression, columns: Sequence[str]) -> str:
+        """The value as GROUP BY, DISTINCT, PARTITION BY and joins take it: what is the same to us is the same there."""
+        return self.dialect.key(self.expression(expression, columns), expression.type)
+
+    def sort_key(self, key: SortKey, columns: Sequence[str]) -> str:
+        """One item of ORDER BY."""
+        if key.expression.type.is_nested:
+            raise Unrenderable(f"an order of {key.expression.type}", key.expression.position)
+        direction = "DESC" if key.descending else "ASC"
+        nulls = "FIRST" if key.nulls_first else "LAST"
+        return f"{self.expression(key.expression, columns)} {direction} NULLS {nulls}"
+
+    def aggregate(self, call: Aggregate, columns: Sequence[str]) -> str:
+        """An aggregate over groups, of exactly `self.type(call.type)`."""
+        rule = self.dialect.aggregates.get(call.function)
+        if rule is None:
+            raise Unrenderable(f"aggregate function {call.function.upper()}", call.position)
+        return rule(self, self._invocation(call, columns, ""))
+
+    def window(self, window: WindowCall, columns: Sequence[str]) -> str:
+        """A call with OVER, of exactly the call's type."""
+        return over(self, window, columns)
+
+    def window_aggregate(self, call: Aggregate, columns: Sequence[str], over_text: str) -> str:
+        """An aggregate with the text of its OVER."""
+        rule = self.dialect.aggregates.get(call.function)
+        if rule is None or call.order:
+            raise Unrenderable(f"window function {call.function.upper()}", call.position)
+        return rule(self, self._invocation(call, columns, over_text))
+
+    def _invocation(self, call: Aggregate, columns: Sequence[str], over_text: str) -> Invocation:
+        for item in call.arguments:
+            if call.distinct and item.type.is_nested:
+                raise Unrenderable(f"{call.function.upper()}(DISTINCT {item.type})", call.position)
+        arguments = [self.expression(item, columns) for item in call.arguments]
+        filtered = ""
+        if call.predicate is not None:
+            condition = self.condition(call.predicate, columns)
+            if arguments and any(map(can_fail, call.arguments)):
+                # The engine may work the argument out for rows that FILTER leaves out.
+                arguments[0] = f"CASE WHEN {condition} THEN {arguments[0]} END"
+            filtered = f" FILTER (WHERE {condition})"
+        order = ", ".join(self.sort_key(item, columns) for item in call.order)
+
+        def run(name: str, *texts: str, distinct: bool = call.distinct) -> str:
+            return f"{name}({'DISTINCT ' if distinct else ''}{', '.join(texts)}){filtered}{over_text}"
+
+        return Invocation(call, tuple(arguments), run, f" ORDER BY {order}" if order else "", bool(over_text))
+
+    @cached_property
+    def _context(self) -> EvaluationContext:
+        assert self.session is not None
+        return EvaluationContext((), self.session.now, self.session.zone)
+
+    def _folded(self, expression: Expression) -> Expression:
+        """The expression with every part that is the same for all rows as a Literal, or as Unknown or Failure."""
+        if isinstance(expression, (Column, Literal)):
+            return expression
+        children = tuple(self._folded(child) for child in expression.children)
+        constant = isinstance(expression, (Parameter, Cast, Case, InList)) or (
+            isinstance(expression, Call) and not FUNCTIONS[expression.function].is_volatile
+        )
+        if constant and all(isinstance(child, (Literal, Unknown, Failure)) for child in children):
+            return self._constant(expression)
+        changed = any(new is not old for new, old in zip(children, expression.children, strict=True))
+        return expression.with_children(children) if changed else expression
+
+    def _constant(self, expression: Expression) -> Expression:
+        if self.session is None and not is_constant(expression):
+            return Unknown(original=expression, type=expression.type, position=expression.position)
+        try:
+            value = evaluate_constant(expression, None if self.session is None else self._with_arguments(expression))
+        except DataError as error:
+            return Failure(message=error.message, type=expression.type, position=expression.position)
+        return Literal(value=value, type=expression.type, position=expression.position)
+
+    def _with_arguments(self, expression: Expression) -> EvaluationContext:
+        """The session with the arguments that the expression has, in the types in which it has them."""
+        context = self._context
+        assert self.session is not None
+        used = {node.index: node.type for node in walk(expression) if isinstance(node, Parameter)}
+        if not used:
+            return context
+        scalars = [
+            scalar_of(value, used[index], context.zone) if index in used else None
+            for index, value in enumerate(self.session.arguments)
+        ]
+        return EvaluationContext(scalars, context.now, context.zone)
+
+    def _text(self, expression: Expression, columns: Sequence[str]) -> str:
+        renderer = _RENDERERS.get(type(expression))
+        if renderer is None:
+            raise Unrenderable(f"{type(expression).__name__}", expression.position)
+        text = renderer(self, expression, columns)
+        if len(text) > MOST_CHARACTERS:
+            raise Unrenderable("an expression that becomes so large", expression.position)
+        return text
+
+    def _column(self, expression: Column, columns: Sequence[str]) -> str:
+        self.type(expression.type)
+        return columns[expression.index]
+
+    def _literal(self, expression: Literal, columns: Sequence[str]) -> str:
+        return self.literal(expression.value, expression.type)
+
+    def _unknown(self, expression: Unknown, columns: Sequence[str]) -> str:
+        original = expression.original
+        shown = f"${original.index + 1}" if isinstance(original, Parameter) else f"$({original})"
+        return f"CAST({shown} AS {self.type(expression.type)})"
+
+    def _failure(self, expression: Failure, columns: Sequence[str]) -> str:
+        return f"CAST({self.error(expression.message)} AS {self.type(expression.type)})"
+
+    def _cast(self, expression: Cast, columns: Sequence[str]) -> str:
+        return self.dialect.casts(self, expression, self._text(expression.operand, columns))
+
+    def _call(self, expression: Call, columns: Sequence[str]) -> str:
+        if expression.function in ("and", "or"):
+            return self._connective(expression, columns)
+        rule = self.dialect.functions.get(expression.function)
+        if rule is None:
+            raise refused(expression)
+        return rule(self, expression, [self._text(item, columns) for item in expression.arguments])
+
+    def _connective(self, expression: Call, columns: Sequence[str]) -> str:
+        """AND and OR; what can fail on the right sees only the rows that the left leaves undecided."""
+        is_and = expression.function == "and"
+        first, *rest = expression.arguments
+        text = self._text(first, columns)
+        for part in rest:
+            right = self._text(part, columns)
+            joined = f"({text} {'AND' if is_and else 'OR'} {right})"
+            if _can_fail(part):
+                test, value = ("FALSE", "FALSE") if is_and else ("TRUE", "TRUE")
+                joined = f"CASE WHEN ({text}) IS {test} THEN {value} ELSE {joined} END"
+            text = joined
+        return text
+
+    def _case(self, expression: Case, columns: Sequence[str]) -> str:
+        whens = [
+            f"WHEN {self._text(condition, columns)} THEN {self._text(result, columns)}"
+            for condition, result in zip(expression.conditions, expression.results, strict=True)
+        ]
+        last = Literal(value=None, type=expression.type) if expression.otherwise is None else expression.otherwise
+        return f"CASE {' '.join(whens)} ELSE {self._text(last, columns)} END"
+
+    def _in_list(self, expression: InList, columns: Sequence[str]) -> str:
+        if expression.operand.type.is_nested:
+            raise Unrenderable(f"IN over {expression.operand.type}", expression.position)
+        values = ", ".join(self._text(value, columns) for value in expression.values)
+        return f"({self._text(expression.operand, columns)} IN ({values}))"
+
+
+def _can_fail(expression: Expression) -> bool:
+    return any(isinstance(node, (Unknown, Failure)) for node in walk(expression)) or can_fail(expression)
+
+
+def _steps(parts: Sequence[Expression]) -> list[list[Expression]]:
+    """Conjuncts in groups: each group but the first begins with one that can fail."""
+    groups: list[list[Expression]] = []
+    for part in parts:
+        if groups and not _can_fail(part):
+            groups[-1].append(part)
+        else:
+            groups.append([part])
+    return groups
+
+
+_RENDERERS: dict[type[Expression], Callable[[Rendering, Any, Sequence[str]], str]] = {
+    Column: Rendering._column,
+    Literal: Rendering._literal,
+    Unknown: Rendering._unknown,
+    Failure: Rendering._failure,
+    Cast: Rendering._cast,
+    Call: Rendering._call,
+    Case: Rendering._case,
+    InList: Rendering._in_list,
+}
+
+__all__ = ["ERROR_MARK", "Kind", "Rendering", "Session"]
