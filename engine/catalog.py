@@ -193,8 +193,8 @@ class Snapshot:
 
 @frozen
 class Dependency:
-    """One catalog object that a plan used, with the version it had. Kind is "object" or "indexes" (of a table: the
-    version is the sum of the versions of its indexes, 0 without any)."""
+    """One catalog object that a plan used, with the version it had. Kind is "object", "indexes" (of a table: the version is
+    the sum of the versions of its indexes, 0 without any) or "catalog" (all of it)."""
 
     kind: str
     name: str
@@ -264,5 +264,7 @@ def dependency_version(snapshot: Snapshot, kind: str, name: str) -> int:
     """The version that a dependency has now; 0 where the object is gone."""
     if kind == "indexes":
         return sum(index.version for index in snapshot.indexes_on(name))
+    if kind == "catalog":
+        return snapshot.version
     found = snapshot.find(name)
     return 0 if found is None else found.version

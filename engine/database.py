@@ -43,7 +43,7 @@ class Database:
         self.settings = Settings(given)
         self.catalog = Catalog()
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
-        self.jobs = Jobs(self.settings.integer("cooperative_threads"))
+        self.jobs = Jobs(self.settings.integer("cooperative_threads"), kernel=self.kernel)
         self.directory = None if path is None else Directory(_directory_path(path))
         self.connectors = Registry(None if self.directory is None else self.directory.path, self.kernel)
         self._kernel: DuckDBKernel | None = None

@@ -7,10 +7,10 @@ be the one that cancels. So the query has a thread, and whoever wants rows asks 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Condition, Thread, current_thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -30,8 +30,19 @@ _CANCEL_TIMEOUT = 2.0
 """Seconds that `close` waits for a query that was interrupted; then the thread ends by itself."""
 
 
+class Input(Protocol):
+    """What a query reads that isn't DuckDB's: `register` makes it known to the cursor, on the stream's thread; `error` is
+    what reading it failed with; `close` gives it back, in any case, when nothing reads it any more."""
+
+    error: Error | None
+
+    def register(self, cursor: DuckDBPyConnection) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class DuckDBStream:
-    """The rows of one SELECT on a cursor, which belongs to the stream from here on.
+    """The rows of one SELECT on a cursor, which belongs to the stream from here on, as do `inputs`.
 
     `finish` brings each batch into the form that is wanted, on the stream's thread; `position` is for errors. `start` and
     `take` are for one thread at a time, `close` for any.
@@ -42,13 +53,13 @@ class DuckDBStream:
         kernel: DuckDBKernel,
         cursor: DuckDBPyConnection,
         text: str,
-        parameters: Mapping[str, Any] | None = None,
+        inputs: Sequence[Input] = (),
         finish: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
         position: Position | None = None,
     ) -> None:
         self._cursor: DuckDBPyConnection | None = cursor
         self._text = text
-        self._parameters = dict(parameters) if parameters else None
+        self._inputs = inputs
         self._finish = finish
         self._position = position
         self._wake: Callable[[], None] = _nothing
@@ -113,7 +124,8 @@ class DuckDBStream:
         except BaseException as error:
             with self._changed:
                 if not self._closed:
-                    self._error = translated(error, self._position)
+                    own = next((item.error for item in self._inputs if item.error is not None), None)
+                    self._error = own or translated(error, self._position)
         finally:
             self._give_back()
             with self._changed:
@@ -125,8 +137,9 @@ class DuckDBStream:
         assert cursor is not None
         if self._closed:
             return
-        relation = cursor.sql(self._text, params=self._parameters) if self._parameters else cursor.sql(self._text)
-        reader = relation.to_arrow_reader(BATCH_ROWS)
+        for item in self._inputs:
+            item.register(cursor)
+        reader = cursor.sql(self._text).to_arrow_reader(BATCH_ROWS)
         try:
             while not self._closed:
                 try:
@@ -151,6 +164,8 @@ class DuckDBStream:
         cursor, self._cursor = self._cursor, None
         if cursor is not None:
             cursor.close()
+            for item in self._inputs:
+                item.close()
 
 
 def _nothing() -> None:

@@ -12,7 +12,8 @@ from abc import ABC, abstractmethod
 from runnel.catalog import Table
 from runnel.connector import Source
 from runnel.errors import Position
-from runnel.relation import Relation
+from runnel.frozen import frozen
+from runnel.relation import Field, Relation
 
 
 class Unrenderable(Exception):
@@ -31,6 +32,7 @@ class FragmentSource(Source):
     the engine's text as detail, and the position of the clause."""
 
     cooperative = False
+    """True where a partition's `read` never waits, as it has its own thread and wakes its reader."""
 
     engine: str
     text: str
@@ -56,3 +58,29 @@ class FragmentEngine(ABC):
 
     def close(self) -> None:
         """Ends what runs and gives everything back."""
+
+
+@frozen(kw_only=True)
+class Fragment(Relation):
+    """A sub-plan that an engine runs. `stopped` says why the plan above it isn't part of it: what the engine can't render,
+    or nothing where there is no more."""
+
+    source: FragmentSource
+    relation: Relation
+    stopped: str = ""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.relation.fields
+
+
+@frozen(kw_only=True)
+class InputRows(Relation):
+    """Inside a plan that the processor `on_duckdb` runs: the rows that come in on its input `number`."""
+
+    number: int
+    columns: tuple[Field, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.columns

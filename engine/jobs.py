@@ -40,6 +40,8 @@ logger = logging.getLogger("runnel.job")
 if TYPE_CHECKING:
     from asyncio import Future
 
+    from runnel.duckdb_kernel import DuckDBKernel
+
 BUDGET = 1_000_000
 """Nanoseconds that the thread that fetches spends on a job, in all, before the workers take over."""
 
@@ -81,8 +83,11 @@ def _nobody(job: Job) -> None:
 class Jobs:
     """The jobs of one connection and the threads that run them. Safe for threads."""
 
-    def __init__(self, workers: int | None = None, clock: Clock | None = None) -> None:
+    def __init__(
+        self, workers: int | None = None, clock: Clock | None = None, kernel: Callable[[], DuckDBKernel] | None = None
+    ) -> None:
         self.clock: Clock = clock or SYSTEM_CLOCK
+        self._kernel = kernel
         self.workers = workers or _processors()
         self._pool = Workers(self.workers, self.clock)
         self._ids = count(1)
@@ -113,6 +118,7 @@ class Jobs:
             results=job.results if options.has_results else None,
             accumulation_limit=options.accumulation_limit,
             is_unbounded=is_unbounded,
+            kernel=self._kernel,
         )
         job.begin(Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended), on_start)
         if self._is_closed:  # looked at again after `begin` added the job, so that either this or `close` sees the other

@@ -15,12 +15,15 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from runnel.expressions.context import EvaluationContext
 from runnel.frozen import frozen
+
+if TYPE_CHECKING:
+    from runnel.duckdb_kernel import DuckDBKernel
 
 
 @frozen
@@ -97,7 +100,7 @@ class JobContext:
     """What all processors of one execution share.
 
     `clock` gives monotonic nanoseconds; `results` takes the rows of a query; `accumulation_limit` is the most rows that one
-    processor may hold (0: no limit).
+    processor may hold (0: no limit); `kernel` gives the connection's DuckDB, which works where memory may not do.
     """
 
     job_id: int
@@ -106,6 +109,7 @@ class JobContext:
     results: ResultTarget | None = None
     accumulation_limit: int = 0
     is_unbounded: bool = False
+    kernel: Callable[[], DuckDBKernel] | None = None
 
 
 @frozen

@@ -48,6 +48,17 @@ def _time_zone(value: Value) -> str:
         raise ValueError(value) from error
 
 
+def _switch(value: Value) -> Value:
+    """A BOOLEAN, or what PostgreSQL also takes for one."""
+    if isinstance(value, bool):
+        return value
+    known = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
+    found = known.get(str(value).lower())
+    if found is None:
+        raise ValueError(value)
+    return found
+
+
 SETTINGS = (
     Setting(
         "cooperative_threads",
@@ -56,6 +67,13 @@ SETTINGS = (
         "a whole number of at least 1",
         "the number of worker threads that all jobs share",
         at_start=True,
+    ),
+    Setting(
+        "fragment_rows",
+        500_000,
+        _integer(0),
+        "a whole number of at least 0",
+        "from how many rows on DuckDB groups, joins and sorts rows that aren't in its own tables; 0: every query it can run",
     ),
     Setting(
         "max_processor_accumulated_records",
@@ -70,6 +88,13 @@ SETTINGS = (
         _integer(0),
         "a whole number of at least 0",
         "how many plans are kept for re-use; 0: none",
+    ),
+    Setting(
+        "pushdown",
+        True,
+        _switch,
+        "on or off",
+        "whether parts of a query may run on DuckDB or Spark; off: everything runs on Runnel's own operators",
     ),
     Setting(
         "query_parallelism",

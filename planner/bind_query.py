@@ -108,7 +108,9 @@ class Binder:
         schema = tree.text("db")
         if tree.text("catalog") or (schema and schema.lower() != "public"):
             raise ProgrammingError(
-                f'schema "{schema}" does not exist', hint='there is one schema, "public"', position=position_of(tree, self.sql)
+                f'schema "{schema}" does not exist',
+                hint='the schemas are "public" and "information_schema"',
+                position=position_of(tree, self.sql),
             )
         return str(tree.name)
 

@@ -16,6 +16,7 @@ from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanReque
 from runnel.errors import NotSupportedError, internal
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
+from runnel.fragment import Fragment
 from runnel.planner import physical
 from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.index_choice import OrderColumn, choose_index
@@ -23,6 +24,7 @@ from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import BIGINT
+from runnel.windows import Window, WindowCall
 
 PARTITION_BUILD_ROWS = 100_000
 """From this many rows on, the build side of a join is divided by key instead of given whole to every processor."""
@@ -169,6 +171,10 @@ def _values(node: logical.Values, snapshot: Snapshot) -> Physical:
     return physical.Values(fields=node.fields, rows=len(node.rows), values=node.rows)
 
 
+def _fragment(node: Fragment, snapshot: Snapshot) -> Physical:
+    return physical.Fragment(fields=node.fields, rows=estimate(node.relation), source=node.source, stopped=node.stopped)
+
+
 def _generate(node: logical.Generate, snapshot: Snapshot) -> Physical:
     return physical.Generate(fields=node.fields, rows=estimate(node), function=node.function, arguments=node.arguments)
 
@@ -292,6 +298,26 @@ def _unnest(node: logical.Unnest, snapshot: Snapshot) -> Physical:
     )
 
 
+def _window(node: Window, snapshot: Snapshot) -> Physical:
+    shared = [key for key in node.calls[0].partition if all(key in call.partition for call in node.calls)]
+    keys = tuple(key for key in shared if isinstance(key, Column))
+    below, calls = node.input, node.calls
+    width = len(below.fields)
+    if shared and not keys and not is_volatile(shared[0]):
+        # An edge divides rows by columns only.
+        names = (*(item.name for item in below.fields), "$partition")
+        below = logical.Project(input=below, expressions=(*logical.references(below.fields), shared[0]), names=names)
+        keys = (Column(index=width, name="$partition", type=shared[0].type),)
+        calls = tuple(_partitioned(call, shared[0], keys[0]) for call in calls)
+    return physical.Window(
+        fields=node.fields, rows=estimate(node), input=choose(below, snapshot), calls=calls, width=width, keys=keys
+    )
+
+
+def _partitioned(call: WindowCall, key: Expression, column: Column) -> WindowCall:
+    return replace(call, partition=tuple(column if item == key else item for item in call.partition))
+
+
 def needed_rows(count: Expression, offset: Expression | None) -> Expression:
     """How many rows a first stage must keep so that a last one can leave out `offset` and give `count`."""
     if offset is None:
@@ -300,6 +326,7 @@ def needed_rows(count: Expression, offset: Expression | None) -> Expression:
 
 
 _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
+    Fragment: _fragment,
     logical.Scan: _scan,
     logical.Filter: _calc,
     logical.Project: _calc,
@@ -312,4 +339,5 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     logical.Union: _union,
     logical.SetOperation: _set_operation,
     logical.Unnest: _unnest,
+    Window: _window,
 }

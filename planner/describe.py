@@ -16,6 +16,7 @@ from runnel.frozen import frozen
 from runnel.planner import physical
 from runnel.planner.physical import Physical
 from runnel.relation import Field, JoinKind, Relation
+from runnel.windows import Window
 
 Properties = dict[str, str]
 
@@ -162,6 +163,11 @@ def _unnest(node: logical.Unnest | physical.Unnest) -> _Description:
     return "Unnest", {"array": plain(node.array), "outer": "yes" if node.outer else ""}
 
 
+def _window(node: Window | physical.Window) -> _Description:
+    names = _field_names(node.fields)[-len(node.calls) :]
+    return "Window", {"compute": ", ".join(f"{call} AS {name}" for call, name in zip(node.calls, names, strict=True))}
+
+
 def _source_scan(node: physical.SourceScan) -> _Description:
     columns = node.table.columns
     read = tuple(columns[i].name for i in node.request.columns)
@@ -198,6 +204,10 @@ def _lookup(table: Table, lookup: IndexLookup) -> str:
     return text
 
 
+def _fragment(node: physical.Fragment) -> _Description:
+    return f"Fragment on {node.source.engine}", {"stopped by": node.stopped, "sql": node.source.text}
+
+
 def _physical_values(node: physical.Values) -> _Description:
     return "Values", {"columns": ", ".join(_field_names(node.fields))}
 
@@ -231,6 +241,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     logical.Unnest: _unnest,
     physical.SourceScan: _source_scan,
     physical.IndexScan: _index_scan,
+    physical.Fragment: _fragment,
     physical.Values: _physical_values,
     physical.Generate: _generate,
     physical.Calc: _calc,
@@ -242,5 +253,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.Union: _union,
     physical.SetOperation: _set_operation,
     physical.Unnest: _unnest,
+    Window: _window,
+    physical.Window: _window,
     physical.Write: _write,
 }

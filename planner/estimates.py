@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
+from runnel.fragment import Fragment
 from runnel.relation import (
     LEFT_ONLY,
     Aggregate,
+    Expand,
     Filter,
     Generate,
     Join,
@@ -123,12 +125,18 @@ def _union(node: Union) -> int | None:
     return sum(known) if len(known) == len(parts) else None
 
 
+def _expand(node: Expand) -> int | None:
+    rows = estimate(node.input)
+    return None if rows is None else rows * len(node.projections)
+
+
 def _unnest(node: Unnest) -> int | None:
     rows = estimate(node.input)
     return None if rows is None else rows * ELEMENTS_PER_ARRAY
 
 
 _ESTIMATES: dict[type[Relation], Callable[..., int | None]] = {
+    Fragment: lambda node: estimate(node.relation),
     Scan: _scan,
     Values: lambda node: len(node.rows),
     Generate: _generate,
@@ -139,4 +147,5 @@ _ESTIMATES: dict[type[Relation], Callable[..., int | None]] = {
     Union: _union,
     SetOperation: lambda node: estimate(node.left),
     Unnest: _unnest,
+    Expand: _expand,
 }

@@ -110,6 +110,13 @@ def _index_scan(to: _Lowering, node: physical.IndexScan) -> _Output:
     return to.source(name, supplier, names, is_parallel=not node.lookup.ordered)
 
 
+def _fragment(to: _Lowering, node: physical.Fragment) -> _Output:
+    from runnel.processors.scan import scan
+
+    names = column_names(node.fields)
+    return to.source(f"fragment on {node.source.engine}", scan(node.source, None, None, names), names)
+
+
 def _values(to: _Lowering, node: physical.Values) -> _Output:
     from runnel.processors.values import values
 
@@ -250,6 +257,20 @@ def _unnest(to: _Lowering, node: physical.Unnest) -> _Output:
     return to.follow(rows, "unnest", supplier, to.beside(rows), names)
 
 
+def _window(to: _Lowering, node: physical.Window) -> _Output:
+    from runnel.processors.window import window
+
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    supplier = window(node.calls, node.width, names)
+    keys = _key_names(node.keys, rows.names)
+    if not rows.is_parallel or not keys:
+        return to.follow(rows, "window", supplier, 1, names)
+    vertex = to.vertex("window", supplier, to.parallelism)
+    to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
+    return _Output(vertex, True, names)
+
+
 def _write(to: _Lowering, node: physical.Write) -> _Output:
     from runnel.processors.write import write
 
@@ -266,6 +287,7 @@ def _key_names(keys: tuple[Expression, ...], names: tuple[str, ...]) -> tuple[st
 _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.SourceScan: _scan,
     physical.IndexScan: _index_scan,
+    physical.Fragment: _fragment,
     physical.Values: _values,
     physical.Generate: _generate,
     physical.Calc: _calc,
@@ -277,5 +299,6 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.Union: _union,
     physical.SetOperation: _set_operation,
     physical.Unnest: _unnest,
+    physical.Window: _window,
     physical.Write: _write,
 }

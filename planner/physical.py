@@ -10,9 +10,11 @@ from __future__ import annotations
 from runnel.catalog import Table
 from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
 from runnel.expressions.nodes import Aggregate as AggregateCall
-from runnel.expressions.nodes import Expression, SortKey
+from runnel.expressions.nodes import Column, Expression, SortKey
+from runnel.fragment import FragmentSource
 from runnel.frozen import frozen
 from runnel.relation import Field, JoinKind
+from runnel.windows import WindowCall
 
 
 @frozen(kw_only=True)
@@ -62,6 +64,14 @@ class IndexScan(SourceScan):
     def indexed_table(self) -> IndexedTable:
         assert isinstance(self.table, IndexedTable)
         return self.table
+
+
+@frozen(kw_only=True)
+class Fragment(Physical):
+    """The rows of a sub-plan that another engine runs; `stopped` says why what is above it isn't part of it."""
+
+    source: FragmentSource
+    stopped: str = ""
 
 
 @frozen(kw_only=True)
@@ -180,6 +190,16 @@ class Unnest(SingleInput):
     outer: bool
     ordinality: str | None
     columns: tuple[int, ...] | None = None
+
+
+@frozen(kw_only=True)
+class Window(SingleInput):
+    """The first `width` columns of the input, then the value of each call. Where several processors run, the rows are divided
+    by the hash of `keys`, columns by which all calls partition; without any they come together in one."""
+
+    calls: tuple[WindowCall, ...]
+    width: int
+    keys: tuple[Column, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -78,8 +78,8 @@ def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType,
             return _write(binder, _bound_write(binder, statement))
         case syntax.CreateView():
             return _create_view(binder, statement)
-        case syntax.Show(what="columns"):
-            return _show_columns(binder, statement)
+        case syntax.Show(what="columns" | "views"):
+            return _show(binder, statement)
     return _definition(statement)
 
 
@@ -194,15 +194,21 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
     )
 
 
-def _show_columns(binder: Binder, statement: syntax.Show) -> Plan:
-    """The columns of a table, or of a view as it is now."""
-    assert statement.name is not None
+def _show(binder: Binder, statement: syntax.Show) -> Plan:
+    """The columns of a table, or those of views, which have to be bound."""
+    from runnel.planner.information_schema import view_fields
+
+    if statement.name is None:
+        views = [item for item in binder.snapshot if isinstance(item, View)]
+        columns = [", ".join(f"{item.name} {item.type}" for item in view_fields(binder, view)) for view in views]
+        rows = tuple((view.name, view.sql, text) for view, text in zip(views, columns, strict=True))
+        return ShowPlan(what=statement.what, rows=rows)
     found = binder.lookup(statement.name.text, statement.name.position)
     if isinstance(found, View):
-        columns = tuple((column.name, column.type, False) for column in binder.view_fields(found))
+        rows = tuple((column.name, str(column.type), "NO") for column in binder.view_fields(found))
     else:
-        columns = tuple((column.name, column.type, column.hidden) for column in found.table.columns)
-    return ShowPlan(what="columns", name=found.name, columns=columns)
+        rows = tuple((item.name, str(item.type), "YES" if item.hidden else "NO") for item in found.table.columns)
+    return ShowPlan(what=statement.what, name=found.name, rows=rows)
 
 
 def _view_columns(statement: syntax.CreateView, relation: Relation) -> tuple[str, ...]:

@@ -20,7 +20,17 @@ FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runne
 LEVELS = {
     0: ("errors", "frozen", "sqltypes"),
     1: ("relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches"),
-    2: ("connector", "fragment", "duckdb_errors", "duckdb_kernel", "duckdb_stream", "rendering", "processors", "results"),
+    2: (
+        "connector",
+        "fragment",
+        "duckdb_arrow",
+        "duckdb_errors",
+        "duckdb_kernel",
+        "duckdb_stream",
+        "rendering",
+        "processors",
+        "results",
+    ),
     3: ("runtime", "jobs", "testing"),
     4: ("planner", "connectors"),
     5: (

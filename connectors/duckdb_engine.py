@@ -1,0 +1,172 @@
+"""Fragments on DuckDB: which sub-plans it is offered, and how one of them is run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.catalog import Table
+from runnel.connector import END, End, Pause, SourcePartition
+from runnel.connectors import duckdb_inputs as inputs
+from runnel.connectors.duckdb_inputs import StreamInput
+from runnel.duckdb_arrow import from_duckdb
+from runnel.duckdb_errors import translated
+from runnel.duckdb_kernel import DuckDBKernel
+from runnel.duckdb_stream import DuckDBStream
+from runnel.errors import Position
+from runnel.expressions.evaluate import is_volatile
+from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable
+from runnel.processor import JobContext
+from runnel.processors.constants import row_count
+from runnel.relation import (
+    Aggregate,
+    Field,
+    Join,
+    JoinKind,
+    Limit,
+    Relation,
+    Scan,
+    SetOperation,
+    Sort,
+    expressions_of,
+    walk,
+)
+from runnel.rendering.duckdb import DUCKDB
+from runnel.rendering.relations import render_relation
+from runnel.rendering.render import Rendering, Session
+from runnel.windows import Window
+
+
+class DuckDBEngine(FragmentEngine):
+    """DuckDB for one connection. `rows`: from how many rows of its tables on a sub-plan over tables that aren't DuckDB's own
+    is worth it; 0 takes every sub-plan that can be rendered."""
+
+    name = "DuckDB"
+
+    def __init__(self, kernel: DuckDBKernel, rows: int) -> None:
+        self._kernel = kernel
+        self._rows = rows
+
+    def can_read(self, table: Table) -> bool:
+        return inputs.can_read(table)
+
+    def prefers(self, relation: Relation) -> bool:
+        if self._rows == 0:
+            return True
+        if any(isinstance(node, Scan) and hasattr(node.table, "duckdb_relation") for node in walk(relation)):
+            return True
+        return any(_work(node) >= self._rows for node in walk(relation))
+
+    def fragment(self, relation: Relation) -> FragmentSource:
+        for node in walk(relation):
+            for expression in expressions_of(node):
+                if is_volatile(expression):
+                    raise Unrenderable("a volatile function", expression.position)
+        text = render_relation(relation, Rendering(DUCKDB), inputs.preview)
+        return DuckDBFragment(self._kernel, relation, text)
+
+
+def _work(node: Relation) -> int:
+    """The rows that a node which DuckDB does faster than our operators works through; 0 for other nodes."""
+    if isinstance(node, Aggregate) and (node.keys or _reads_parquet(node)):
+        return _rows(node.input)
+    if isinstance(node, Join) and node.kind is not JoinKind.CROSS:
+        return _rows(node.left) + _rows(node.right)
+    if isinstance(node, Sort | SetOperation | Window):
+        return _rows(node)
+    return 0
+
+
+def _reads_parquet(relation: Relation) -> bool:
+    return any(isinstance(node, Scan) and inputs.is_native(node.table) for node in walk(relation))
+
+
+def _rows(relation: Relation) -> int:
+    """The rows of all tables below."""
+    return sum(node.table.row_count() or 0 for node in walk(relation) if isinstance(node, Scan))
+
+
+class DuckDBFragment(FragmentSource):
+    """A sub-plan that DuckDB runs. Its partition never blocks: the query has a thread of its own."""
+
+    cooperative = True
+    engine = "DuckDB"
+
+    def __init__(self, kernel: DuckDBKernel, relation: Relation, text: str) -> None:
+        self._kernel = kernel
+        self._relation = relation
+        self.text = text
+        self._limits = [node for node in walk(relation) if isinstance(node, Limit)]
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        evaluation = context.evaluation
+        for node in self._limits:
+            row_count(node.count, evaluation, "LIMIT")
+            row_count(node.offset, evaluation, "OFFSET")
+        arguments = tuple(value.as_py() for value in evaluation.arguments)
+        session = Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
+        streams: list[StreamInput] = []
+
+        def scan(node: Scan, read: tuple[int, ...]) -> str:
+            text = inputs.native_text(node, read)
+            if text is None:
+                streams.append(StreamInput(f"in{len(streams)}", node, read, context))
+                text = streams[-1].name
+            return text
+
+        try:
+            text = render_relation(self._relation, Rendering(DUCKDB, session), scan)
+            cursor = self._kernel.cursor()
+            self._pin(cursor)
+        except BaseException:
+            for stream in streams:
+                stream.close()
+            raise
+        return [_Partition(self._kernel, cursor, (text, streams), self._relation.fields, _position(self._relation))]
+
+    def _pin(self, cursor: Any) -> None:
+        """Fixes what the query sees of DuckDB's own tables."""
+        tables = [node.table for node in walk(self._relation) if isinstance(node, Scan)]
+        own = [table for table in tables if hasattr(table, "duckdb_relation")]
+        if not own:
+            return
+        try:
+            cursor.execute("BEGIN TRANSACTION")
+            for table in own:
+                cursor.execute(f"SELECT 1 FROM {table.duckdb_relation()} LIMIT 0").fetchall()
+        except Exception as error:
+            cursor.close()
+            raise translated(error, _position(self._relation)) from error
+
+
+def _position(relation: Relation) -> Position | None:
+    return next((node.position for node in walk(relation) if node.position is not None), None)
+
+
+class _Partition(SourcePartition):
+    """The rows of one run of a fragment."""
+
+    def __init__(
+        self,
+        kernel: DuckDBKernel,
+        cursor: Any,
+        query: tuple[str, list[StreamInput]],
+        fields: tuple[Field, ...],
+        position: Position | None,
+    ) -> None:
+        text, streams = query
+        self._stream = DuckDBStream(kernel, cursor, text, streams, lambda batch: from_duckdb(batch, fields), position)
+
+    def open(self, wake: Callable[[], None]) -> None:
+        self._stream.start(wake)
+
+    def read(self) -> pa.RecordBatch | Pause | End:
+        batch = self._stream.take()
+        if batch is not None:
+            return batch
+        return END if self._stream.is_ended else Pause()
+
+    def close(self) -> None:
+        self._stream.close()

@@ -1,0 +1,198 @@
+"""What a fragment on DuckDB reads: tables that DuckDB reads itself, and all others as streams of Arrow batches.
+
+A Parquet file is DuckDB's to read where our reader would give the very same values: every column wanted is in the file, of
+exactly the type that the table has. Of everything else the rows come through the table's own scan, so they mean what they
+always mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from threading import Event
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from runnel.catalog import Table
+from runnel.connector import End, Pause, ReadableTable, ScanRequest, SourcePartition
+from runnel.duckdb_arrow import carried_schema, to_duckdb
+from runnel.duckdb_kernel import quoted
+from runnel.errors import Error
+from runnel.expressions.evaluate import can_fail
+from runnel.expressions.nodes import Expression
+from runnel.processor import JobContext
+from runnel.relation import Scan
+from runnel.sqltypes import Kind, SqlType, to_arrow
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from runnel.connectors.file_table import FileTable
+
+_IN_PARQUET = frozenset(
+    {
+        *(Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.REAL, Kind.DOUBLE, Kind.DECIMAL),
+        *(Kind.VARCHAR, Kind.VARBINARY, Kind.DATE, Kind.TIME, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ),
+    }
+)
+_SPECIAL = frozenset('*?[]{}\\"')
+"""Characters in a file's name that DuckDB would take for a pattern."""
+
+_schemas: dict[tuple[str, int, int], pa.Schema] = {}
+_MOST_SCHEMAS = 4096
+
+
+class StreamInput:
+    """The rows of a table as Arrow batches whose columns are called c0, c1, …. What is seen is fixed when it is made."""
+
+    def __init__(self, name: str, scan: Scan, read: tuple[int, ...], context: JobContext) -> None:
+        table = scan.table
+        assert isinstance(table, ReadableTable)
+        self.name = name
+        self.error: Error | None = None
+        self._types = [table.columns[i].type for i in read]
+        self._partitions = table.scan(ScanRequest(read, _advice(scan))).split(context)
+        self._left = list(self._partitions)
+        self._schema = carried_schema(self._types)
+        self._closed = False
+
+    def register(self, cursor: DuckDBPyConnection) -> None:
+        """Makes the rows known to a cursor, under the input's name; they can be read once."""
+        cursor.register(self.name, pa.RecordBatchReader.from_batches(self._schema, self._batches()))
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            while self._left and not self._closed:
+                yield from self._rows_of(self._left.pop(0))
+        except Error as error:
+            # DuckDB would make a text of it.
+            self.error = error
+            raise
+
+    def _rows_of(self, partition: SourcePartition) -> Iterator[pa.RecordBatch]:
+        news = Event()
+        partition.open(news.set)
+        while not self._closed:
+            news.clear()
+            item = partition.read()
+            if isinstance(item, End):
+                return
+            if isinstance(item, Pause):
+                _wait(item, news)
+            elif item.num_rows:
+                yield to_duckdb(item, self._types, self._schema)
+
+    def close(self) -> None:
+        """Gives the partitions back. Not while they are read."""
+        self._closed = True
+        partitions, self._partitions = self._partitions, ()
+        for partition in partitions:
+            partition.close()
+
+
+def _advice(scan: Scan) -> Expression | None:
+    """The predicate where a table may apply it in any order: what can't fail."""
+    predicate = scan.predicate
+    return None if predicate is None or can_fail(predicate) else predicate
+
+
+def _wait(pause: Pause, news: Event) -> None:
+    left = 0.1 if pause.until is None else min(0.1, (pause.until - monotonic_ns()) / 1e9)
+    if left > 0:
+        news.wait(left)
+
+
+def can_read(table: Table) -> bool:
+    """Whether a fragment can read the table, if it must as a stream of batches."""
+    is_known = table.connector in ("Arrow", "File", "IMap") or hasattr(table, "duckdb_relation")
+    return is_known and isinstance(table, ReadableTable) and not table.is_unbounded
+
+
+def is_native(table: Table) -> bool:
+    """Whether DuckDB is likely to read the table itself."""
+    return hasattr(table, "duckdb_relation") or _is_parquet(table)
+
+
+def preview(scan: Scan, read: tuple[int, ...]) -> str:
+    """What stands for a table in the SQL that EXPLAIN shows."""
+    table: Any = scan.table
+    names = [_quoted_name(table.columns[i].external_name or table.columns[i].name) for i in read]
+    columns = ", ".join(f"{name} AS c{i}" for i, name in enumerate(names))
+    if _is_parquet(table):
+        return f"(SELECT {columns} FROM read_parquet({quoted(table.path.text)}))"
+    return f"(SELECT {columns} FROM {_quoted_name(table.name)})"
+
+
+def native_text(scan: Scan, read: tuple[int, ...]) -> str | None:
+    """The FROM item with which DuckDB reads the table itself, its files fixed; None where it can't."""
+    table: Any = scan.table
+    if hasattr(table, "duckdb_relation"):
+        columns = ", ".join(_from_database(i, table.columns[i].type, place) for place, i in enumerate(read))
+        return f"(SELECT {columns} FROM {table.duckdb_relation()})"
+    if not _is_parquet(table):
+        return None
+    return _parquet_text(table, read)
+
+
+def _from_database(index: int, kind: SqlType, place: int) -> str:
+    text = f"epoch_us(c{index})" if kind.kind is Kind.INTERVAL else f"c{index}"
+    return f"{text} AS c{place}"
+
+
+def _is_parquet(table: Any) -> bool:
+    return table.connector == "File" and getattr(getattr(table, "format", None), "name", "") == "parquet"
+
+
+def _parquet_text(table: FileTable, read: tuple[int, ...]) -> str | None:
+    from runnel.connectors.file_format import external_name
+
+    if type(table.path).__name__ != "FilePath":
+        return None
+    columns = [table.columns[i] for i in read]
+    if any(column.type.kind not in _IN_PARQUET for column in columns):
+        return None
+    files = [file.path for file in table.path.files()]
+    if not files or any(_SPECIAL & set(path) for path in files):
+        return None
+    wanted = [(external_name(column), to_arrow(column.type)) for column in columns]
+    if not all(_has_exactly(path, wanted) for path in files):
+        return None
+    listed = ", ".join(map(quoted, files))
+    texts = ", ".join(f"{_quoted_name(name)} AS c{i}" for i, (name, _) in enumerate(wanted))
+    return f"(SELECT {texts} FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true))"
+
+
+def _has_exactly(path: str, wanted: Sequence[tuple[str, pa.DataType]]) -> bool:
+    """Whether a file has these columns, each once (case makes no difference), of these very types."""
+    schema = _schema_of(path)
+    if schema is None:
+        return False
+    folded = [name.lower() for name in schema.names]
+    for name, kind in wanted:
+        if folded.count(name.lower()) != 1 or name not in schema.names or schema.field(name).type != kind:
+            return False
+    return True
+
+
+def _schema_of(path: str) -> pa.Schema | None:
+    import os
+
+    import pyarrow.parquet as pq
+
+    try:
+        status = os.stat(path)  # noqa: PTH116 - a path is not needed for it
+        key = (path, status.st_size, status.st_mtime_ns)
+        known = _schemas.get(key)
+        if known is None:
+            known = pq.read_schema(path)
+            if len(_schemas) >= _MOST_SCHEMAS:
+                _schemas.clear()
+            _schemas[key] = known
+    except (OSError, pa.ArrowException):
+        return None  # our own reader says what is wrong with it
+    return known
+
+
+def _quoted_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,188 @@
+"""A plan over the rows of other vertices that DuckDB runs: OVER windows, and whatever must not fail for want of memory.
+
+The rows that come in are kept as they are up to a share of the memory limit, beyond it in temporary tables of DuckDB, which
+writes them to disk when they are too many. When all inputs have ended the plan runs over them, and its rows stream out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from runnel.batches import make_batch
+from runnel.dag import ProcessorFactory
+from runnel.duckdb_arrow import carried_schema, from_duckdb, to_duckdb
+from runnel.duckdb_errors import translated
+from runnel.duckdb_stream import DuckDBStream
+from runnel.errors import Error, internal
+from runnel.fragment import InputRows
+from runnel.processor import Inbox, Outbox, Processor, ProcessorContext
+from runnel.processors.constants import row_count
+from runnel.relation import Limit, Relation, walk
+from runnel.rendering.duckdb import DUCKDB
+from runnel.rendering.relations import input_name, render_relation
+from runnel.rendering.render import Rendering, Session
+from runnel.sqltypes import SqlType, to_arrow
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+    from runnel.duckdb_kernel import DuckDBKernel
+
+SHARE = 4
+"""All inputs together keep at most this part (one in so many) of the memory limit as Arrow batches."""
+
+KEPT_BYTES = 1 << 30
+"""What they keep without a limit."""
+
+
+class _Rows:
+    """The rows of one input."""
+
+    error: Error | None = None
+
+    def __init__(self, number: int, types: Sequence[SqlType]) -> None:
+        self.name = input_name(number)
+        self.bytes = 0
+        self._types = types
+        self._schema = carried_schema(types)
+        self._batches: deque[pa.RecordBatch] = deque()
+        self._is_table = False
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        rows = to_duckdb(batch, self._types, self._schema)
+        self._batches.append(rows)
+        self.bytes += rows.nbytes
+
+    def spill(self, cursor: DuckDBPyConnection) -> None:
+        """Moves what is kept into a temporary table, where later rows will follow."""
+        if not self._batches:
+            return
+        columns = ", ".join(self._schema.names)
+        cursor.register("arriving", pa.RecordBatchReader.from_batches(self._schema, self._taken()))
+        if self._is_table:
+            cursor.execute(f"INSERT INTO {self.name} SELECT {columns} FROM arriving")
+        else:
+            cursor.execute(f"CREATE TEMP TABLE {self.name} AS SELECT {columns} FROM arriving")
+        cursor.unregister("arriving")
+        self._is_table = True
+
+    def register(self, cursor: DuckDBPyConnection) -> None:
+        if self._is_table:
+            self.spill(cursor)
+        else:
+            cursor.register(self.name, pa.RecordBatchReader.from_batches(self._schema, self._taken()))
+
+    def _taken(self) -> Iterator[pa.RecordBatch]:
+        """The batches, each let go as it is handed out."""
+        while self._batches:
+            batch = self._batches.popleft()
+            self.bytes -= batch.nbytes
+            yield batch
+
+    def close(self) -> None:
+        self._batches.clear()
+        self.bytes = 0
+
+
+class OnDuckDB(Processor):
+    """Collects its inputs, then runs `relation` over them, whose leaves are `InputRows`, and passes its rows on, called by
+    `names`, in its order. Runs at parallelism 1, on a thread of its own as it may write to disk."""
+
+    cooperative = False
+
+    def __init__(self, relation: Relation, names: Sequence[str]) -> None:
+        self._relation = relation
+        self._schema = pa.schema(
+            [pa.field(name, to_arrow(item.type)) for name, item in zip(names, relation.fields, strict=True)]
+        )
+        leaves = {node.number: node for node in walk(relation) if isinstance(node, InputRows)}
+        self._inputs = {number: _Rows(number, [item.type for item in leaf.columns]) for number, leaf in leaves.items()}
+        self._kernel: DuckDBKernel | None = None
+        self._cursor: DuckDBPyConnection | None = None
+        self._stream: DuckDBStream | None = None
+        self._waiting: pa.RecordBatch | None = None
+        self._budget = KEPT_BYTES
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        if context.job.kernel is None:
+            raise internal("a plan on DuckDB without a connection's DuckDB")
+        self._kernel = context.job.kernel()
+        if self._kernel.memory_limit is not None:
+            self._budget = self._kernel.memory_limit // SHARE
+        for node in walk(self._relation):
+            if isinstance(node, Limit):
+                row_count(node.count, context.job.evaluation, "LIMIT")
+                row_count(node.offset, context.job.evaluation, "OFFSET")
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        batch = inbox.poll()
+        rows = self._inputs.get(ordinal)
+        if batch is None or rows is None:
+            return
+        rows.add(batch)
+        if sum(item.bytes for item in self._inputs.values()) > self._budget:
+            try:
+                for item in self._inputs.values():
+                    item.spill(self._opened())
+            except Exception as error:
+                raise translated(error) from error
+
+    def _opened(self) -> DuckDBPyConnection:
+        assert self._kernel is not None
+        if self._cursor is None:
+            self._cursor = self._kernel.cursor()
+        return self._cursor
+
+    def complete(self) -> bool:
+        if self._stream is None:
+            self._stream = self._started()
+        while True:
+            if self._waiting is None:
+                self._waiting = self._stream.take()
+            if self._waiting is None:
+                return self._stream.is_ended
+            if not self.outbox.offer(self._waiting):
+                return False
+            self._waiting = None
+
+    def _started(self) -> DuckDBStream:
+        evaluation = self.context.job.evaluation
+        arguments = tuple(value.as_py() for value in evaluation.arguments)
+        rendering = Rendering(DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
+        text = render_relation(self._relation, rendering, _no_scan)
+        cursor, self._cursor = self._opened(), None
+        assert self._kernel is not None
+        inputs = list(self._inputs.values())
+        stream = DuckDBStream(self._kernel, cursor, text, inputs, self._finish, self._relation.position)
+        stream.start(self.context.wake)
+        return stream
+
+    def _finish(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = from_duckdb(batch, self._relation.fields)
+        return make_batch(rows.columns, self._schema, rows.num_rows)
+
+    def close(self) -> None:
+        self._waiting = None
+        if self._stream is not None:
+            self._stream.close()
+            return
+        if self._cursor is not None:
+            self._cursor.close()
+        for item in self._inputs.values():
+            item.close()
+
+
+def _no_scan(scan: Relation, read: tuple[int, ...]) -> str:
+    raise internal("a plan over the rows of other vertices reads a table")
+
+
+def on_duckdb(relation: Relation, names: Sequence[str]) -> ProcessorFactory:
+    """A supplier of processors that run `relation` on DuckDB over the rows of their inputs: its leaves are `InputRows`, by
+    the number of the input. Raises Unrenderable where DuckDB can't run it with our meaning."""
+    render_relation(relation, Rendering(DUCKDB), _no_scan)
+    return lambda: OnDuckDB(relation, tuple(names))

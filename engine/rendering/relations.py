@@ -1,0 +1,402 @@
+"""A relational sub-plan as one SELECT of another engine.
+
+Every column has a name made up here (c0, c1, …, by place) and every FROM item an alias (t0, t1, …): no name and no text of
+the user's is passed through. A node becomes part of the SELECT below it where that can't change its meaning, else a
+SELECT around it. A node without a rule is refused, as is a use of one whose meaning the engine doesn't share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from runnel import relation as nodes
+from runnel.expressions.evaluate import can_fail
+from runnel.expressions.nodes import Column, Expression, Literal, columns_of
+from runnel.fragment import InputRows, Unrenderable
+from runnel.relation import JoinKind, Relation, Scan
+from runnel.rendering.render import Rendering
+from runnel.windows import Window
+
+ScanText = Callable[[Scan, tuple[int, ...]], str]
+"""The FROM item, without an alias, for a scan: its columns are c0, c1, … for the table's columns at the places that are
+given (at least one), in the engine's types for them."""
+
+MOST_VALUES = 1000
+"""A longer list of literal rows is not put into a text."""
+
+_TWO_MATCHES = "more than one row returned by a subquery used as an expression"
+
+
+def render_relation(relation: Relation, rendering: Rendering, scan: ScanText) -> str:
+    """The SELECT that gives the rows of `relation`: its columns as c0, c1, …; in its order if it is sorted. A relation
+    without columns gives one of no meaning. Raises Unrenderable."""
+    return _Rendering(rendering, scan).select(relation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A SELECT under construction: `columns` are the texts of the result's columns over the aliases in `source`.
+
+    `is_plain`: these are columns of `source`, so that expressions over them can be put in their place. Order and limit
+    follow the rest.
+    """
+
+    source: str
+    columns: tuple[str, ...]
+    where: tuple[str, ...] = ()
+    is_plain: bool = True
+    group: str = ""
+    order: tuple[str, ...] = ()
+    limit: str = ""
+    is_item: bool = False
+    """Whether `source` is one FROM item, not a join."""
+
+
+class _Rendering:
+    """Renders one relation; counts the aliases."""
+
+    def __init__(self, rendering: Rendering, scan: ScanText) -> None:
+        self.rendering = rendering
+        self._scan_text = scan
+        self._aliases = 0
+        self._recursions: dict[str, str] = {}
+
+    @property
+    def _same(self) -> str:
+        return "<=>" if self.rendering.dialect.name == "spark" else "IS NOT DISTINCT FROM"
+
+    def select(self, relation: Relation) -> str:
+        return _text(self.block(relation))
+
+    def block(self, relation: Relation) -> _Block:
+        rule = _RULES.get(type(relation))
+        if rule is None:
+            raise Unrenderable(f"operator {type(relation).__name__}", relation.position)
+        return rule(self, relation)
+
+    def alias(self) -> str:
+        self._aliases += 1
+        return f"t{self._aliases - 1}"
+
+    def item(self, text: str, width: int) -> _Block:
+        """Everything of a FROM item whose columns are c0, c1, …."""
+        alias = self.alias()
+        return _Block(f"{text} AS {alias}", tuple(f"{alias}.c{i}" for i in range(width)), is_item=True)
+
+    def wrapped(self, relation: Relation) -> _Block:
+        """A SELECT of its own around a relation."""
+        return self.around(self.block(relation))
+
+    def around(self, block: _Block) -> _Block:
+        return self.item(f"({_text(block)})", len(block.columns))
+
+    def plain(self, relation: Relation) -> _Block:
+        """The relation as a block of which only FROM and WHERE are used."""
+        block = self.block(relation)
+        is_open = block.is_plain and not (block.group or block.order or block.limit)
+        return block if is_open else self.around(block)
+
+    def item_of(self, relation: Relation) -> _Block:
+        """The relation as one FROM item, the right side of a join."""
+        block = self.plain(relation)
+        return block if block.is_item and not block.where else self.around(block)
+
+    def scan(self, node: Scan) -> _Block:
+        read = (*node.columns, *sorted(columns_of(node.predicate) - set(node.columns) if node.predicate else ()))
+        read = read or (0,)
+        for column in read:
+            self.rendering.type(node.table.columns[column].type)
+        block = self.item(self._scan_text(node, read), len(read))
+        if node.predicate is not None:
+            places = {column: place for place, column in reversed(list(enumerate(read)))}
+            texts = [block.columns[places[i]] if i in places else "" for i in range(len(node.table.columns))]
+            block = replace(block, where=(self.rendering.condition(node.predicate, texts),))
+        limit = "" if node.limit is None else f" LIMIT {int(node.limit)}"
+        return replace(block, columns=block.columns[: len(node.columns)], limit=limit)
+
+    def input_rows(self, node: InputRows) -> _Block:
+        for item in node.columns:
+            self.rendering.type(item.type)
+        return self.item(input_name(node.number), len(node.columns))
+
+    def values(self, node: nodes.Values) -> _Block:
+        if len(node.rows) > MOST_VALUES:
+            raise Unrenderable("a long VALUES list", node.position)
+        types = [self.rendering.type(item.type) for item in node.columns]
+        if not node.rows:
+            columns = ", ".join(f"CAST(NULL AS {kind}) AS c{i}" for i, kind in enumerate(types)) or "1 AS c0"
+            return self.item(f"(SELECT {columns} WHERE 1 = 0)", len(types))
+        selects = [f"SELECT {self._listed([self.rendering.expression(item, ()) for item in row])}" for row in node.rows]
+        return self.item(f"({' UNION ALL '.join(selects)})", len(types))
+
+    def _listed(self, texts: Sequence[str]) -> str:
+        return ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts)) or "1 AS c0"
+
+    def generate(self, node: nodes.Generate) -> _Block:
+        numbers = [item.value if isinstance(item, Literal) else None for item in node.arguments]
+        if node.function != "generate_series" or any(not isinstance(number, int) for number in numbers):
+            raise Unrenderable(f"table function {node.function.upper()} with such arguments", node.position)
+        start, stop, *rest = (int(number) for number in numbers if number is not None)
+        step = rest[0] if rest else 1
+        if step == 0 or max(abs(start), abs(stop), abs(step)) >= 1 << 62:
+            raise Unrenderable("GENERATE_SERIES with such bounds", node.position)
+        end = stop + (1 if step > 0 else -1)
+        alias = self.alias()
+        return _Block(f"range({start}, {end}, {step}) AS {alias}(c0)", (f"{alias}.c0",), is_item=True)
+
+    def filter(self, node: nodes.Filter) -> _Block:
+        block = self.plain(node.input)
+        condition = self.rendering.condition(node.condition, block.columns)
+        if not can_fail(node.condition) and not _computes_what_can_fail(node.input):
+            return replace(block, where=(*block.where, condition))
+        if block.where:
+            # The engine may decide the parts of a WHERE in any order.
+            condition = f"CASE WHEN {' AND '.join(block.where)} THEN {condition} ELSE FALSE END"
+        if _is_chain(node.input):
+            return replace(block, where=(*block.where, condition))
+        return self.around(replace(block, where=(*block.where, self._kept_here(condition))))
+
+    def _kept_here(self, condition: str) -> str:
+        """A condition that the engine doesn't decide before a join or GROUP BY that comes before it here, on rows that never
+        come through: it would if the condition weren't volatile."""
+        never_negative = "rand()" if self.rendering.dialect.name == "spark" else "random()"
+        return f"CASE WHEN {never_negative} >= 0 THEN {condition} ELSE FALSE END"
+
+    def project(self, node: nodes.Project) -> _Block:
+        block = self.block(node.input)
+        if not block.is_plain or block.group or block.limit:
+            block = self.around(block)
+        columns = tuple(self.rendering.expression(item, block.columns) for item in node.expressions)
+        return replace(block, columns=columns, is_plain=all(isinstance(item, Column) for item in node.expressions))
+
+    def aggregate(self, node: nodes.Aggregate) -> _Block:
+        block = self.plain(node.input)
+        keys = [self.rendering.key(item, block.columns) for item in node.keys]
+        values = [self.rendering.aggregate(call, block.columns) for call in node.aggregates]
+        group = ", ".join(str(i + 1) for i in range(len(keys)))
+        if not keys and not values:
+            return self.item("(SELECT 1 AS c0)", 0)
+        return replace(block, columns=(*keys, *values), is_plain=False, group=group)
+
+    def expand(self, node: nodes.Expand) -> _Block:
+        block = self.plain(node.input)
+        alias = self.alias()
+        numbers = " UNION ALL ".join(f"SELECT {i} AS s" for i in range(len(node.projections)))
+        columns = []
+        for place in range(len(node.names)):
+            items = [expressions[place] for expressions in node.projections]
+            texts = [self.rendering.expression(item, block.columns) for item in items]
+            cases = "".join(f" WHEN {i} THEN {text}" for i, text in enumerate(texts))
+            columns.append(texts[0] if len(set(texts)) == 1 else f"CASE {alias}.s{cases} END")
+        source = f"{block.source} CROSS JOIN ({numbers}) AS {alias}"
+        return self.around(replace(block, source=source, columns=tuple(columns), is_plain=False))
+
+    def join(self, node: nodes.Join) -> _Block:
+        if node.kind in (JoinKind.INNER, JoinKind.CROSS) and node.condition is not None and can_fail(node.condition):
+            return self.filter(nodes.Filter(input=replace(node, condition=None), condition=node.condition))
+        left, right = self.plain(node.left), self.item_of(node.right)
+        if left.where and node.kind in (JoinKind.RIGHT, JoinKind.FULL):
+            left = self.around(left)
+        match node.kind:
+            case JoinKind.SEMI | JoinKind.ANTI | JoinKind.EXISTS_MARK:
+                return self._exists(node, left, right)
+            case JoinKind.NULL_ANTI | JoinKind.MARK:
+                return self._in(node, left, right)
+            case JoinKind.SINGLE:
+                return self._single(node, left, right)
+        on = self._on(node, left, right)
+        columns = (*left.columns, *right.columns)
+        if not on and node.kind in (JoinKind.INNER, JoinKind.CROSS):
+            return _Block(f"{left.source} CROSS JOIN {right.source}", columns, left.where)
+        kind = {JoinKind.CROSS: "INNER"}.get(node.kind, node.kind.value.upper())
+        return _Block(f"{left.source} {kind} JOIN {right.source} ON {on or '1 = 1'}", columns, left.where)
+
+    def _on(self, node: nodes.Join, left: _Block, right: _Block) -> str:
+        parts = []
+        for number, (first, second) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
+            same = self._same if number in node.null_safe else "="
+            parts.append(f"{self.rendering.key(first, left.columns)} {same} {self.rendering.key(second, right.columns)}")
+        if node.condition is not None:
+            if can_fail(node.condition):
+                raise Unrenderable("a condition of an outer join that can fail", node.condition.position)
+            parts.append(self.rendering.condition(node.condition, (*left.columns, *right.columns)))
+        return " AND ".join(parts)
+
+    def _exists(self, node: nodes.Join, left: _Block, right: _Block) -> _Block:
+        on = self._on(node, left, right)
+        if node.kind is JoinKind.EXISTS_MARK:
+            test = f"EXISTS (SELECT 1 FROM {right.source} WHERE {on or '1 = 1'})"
+            return replace(left, columns=(*left.columns, test), is_plain=False)
+        if not on:
+            test = f"EXISTS (SELECT 1 FROM {right.source})"
+            return replace(left, where=(*left.where, test if node.kind is JoinKind.SEMI else f"NOT {test}"))
+        word = f"{'LEFT ' if self.rendering.dialect.name == 'spark' else ''}{node.kind.value.upper()}"
+        return _Block(f"{left.source} {word} JOIN {right.source} ON {on}", left.columns, left.where)
+
+    def _in(self, node: nodes.Join, left: _Block, right: _Block) -> _Block:
+        if len(node.left_keys) != 1 or node.null_safe or node.condition is not None:
+            raise Unrenderable("NOT IN, or IN as a value, over more than one column", node.position)
+        operand = self.rendering.key(node.left_keys[0], left.columns)
+        test = f"{operand} IN (SELECT {self.rendering.key(node.right_keys[0], right.columns)} FROM {right.source})"
+        if node.kind is JoinKind.NULL_ANTI:
+            return replace(left, where=(*left.where, f"NOT ({test})"))
+        return replace(left, columns=(*left.columns, f"({test})"), is_plain=False)
+
+    def _single(self, node: nodes.Join, left: _Block, right: _Block) -> _Block:
+        columns = (*left.columns, *right.columns)
+        if _is_unique(node):
+            source = f"{left.source} LEFT JOIN {right.source} ON {self._on(node, left, right) or '1 = 1'}"
+            return _Block(source, columns, left.where)
+        if node.condition is not None or node.null_safe:
+            raise Unrenderable("a correlated scalar subquery that may give two rows", node.position)
+        keys = [self.rendering.key(item, right.columns) for item in node.right_keys]
+        partition = f"PARTITION BY {', '.join(keys)}" if keys else ""
+        counted = replace(right, columns=(*right.columns, f"COUNT(*) OVER ({partition})"), is_plain=False)
+        right = self.around(counted)
+        on = self._on(node, left, right) or "1 = 1"
+        count = right.columns[-1]
+        failure = self.rendering.error(_TWO_MATCHES)
+        check = f"CASE WHEN {count} > 1 THEN CAST({failure} AS BOOLEAN) ELSE TRUE END"
+        columns = (*left.columns, *right.columns[:-1])
+        return self.around(_Block(f"{left.source} LEFT JOIN {right.source} ON {on}", columns, (*left.where, check)))
+
+    def sort(self, node: nodes.Sort) -> _Block:
+        block = self.block(node.input)
+        if not block.is_plain or block.group or block.order or block.limit:
+            block = self.around(block)
+        return replace(block, order=tuple(self.rendering.sort_key(key, block.columns) for key in node.keys))
+
+    def limit(self, node: nodes.Limit) -> _Block:
+        block = self.block(node.input)
+        if block.limit:
+            block = self.around(block)
+        text = ""
+        if node.count is not None:
+            text += f" LIMIT {self.rendering.expression(node.count, ())}"
+        if node.offset is not None:
+            text += f" OFFSET {self.rendering.expression(node.offset, ())}"
+        return replace(block, limit=text)
+
+    def union(self, node: nodes.Union) -> _Block:
+        return self.item(f"({' UNION ALL '.join(self._part(part) for part in node.parts)})", len(node.fields))
+
+    def _part(self, relation: Relation) -> str:
+        block = self.block(relation)
+        return _text(self.around(block) if block.order or block.limit else block)
+
+    def set_operation(self, node: nodes.SetOperation) -> _Block:
+        sides = []
+        for side in (node.left, node.right):
+            block = self.wrapped(side)
+            keys = [self.rendering.key(item, block.columns) for item in nodes.references(side.fields)]
+            sides.append(_text(replace(block, columns=tuple(keys))))
+        word = node.operation.upper() + (" ALL" if node.all else "")
+        return self.item(f"({sides[0]} {word} {sides[1]})", len(node.fields))
+
+    def unnest(self, node: nodes.Unnest) -> _Block:
+        if self.rendering.dialect.name != "duckdb":
+            raise Unrenderable("UNNEST", node.position)
+        block = self.wrapped(node.input)
+        array = self.rendering.expression(node.array, block.columns)
+        if node.outer:
+            array = f"CASE WHEN COALESCE(len({array}), 0) = 0 THEN [NULL] ELSE {array} END"
+        added = [f"unnest({array})"]
+        if node.ordinality is not None:
+            if node.outer:
+                raise Unrenderable("UNNEST WITH ORDINALITY in an outer join", node.position)
+            added.append(f"unnest(range(1, len({array}) + 1))")
+        return self.around(replace(block, columns=(*block.columns, *added), is_plain=False))
+
+    def window(self, node: Window) -> _Block:
+        block = self.plain(node.input)
+        calls = tuple(self.rendering.window(call, block.columns) for call in node.calls)
+        return self.around(replace(block, columns=(*block.columns, *calls), is_plain=False))
+
+    def recursion(self, node: nodes.Recursion) -> _Block:
+        if self.rendering.dialect.name != "duckdb":
+            raise Unrenderable("WITH RECURSIVE", node.position)
+        name = f"r{len(self._recursions)}"
+        self._recursions[node.name] = name
+        word = "UNION" if node.distinct else "UNION ALL"
+        width = len(node.fields)
+        columns = ", ".join(f"c{i}" for i in range(width))
+        body = f"{self._part(node.anchor)} {word} {self._part(node.step)}"
+        return self.item(f"(WITH RECURSIVE {name}({columns}) AS ({body}) SELECT * FROM {name})", width)
+
+    def working_table(self, node: nodes.WorkingTable) -> _Block:
+        name = self._recursions.get(node.name)
+        if name is None:
+            raise Unrenderable("the step of a WITH RECURSIVE by itself", node.position)
+        return self.item(name, len(node.columns))
+
+
+def input_name(number: int) -> str:
+    """What the rows of `InputRows` are called in the text: a table with the columns c0, c1, …."""
+    return f"rows_{number}"
+
+
+def _text(block: _Block) -> str:
+    columns = ", ".join(f"{text} AS c{i}" for i, text in enumerate(block.columns)) or "1 AS c0"
+    where = f" WHERE {' AND '.join(block.where)}" if block.where else ""
+    group = f" GROUP BY {block.group}" if block.group else ""
+    order = f" ORDER BY {', '.join(block.order)}" if block.order else ""
+    return f"SELECT {columns} FROM {block.source}{where}{group}{order}{block.limit}"
+
+
+def _is_chain(relation: Relation) -> bool:
+    """Whether the relation gives some rows of a table one by one, so that nothing in it comes before a condition."""
+    while isinstance(relation, (nodes.Filter, nodes.Project)):
+        relation = relation.input
+    return isinstance(relation, (Scan, nodes.Values, nodes.Generate)) and getattr(relation, "limit", None) is None
+
+
+def _computes_what_can_fail(relation: Relation) -> bool:
+    """Whether a column of the relation is computed by an expression that can fail: the engine puts it into a condition
+    over the column, and that where it likes."""
+    while isinstance(relation, (nodes.Filter, nodes.Project, nodes.Sort)):
+        if isinstance(relation, nodes.Project) and any(can_fail(item) for item in relation.expressions):
+            return True
+        relation = relation.input
+    return False
+
+
+def _is_unique(node: nodes.Join) -> bool:
+    """Whether no left row can have two matches: the right side is grouped by nothing but the join's keys."""
+    right = node.right
+    wanted = [_column_index(item) for item in node.right_keys]
+    while isinstance(right, (nodes.Project, nodes.Filter)):
+        if isinstance(right, nodes.Project):
+            wanted = [None if i is None else _column_index(right.expressions[i]) for i in wanted]
+        right = right.input
+    if isinstance(right, nodes.Limit):
+        return isinstance(right.count, Literal) and right.count.value in (0, 1)
+    if isinstance(right, nodes.Aggregate):
+        return {i for i in wanted if i is not None} >= set(range(len(right.keys)))
+    return isinstance(right, nodes.Values) and len(right.rows) <= 1
+
+
+def _column_index(expression: Expression) -> int | None:
+    return expression.index if isinstance(expression, Column) else None
+
+
+_RULES: dict[type[Relation], Callable[[_Rendering, Any], _Block]] = {
+    InputRows: _Rendering.input_rows,
+    nodes.Scan: _Rendering.scan,
+    nodes.Values: _Rendering.values,
+    nodes.Generate: _Rendering.generate,
+    nodes.Filter: _Rendering.filter,
+    nodes.Project: _Rendering.project,
+    nodes.Aggregate: _Rendering.aggregate,
+    nodes.Expand: _Rendering.expand,
+    nodes.Join: _Rendering.join,
+    nodes.Sort: _Rendering.sort,
+    nodes.Limit: _Rendering.limit,
+    nodes.Union: _Rendering.union,
+    nodes.SetOperation: _Rendering.set_operation,
+    nodes.Unnest: _Rendering.unnest,
+    Window: _Rendering.window,
+    nodes.Recursion: _Rendering.recursion,
+    nodes.WorkingTable: _Rendering.working_table,
+}

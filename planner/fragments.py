@@ -1,0 +1,108 @@
+"""Fragments: the largest sub-plans that another engine takes are replaced by the rows it will give.
+
+A sub-plan is offered, from the root down, to the engines that have its tables, then to DuckDB. An engine that can read all
+its tables and prefers to run it renders it, or says what it can't render: then the smaller sub-plans below are offered, and
+our operators do the rest. Small queries over our own tables are not offered at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from runnel.catalog import Snapshot
+from runnel.connector import IndexedTable
+from runnel.fragment import Fragment, FragmentEngine, Unrenderable
+from runnel.planner.index_choice import choose_index
+from runnel.relation import (
+    Aggregate,
+    Expand,
+    Filter,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    Scan,
+    SetOperation,
+    Sort,
+    Union,
+    Unnest,
+    walk,
+)
+from runnel.windows import Window
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_query import Pushdown
+
+_OPEN = (Aggregate, Expand, Filter, Join, Limit, Project, SetOperation, Sort, Union, Unnest, Window)
+"""Nodes whose inputs are computed once and as a whole, so that a fragment may be one of them."""
+
+
+def with_fragments(relation: Relation, snapshot: Snapshot, pushdown: Pushdown) -> Relation:
+    """The plan with fragments in it; itself where there are none."""
+    engines = list(_engines(relation, pushdown))
+    if not engines:
+        return relation
+    return _Placing(snapshot, engines).place(relation)
+
+
+def _engines(relation: Relation, pushdown: Pushdown) -> Iterator[FragmentEngine]:
+    scans = [node for node in walk(relation) if isinstance(node, Scan) and not node.table.is_unbounded]
+    own = {id(scan.table.engine): scan.table.engine for scan in scans if scan.table.engine is not None}
+    yield from own.values()
+    if pushdown.rows == 0 or any(_is_large(scan, pushdown.rows) for scan in scans):
+        yield pushdown.duckdb()
+
+
+def _is_large(scan: Scan, rows: int) -> bool:
+    return hasattr(scan.table, "duckdb_relation") or (scan.table.row_count() or 0) >= rows
+
+
+class _Placing:
+    """Replaces sub-plans by fragments. `stopped` is what kept the plan above the current node out of one."""
+
+    def __init__(self, snapshot: Snapshot, engines: list[FragmentEngine]) -> None:
+        self._snapshot = snapshot
+        self._engines = engines
+        self._stopped = ""
+
+    def place(self, node: Relation) -> Relation:
+        if isinstance(node, Fragment):
+            return node
+        outside = self._stopped
+        fragment = self._fragment(node)
+        if fragment is not None:
+            return fragment
+        if isinstance(node, _OPEN):
+            inputs = tuple(self.place(item) for item in node.inputs)
+            if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+                node = node.with_inputs(inputs)
+        self._stopped = outside
+        return node
+
+    def _fragment(self, node: Relation) -> Fragment | None:
+        if node.is_unbounded:
+            return None
+        scans = [item for item in walk(node) if isinstance(item, Scan)]
+        for engine in self._engines:
+            if not all(engine.can_read(scan.table) for scan in scans) or not engine.prefers(node):
+                continue
+            if any(self._uses_index(scan) for scan in scans):
+                continue
+            try:
+                source = engine.fragment(node)
+            except Unrenderable as refused:
+                self._stopped = refused.what
+                continue
+            return Fragment(source=source, relation=node, stopped=self._stopped, position=node.position)
+        return None
+
+    def _uses_index(self, scan: Scan) -> bool:
+        """Whether an index finds the scan's few rows."""
+        table = scan.table
+        return (
+            scan.predicate is not None
+            and isinstance(table, IndexedTable)
+            and bool(self._snapshot.indexes_on(table.name))
+            and choose_index(scan, self._snapshot) is not None
+        )
