@@ -12,7 +12,7 @@ from enum import Enum
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Expression, SortKey
 from runnel.frozen import frozen
-from runnel.relation import Change, Field, Single, mapped
+from runnel.relation import Change, Field, Relation, Single, mapped
 
 
 class FrameUnit(Enum):
@@ -49,6 +49,10 @@ class Bound:
     kind: BoundKind
     offset: Expression | None = None
 
+    def mapped(self, change: Change) -> Bound:
+        """The bound with `change` applied to its offset."""
+        return self if self.offset is None else replace(self, offset=change(self.offset))
+
     def __str__(self) -> str:
         return self.kind.value if self.offset is None else f"{self.offset} {self.kind.value}"
 
@@ -62,6 +66,15 @@ class Frame:
     end: Bound
     exclusion: Exclusion = Exclusion.NO_OTHERS
 
+    @property
+    def offsets(self) -> tuple[Expression, ...]:
+        """The offsets that there are."""
+        return tuple(bound.offset for bound in (self.start, self.end) if bound.offset is not None)
+
+    def mapped(self, change: Change) -> Frame:
+        """The frame with `change` applied to its offsets."""
+        return replace(self, start=self.start.mapped(change), end=self.end.mapped(change)) if self.offsets else self
+
     def __str__(self) -> str:
         text = f"{self.unit.value} BETWEEN {self.start} AND {self.end}"
         return text if self.exclusion is Exclusion.NO_OTHERS else f"{text} EXCLUDE {self.exclusion.value}"
@@ -74,8 +87,8 @@ UP_TO_PEERS = Frame(FrameUnit.RANGE, Bound(BoundKind.UNBOUNDED_PRECEDING), Bound
 
 @frozen(kw_only=True)
 class WindowCall:
-    """One `f(…) OVER (…)`. `call.function` is a key of `windows.WINDOW_FUNCTIONS` or of `aggregates.AGGREGATES`; `frame` is
-    always given. `ignore_nulls` is for LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE."""
+    """One `f(…) OVER (…)`. `call.function` is a key of `window_functions.WINDOW_FUNCTIONS` or of `aggregates.AGGREGATES`;
+    `frame` is always given. `ignore_nulls` is for LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE."""
 
     call: AggregateCall
     partition: tuple[Expression, ...] = ()
@@ -85,8 +98,9 @@ class WindowCall:
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
-        """All expressions over the input's columns (the frame's offsets have none)."""
-        return (*self.call.expressions, *self.partition, *(key.expression for key in self.order))
+        """All expressions, in the order in which `map_expressions` visits them; the frame's offsets are free of columns."""
+        keys = (key.expression for key in self.order)
+        return (*self.call.expressions, *self.partition, *keys, *self.frame.offsets)
 
     def map_expressions(self, change: Change) -> WindowCall:
         """The call with `change` applied to each of its expressions as a whole."""
@@ -95,6 +109,7 @@ class WindowCall:
             call=self.call.map_expressions(change),
             partition=mapped(self.partition, change),
             order=tuple(key.mapped(change) for key in self.order),
+            frame=self.frame.mapped(change),
         )
 
     def __str__(self) -> str:
@@ -121,8 +136,8 @@ class Window(Single):
     def own_expressions(self) -> tuple[Expression, ...]:
         return tuple(item for call in self.calls for item in call.expressions)
 
-    def map_expressions(self, change: Change) -> Window:
-        return replace(self, calls=tuple(call.map_expressions(change) for call in self.calls))
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(calls=tuple(call.map_expressions(change) for call in self.calls))
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -20,6 +20,10 @@ Shapes that the binder meets, beside the plain ones (supported.py lists every no
 - `exp.Ordered` has `desc` and `nulls_first`, the latter with our default (NULL smallest) where nothing is written;
 - `a NOT LIKE b` is `exp.Like` with `negate`, likewise ILike; ESCAPE is an `exp.Escape(this=Like, expression)` around;
   NOT IN, NOT BETWEEN and IS NOT are `exp.Not` around; IS [NOT] DISTINCT FROM is NullSafeNEQ / NullSafeEQ;
+- a call with OVER is `exp.Window(this=call, partition_by, order, spec=exp.WindowSpec, alias=base, over="OVER")`, the call
+  within exp.Filter, exp.IgnoreNulls or exp.RespectNulls (these may also be around its last argument); a definition of the
+  WINDOW clause is an exp.Window whose `this` is its name. Bounds of a frame are texts ("UNBOUNDED", "CURRENT ROW") or trees;
+- GROUP BY has exp.Rollup, exp.Cube, exp.GroupingSets and exp.Tuple (which may be empty) among its `expressions`, or `all`;
 - a table function is `exp.Table(this=Anonymous, alias)`, `UNNEST(a) [WITH ORDINALITY] AS t(w[, o])` is
   `exp.Unnest(expressions=[a], alias=TableAlias(this=t, columns=[w, o]), offset=True)`; a comma in FROM is a Join without
   kind, side, `on` and `using`, a plain JOIN has the kind INNER; a parenthesised join is `exp.Subquery(this=Table with joins)`;

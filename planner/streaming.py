@@ -11,6 +11,7 @@ from typing import Any
 
 from runnel.errors import NotSupportedError
 from runnel.relation import Aggregate, Join, JoinKind, Limit, Relation, SetOperation, Sort
+from runnel.windows import Window
 
 _STREAM_ON_THE_LEFT = frozenset(JoinKind) - {JoinKind.RIGHT, JoinKind.FULL}
 
@@ -51,6 +52,16 @@ def _sort(node: Sort) -> None:
             "sorting is not supported for a streaming query",
             detail="an input of this query has no end, so there is no last row to wait for",
             hint="leave ORDER BY out, or put a LIMIT into a subquery over the stream and sort that",
+            position=node.position,
+        )
+
+
+def _window(node: Window) -> None:
+    if never_ends(node.input):
+        raise NotSupportedError(
+            "OVER is not supported for a streaming query",
+            detail="an input of this query has no end, so no partition would ever be complete",
+            hint="put a LIMIT into a subquery over the stream, or read a table that has an end",
             position=node.position,
         )
 
@@ -103,5 +114,6 @@ _CHECKS: dict[type[Relation], Callable[[Any], None]] = {
     Aggregate: _aggregate,
     Sort: _sort,
     SetOperation: _set_operation,
+    Window: _window,
     Join: _join,
 }

@@ -179,7 +179,7 @@ class AggregateProcessor(EmittingProcessor):
                 if not self._groups.is_empty:
                     self.emit(self._accumulated(self._groups.combined()))
             else:
-                self.emit(self._finished())
+                self.emit(self.finished())
             self._distinct = []
             del self._groups
         return self.drain()
@@ -193,7 +193,8 @@ class AggregateProcessor(EmittingProcessor):
             columns += state.export(values)
         return make_batch(columns, schema, partial.num_rows)
 
-    def _finished(self) -> pa.RecordBatch:
+    def finished(self) -> pa.RecordBatch:
+        """The result over all that was taken."""
         aggregation = self._aggregation
         partial = self._groups.combined()
         if aggregation.distinct_sets:

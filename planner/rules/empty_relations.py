@@ -12,6 +12,7 @@ from typing import Any
 from runnel.expressions.nodes import Literal
 from runnel.relation import (
     Aggregate,
+    Expand,
     Filter,
     Join,
     JoinKind,
@@ -25,6 +26,7 @@ from runnel.relation import (
     references,
     transform,
 )
+from runnel.windows import Window
 
 _EMPTY_WITH_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.SEMI, JoinKind.RIGHT)
 _LEFT_WITHOUT_RIGHT = (JoinKind.ANTI, JoinKind.NULL_ANTI)
@@ -53,7 +55,7 @@ def _filter(node: Filter) -> Relation:
     return _empty(node) if is_false or is_empty(node.input) else node
 
 
-def _passing(node: Project | Sort | Unnest) -> Relation:
+def _passing(node: Project | Sort | Unnest | Expand | Window) -> Relation:
     return _empty(node) if is_empty(node.input) else node
 
 
@@ -99,6 +101,8 @@ _RULES: dict[type[Relation], Callable[[Any], Relation]] = {
     Project: _passing,
     Sort: _passing,
     Unnest: _passing,
+    Expand: _passing,
+    Window: _passing,
     Limit: _limit,
     Aggregate: _aggregate,
     Join: _join,

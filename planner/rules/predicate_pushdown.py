@@ -4,7 +4,8 @@ One pass from the top carries the conjuncts that still have to be applied; each 
 leaves the rest above itself. What may pass:
 
 - Project, Sort, UNION ALL: everything (with the projection's expressions put in). Not past a LIMIT.
-- Aggregate: conjuncts over the keys alone. INTERSECT and EXCEPT: those that can't fail, to both sides.
+- Aggregate: conjuncts over the keys alone. Window: those over columns by which all its calls partition.
+  INTERSECT and EXCEPT: those that can't fail, to both sides.
 - Joins: to a side whose rows come out as they are: both sides of INNER and CROSS, the left of LEFT, SINGLE, SEMI, ANTI and the
   marks, the right of RIGHT, none of FULL. What reads both sides of an inner join becomes part of its condition. The join's own
   condition gives parts to a side that the join doesn't preserve.
@@ -20,7 +21,7 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.expressions.evaluate import can_fail, is_volatile
-from runnel.expressions.nodes import Expression, columns_of, conjuncts
+from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
 from runnel.planner.rules.rewriting import conjunction, divide, reads_only, shift, substitute
 from runnel.relation import (
     LEFT_ONLY,
@@ -36,6 +37,7 @@ from runnel.relation import (
     Union,
     Unnest,
 )
+from runnel.windows import Window
 
 Parts = list[Expression]
 _INNER = (JoinKind.INNER, JoinKind.CROSS)
@@ -112,6 +114,18 @@ def _unnest(node: Unnest, parts: Parts) -> Relation:
     return _kept(node if below is node.input else replace(node, input=below), staying)
 
 
+def _window(node: Window, parts: Parts) -> Relation:
+    """0 and −0 are one partition, but a condition could tell them apart: so none over DOUBLE moves."""
+    shared = set.intersection(*(_plain_columns(call.partition) for call in node.calls))
+    moving, staying = divide(parts, lambda part: columns_of(part) <= shared, True)
+    below = _push(node.input, moving)
+    return _kept(node if below is node.input else replace(node, input=below), staying)
+
+
+def _plain_columns(keys: Sequence[Expression]) -> set[int]:
+    return {key.index for key in keys if isinstance(key, Column) and not key.type.is_approximate and not key.type.is_nested}
+
+
 def _join(node: Join, parts: Parts) -> Relation:
     if node.kind in _INNER:
         return _inner_join(node, parts)
@@ -169,5 +183,6 @@ _RULES: dict[type[Relation], Callable[[Any, Parts], Relation]] = {
     Union: _union,
     SetOperation: _set_operation,
     Unnest: _unnest,
+    Window: _window,
     Join: _join,
 }

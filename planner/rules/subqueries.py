@@ -33,6 +33,7 @@ from runnel.relation import (
 from runnel.relation import walk as relations_of
 from runnel.sqltypes import BIGINT
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
+from runnel.windows import Window
 
 SUBQUERIES = (Exists, InSubquery, ScalarSubquery)
 
@@ -225,6 +226,14 @@ def _unnest(node: Unnest) -> Relation:
     return project_columns(unnested, [*range(width), *last])
 
 
+def _window(node: Window) -> Relation:
+    hoisting = _Hoisting(node.input)
+    calls = tuple(call.map_expressions(hoisting.rewrite) for call in node.calls)
+    width, grown = len(node.input.fields), len(hoisting.relation.fields)
+    window = replace(node, input=hoisting.relation, calls=calls)
+    return project_columns(window, [*range(width), *range(grown, grown + len(calls))])
+
+
 def _join(node: Join) -> Relation:
     """The parts of an inner join's condition that hold subqueries are a filter above it. In an outer join a subquery is
     joined to the side whose columns it is about, none of whose rows that loses."""
@@ -283,4 +292,5 @@ _RULES: dict[type[Relation], Callable[[Any], Relation]] = {
     Sort: _sort,
     Unnest: _unnest,
     Join: _join,
+    Window: _window,
 }

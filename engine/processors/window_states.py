@@ -1,0 +1,223 @@
+"""States of aggregates over ranges of rows, for all ranges at once.
+
+Counts, and sums of whole numbers and DECIMALs, are differences of running totals, which are exact; the others come from a
+range tree, for differences of floats would lose what is small beside what is large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.batches import Indexes, Mask, Numbers, flags, from_flags, from_numbers, indexes, numbers, validity
+from runnel.errors import DataError
+from runnel.expressions.aggregate_states import (
+    Count,
+    Extreme,
+    First,
+    Moments,
+    State,
+    SumDecimal,
+    SumDouble,
+    SumInteger,
+    fits_in_64_bits,
+)
+from runnel.expressions.sorting import ordered_integers, sortable, sorted_rows
+from runnel.processors.range_tree import Combine, RangeTree, Values
+from runnel.processors.window_frames import Ranges
+from runnel.processors.window_values import Known, nth_place
+
+_WORD = np.int64(0xFFFF_FFFF)
+_MOST = np.iinfo(np.int64).max
+_LEAST = np.iinfo(np.int64).min
+_WIDTHS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
+
+
+def _totals(values: Numbers, ranges: Ranges) -> Indexes:
+    """The sums of whole numbers over ranges; nothing may overflow."""
+    running = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(values, out=running[1:])
+    total: Indexes = np.add.reduce([running[end] - running[start] for start, end in ranges])
+    return total
+
+
+def _lengths(ranges: Ranges) -> Indexes:
+    length: Indexes = np.add.reduce([end - start for start, end in ranges])
+    return length
+
+
+def _counts(column: pa.Array, ranges: Ranges) -> Indexes:
+    """How many values aren't NULL."""
+    valid = validity(column)
+    return _lengths(ranges) if valid is None else _totals(valid, ranges)
+
+
+def _some(column: pa.Array, ranges: Ranges) -> Mask | None:
+    """Which ranges have a value; None where all have."""
+    some: Mask = _counts(column, ranges) > 0
+    return None if some.all() else some
+
+
+def _filled(column: pa.Array, values: Numbers, neutral: Any) -> Numbers:
+    valid = validity(column)
+    return values if valid is None else np.where(valid, values, neutral)
+
+
+def _count(state: Count, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
+    found = _lengths(ranges) if state.of_rows else _counts(arguments[0], ranges)
+    return [from_numbers(found, pa.int64())]
+
+
+def _sum_integer(state: SumInteger, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
+    column = arguments[0]
+    values = _filled(column, numbers(column, _WIDTHS[column.type.bit_width]), 0).astype(np.int64, copy=False)
+    some = _some(column, ranges)
+    if fits_in_64_bits(column):
+        return [from_numbers(_totals(values, ranges), pa.int64(), some)]
+    low, high = _totals(values & _WORD, ranges), _totals(values >> 32, ranges)
+    high += low >> 32
+    return [_wide([high << 32 | low & _WORD, high >> 32], pa.decimal128(38, 0), some)]
+
+
+def _wide(words: Sequence[Indexes], arrow: pa.DataType, valid: Mask | None) -> pa.Array:
+    """A DECIMAL column of its 64-bit words, the lowest first."""
+    rows = np.column_stack(words)
+    bitmap = None if valid is None else from_flags(valid).buffers()[1]
+    return pa.Array.from_buffers(arrow, len(rows), [bitmap, pa.py_buffer(np.ascontiguousarray(rows))])
+
+
+def _sum_decimal(state: SumDecimal, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
+    column = arguments[0]
+    words = np.frombuffer(column.buffers()[1], np.int64, 2 * len(column), 16 * column.offset) if len(column) else np.zeros(0)
+    low, high = words[0::2].astype(np.int64, copy=False), words[1::2].astype(np.int64, copy=False)
+    low, high = _filled(column, low, 0), _filled(column, high, 0)
+    some = _some(column, ranges)
+    if ((low >> 63) == high).all() and fits_in_64_bits(from_numbers(low, pa.int64())):
+        total = _totals(low, ranges)
+        return [_wide([total, total >> 63], pa.decimal128(38, state.scale), some)]
+    parts = [low & _WORD, low >> 32 & _WORD, high & _WORD, high >> 32]
+    first, second, third, fourth = (_totals(part, ranges) for part in parts)
+    second += first >> 32
+    third += second >> 32
+    fourth += third >> 32
+    sign = fourth >> 63
+    exact = [second << 32 | first & _WORD, fourth << 32 | third & _WORD, fourth >> 32, sign]
+    return [_wide(exact, pa.decimal256(76, state.scale), some)]
+
+
+def _over(tree: RangeTree, ranges: Ranges, combine: Combine) -> Values:
+    found = tree.over(*ranges[0])
+    for item in ranges[1:]:
+        found = combine(found, tree.over(*item))
+    return found
+
+
+def _plus(left: Values, right: Values) -> Values:
+    return (left[0] + right[0],)
+
+
+def _sum_double(state: SumDouble, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
+    column = arguments[0] if arguments[0].type == pa.float64() else pc.cast(arguments[0], pa.float64())
+    values = _filled(column, numbers(column, np.float64), 0.0)
+    with np.errstate(invalid="ignore", over="ignore"):
+        (total,) = _over(RangeTree([values], [0.0], _plus), ranges, _plus)
+    if np.isinf(total).any() and not np.isinf(values).any():
+        raise DataError("DOUBLE overflow in SUM", hint="cast the argument to DECIMAL")
+    return [from_numbers(total, pa.float64(), _some(column, ranges))]
+
+
+def _least(left: Values, right: Values) -> Values:
+    return (np.minimum(left[0], right[0]),)
+
+
+def _greatest(left: Values, right: Values) -> Values:
+    return (np.maximum(left[0], right[0]),)
+
+
+def _extreme(state: Extreme, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
+    column = arguments[0]
+    codes, decode = _codes(column)
+    is_max = state.function == "max"
+    combine, neutral = (_greatest, _LEAST) if is_max else (_least, _MOST)
+    (best,) = _over(RangeTree([_filled(column, codes, neutral)], [neutral], combine), ranges, combine)
+    return [decode(best, _some(column, ranges))]
+
+
+_Decode = Callable[[Indexes, "Mask | None"], pa.Array]
+
+
+def _codes(column: pa.Array) -> tuple[Numbers, _Decode]:
+    """The values as integers of the same order, and the way back."""
+    kind = column.type
+    if pa.types.is_floating(kind):
+        return numbers(ordered_integers(column), np.int64), lambda codes, valid: _from_ordered(codes, kind, valid)
+    if pa.types.is_boolean(kind):
+        return flags(column).astype(np.int64), lambda codes, valid: from_flags(codes > 0, valid)
+    if pa.types.is_signed_integer(kind) or pa.types.is_temporal(kind):
+        dtype = _WIDTHS[kind.bit_width]
+        values = numbers(column, dtype).astype(np.int64, copy=False)
+        return values, lambda codes, valid: from_numbers(codes.astype(dtype), kind, valid)
+    order = numbers(sorted_rows([sortable(column)], [(False, True)]), np.uint64).astype(np.int64)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+
+    def ranked(codes: Indexes, valid: Mask | None) -> pa.Array:
+        known = codes if valid is None else np.where(valid, codes, 0)
+        return column.take(indexes(order[known] if len(order) else known, valid))
+
+    return rank, ranked
+
+
+def _from_ordered(codes: Indexes, kind: pa.DataType, valid: Mask | None) -> pa.Array:
+    """The floats of `ordered_integers`."""
+    bits = codes ^ ((codes >> 63) & np.int64(_MOST))
+    doubles = bits.view(np.float64)
+    return from_numbers(doubles.astype(np.float32) if pa.types.is_float32(kind) else doubles, kind, valid)
+
+
+def _first(state: First, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
+    column = arguments[0]
+    valid = validity(column)
+    known = Known(np.ones(len(column), np.bool_) if valid is None else valid)
+    place, found = nth_place(known.ranges(ranges), np.zeros(len(ranges[0].start), np.int64))
+    places = known.places[np.where(found, place, 0)] if len(known.places) else place
+    return [column.take(indexes(places, found))]
+
+
+def _merged(left: Values, right: Values) -> Values:
+    """Counts, means and sums of squares of two parts as of the whole (Chan, Golub and LeVeque, 1979)."""
+    count = left[0] + right[0]
+    share = right[0] / np.maximum(count, 1)
+    apart = right[1] - left[1]
+    mean = np.where(right[0] == 0, left[1], np.where(left[0] == 0, right[1], left[1] + apart * share))
+    between = np.where((left[0] == 0) | (right[0] == 0), 0.0, apart * apart * left[0] * share)
+    return count, mean, left[2] + right[2] + between
+
+
+def _moments(state: Moments, arguments: Sequence[pa.Array], ranges: Ranges) -> list[pa.Array]:
+    column = arguments[0]
+    values = _filled(column, numbers(column, np.float64), 0.0)
+    valid = validity(column)
+    ones = np.ones(len(values), np.int64) if valid is None else valid.astype(np.int64)
+    # A value that isn't finite has no distance from itself that is 0.
+    with np.errstate(invalid="ignore", over="ignore"):
+        tree = RangeTree([ones, values, values - values], [0, 0.0, 0.0], _merged)
+        count, mean, squares = _over(tree, ranges, _merged)
+    some = count > 0
+    return [from_numbers(count, pa.int64()), from_numbers(mean, pa.float64(), some), from_numbers(squares, pa.float64(), some)]
+
+
+RANGE_STATES: dict[type[State], Callable[[Any, Sequence[pa.Array], Ranges], list[pa.Array]]] = {
+    Count: _count,
+    SumInteger: _sum_integer,
+    SumDecimal: _sum_decimal,
+    SumDouble: _sum_double,
+    Extreme: _extreme,
+    First: _first,
+    Moments: _moments,
+}
+"""The states that are worked out range by range; each gives the columns of its state, one row per range."""

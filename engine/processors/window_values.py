@@ -1,0 +1,146 @@
+"""The functions that need OVER: numbering rows, and taking the value of another row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import Indexes, Mask, from_numbers, indexes, numbers, validity
+from runnel.errors import DataError, Position
+from runnel.processors.window_frames import Range, Ranges
+from runnel.processors.window_partitions import Partitions
+
+
+def row_number(rows: Partitions) -> pa.Array:
+    return from_numbers(np.arange(rows.rows) - rows.start + 1, pa.int64())
+
+
+def rank(rows: Partitions) -> pa.Array:
+    return from_numbers(rows.peer_start - rows.start + 1, pa.int64())
+
+
+def dense_rank(rows: Partitions) -> pa.Array:
+    return from_numbers(rows.group - rows.group[rows.start] + 1, pa.int64())
+
+
+def percent_rank(rows: Partitions) -> pa.Array:
+    others = rows.end - rows.start - 1
+    return from_numbers((rows.peer_start - rows.start) / np.maximum(others, 1), pa.float64())
+
+
+def cume_dist(rows: Partitions) -> pa.Array:
+    return from_numbers((rows.peer_end - rows.start) / (rows.end - rows.start), pa.float64())
+
+
+NUMBERINGS: dict[str, Callable[[Partitions], pa.Array]] = {
+    "row_number": row_number,
+    "rank": rank,
+    "dense_rank": dense_rank,
+    "percent_rank": percent_rank,
+    "cume_dist": cume_dist,
+}
+
+
+def ntile(rows: Partitions, argument: pa.Array, position: Position | None) -> pa.Array:
+    """The number of buckets is what the first row of each partition says; the larger ones come first."""
+    first = rows.start
+    valid = validity(argument)
+    buckets = numbers(argument, np.int64)
+    known = np.ones(len(buckets), np.bool_) if valid is None else valid
+    _check_positive(buckets[first], known[first], "NTILE", position)
+    count = np.where(known, buckets, 1)[first]
+    size, larger = np.divmod(rows.end - first, count)
+    place = np.arange(rows.rows) - first
+    in_larger = larger * (size + 1)
+    late = larger + (place - in_larger) // np.maximum(size, 1)
+    return from_numbers(np.where(place < in_larger, place // (size + 1), late) + 1, pa.int64(), _or_none(known[first]))
+
+
+def _or_none(valid: Mask) -> Mask | None:
+    return None if valid.all() else valid
+
+
+def _check_positive(numbers_given: Indexes, valid: Mask, name: str, position: Position | None) -> None:
+    if (numbers_given[valid] <= 0).any():
+        raise DataError(f"the argument of {name} must be greater than zero", position=position)
+
+
+class Known:
+    """The rows whose value isn't NULL: their places, and how many there are before each place."""
+
+    def __init__(self, valid: Mask) -> None:
+        self.places = np.flatnonzero(valid)
+        self.before = np.concatenate(([0], np.cumsum(valid)))
+
+    def ranges(self, ranges: Ranges) -> Ranges:
+        """Ranges of places as ranges among the known ones."""
+        return [Range(self.before[start], self.before[end]) for start, end in ranges]
+
+
+def shifted(rows: Partitions, arguments: Sequence[pa.Array], is_lead: bool, ignore_nulls: bool) -> pa.Array:
+    """LAG and LEAD of a value, an offset (1 if it isn't given) and a default (NULL)."""
+    value = arguments[0]
+    count = rows.rows
+    step: Indexes = np.ones(count, np.int64)
+    valid: Mask | None = None
+    if len(arguments) > 1:
+        step, valid = np.clip(numbers(arguments[1], np.int64), -count - 1, count + 1), validity(arguments[1])
+    step = step if is_lead else -step
+    present = validity(value) if ignore_nulls else None
+    if present is None:
+        place = np.arange(count) + step
+        inside = (place >= rows.start) & (place < rows.end)
+    else:
+        place, inside = _shifted_among_known(rows, Known(present), step)
+    found = np.where(inside, place, 0)
+    if len(arguments) > 2:
+        value = pa.concat_arrays([value, arguments[2]])
+        found = np.where(inside, place, count + np.arange(count))
+        return value.take(indexes(found, valid))
+    return value.take(indexes(found, inside if valid is None else inside & valid))
+
+
+def _shifted_among_known(rows: Partitions, known: Known, step: Indexes) -> tuple[Indexes, Mask]:
+    """Steps that count only rows with a value; a step of 0 stays."""
+    here = np.arange(rows.rows)
+    target = np.where(step > 0, known.before[here + 1] - 1 + step, known.before[here] + step)
+    inside = (target >= known.before[rows.start]) & (target < known.before[rows.end])
+    place = known.places[np.where(inside, target, 0)] if len(known.places) else here
+    return np.where(step == 0, here, place), inside | (step == 0)
+
+
+def nth_place(ranges: Ranges, number: Indexes, from_end: bool = False) -> tuple[Indexes, Mask]:
+    """The place of the number-th row (from 0) of each frame, and whether there is one."""
+    left = number.copy()
+    place = np.zeros(len(left), np.int64)
+    found = np.zeros(len(left), np.bool_)
+    for start, end in reversed(ranges) if from_end else ranges:
+        length = end - start
+        here = ~found & (left < length)
+        place = np.where(here, end - 1 - left if from_end else start + left, place)
+        found |= here
+        left = np.where(found, left, left - length)
+    return place, found
+
+
+def frame_value(
+    function: str, arguments: Sequence[pa.Array], ranges: Ranges, ignore_nulls: bool, position: Position | None
+) -> pa.Array:
+    """FIRST_VALUE, LAST_VALUE and NTH_VALUE."""
+    value = arguments[0]
+    number = np.zeros(len(value), np.int64)
+    valid: Mask | None = None
+    if function == "nth_value":
+        valid = validity(arguments[1])
+        given = numbers(arguments[1], np.int64)
+        _check_positive(given, np.ones(len(given), np.bool_) if valid is None else valid, "NTH_VALUE", position)
+        number = np.minimum(given, len(value) + 1) - 1
+        number = number if valid is None else np.where(valid, number, 0)
+    present = validity(value) if ignore_nulls else None
+    known = None if present is None else Known(present)
+    place, found = nth_place(ranges if known is None else known.ranges(ranges), number, function == "last_value")
+    if known is not None and len(known.places):
+        place = known.places[np.where(found, place, 0)]
+    return value.take(indexes(np.where(found, place, 0), found if valid is None else found & valid))

@@ -1,0 +1,310 @@
+"""Binding of OVER: a call becomes a WindowCall, the WINDOW clause's definitions are put in, frames are checked.
+
+The calls of a SELECT are collected aside, like its aggregates; a `WindowValue` stands in their place until the SELECT is put
+together. Their arguments may have aggregates of the same SELECT in them: windows come after GROUP BY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.expressions.aggregates import is_aggregate
+from runnel.expressions.coercion import convert, takes_type
+from runnel.expressions.nodes import Expression, Literal, SortKey, walk
+from runnel.expressions.window_functions import WINDOW_FUNCTIONS, is_window_function, window_function_call
+from runnel.frozen import frozen
+from runnel.planner.bind_expression import Aggregates, ExpressionBinder, QueryBinder, WindowValue
+from runnel.planner.ordering import sort_key
+from runnel.planner.scope import Scope
+from runnel.planner.supported import function_call, position_of
+from runnel.relation import Relation
+from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, Kind, SqlType
+from runnel.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery
+from runnel.windows import UP_TO_PEERS, WHOLE_PARTITION, Bound, BoundKind, Exclusion, Frame, FrameUnit, Window, WindowCall
+
+
+@frozen
+class Definition:
+    """What stands in the brackets of OVER or in the WINDOW clause; `frame` None where none is written."""
+
+    partition: tuple[Expression, ...] = ()
+    order: tuple[SortKey, ...] = ()
+    frame: Frame | None = None
+
+
+class Windows:
+    """The different window calls of one SELECT, in order of appearance, and its WINDOW clause."""
+
+    def __init__(self, query: QueryBinder, scope: Scope, aggregates: Aggregates) -> None:
+        self.calls: list[WindowCall] = []
+        self._query = query
+        self._scope = scope
+        self._aggregates = aggregates
+        self._named: dict[str, Definition] = {}
+
+    def define(self, trees: Sequence[Any]) -> None:
+        """Takes the definitions of the WINDOW clause; each may build on those before it."""
+        for tree in trees:
+            name = tree.this.name
+            if name.lower() in self._named:
+                raise ProgrammingError(f'window "{name}" is defined twice', position=self._at(tree.this))
+            self._named[name.lower()] = self.definition(tree)
+
+    def add(self, call: WindowCall) -> WindowValue:
+        if call not in self.calls:
+            self.calls.append(call)
+        return WindowValue(index=self.calls.index(call), type=call.call.type, position=call.call.position)
+
+    def binder(self, clause: str) -> ExpressionBinder:
+        """The binder of what stands inside a window call: aggregates may, windows may not."""
+        return ExpressionBinder(self._query, self._scope, clause, self._aggregates)
+
+    def definition(self, tree: Any) -> Definition:
+        """The partition, order and frame of an exp.Window."""
+        base = self._base(tree)
+        binder = self.binder("OVER")
+        partition = tuple(binder.bind(item) for item in tree.args.get("partition_by") or ())
+        order = tree.args.get("order")
+        keys = tuple(sort_key(binder.bind(item.this), item) for item in order.expressions) if order is not None else ()
+        partition, keys = base.partition or tuple(dict.fromkeys(partition)), base.order or keys
+        spec = tree.args.get("spec")
+        if spec is None:
+            return Definition(partition, keys, base.frame)
+        return Definition(partition, keys, _FrameBinder(self._query, keys, self._at(tree)).bind(spec))
+
+    def _base(self, tree: Any) -> Definition:
+        """The definition that an OVER or a WINDOW builds on, checked for what may not be said again."""
+        alias = tree.args.get("alias")
+        if alias is None:
+            return Definition()
+        name = alias.name
+        base = self._named.get(name.lower())
+        if base is None:
+            known = suggest(name, self._named, "define it: … WINDOW name AS (…)")
+            raise ProgrammingError(f'window "{name}" does not exist', hint=known, position=self._at(alias))
+        has_order, has_frame = tree.args.get("order") is not None, tree.args.get("spec") is not None
+        problem = None
+        if tree.args.get("partition_by"):
+            problem = f'PARTITION BY of window "{name}" can\'t be overridden'
+        elif has_order and base.order:
+            problem = f'ORDER BY of window "{name}" can\'t be overridden'
+        elif base.frame is not None and (has_order or has_frame):
+            problem = f'window "{name}" has a frame, so nothing can be built on it'
+        if problem is not None:
+            raise ProgrammingError(problem, hint="write the whole window out", position=self._at(alias))
+        return base
+
+    def _at(self, tree: Any) -> Position | None:
+        return position_of(tree, self._query.sql)
+
+
+def window_value(tree: Any, windows: Windows | None, query: QueryBinder, clause: str) -> WindowValue:
+    """What stands for a call with OVER; ProgrammingError where the clause may have none (`windows` None)."""
+    position = position_of(tree, query.sql)
+    called = _Called(tree.this)
+    if windows is None:
+        hints = {
+            "WHERE": "filter with QUALIFY, or in a query around this one",
+            "HAVING": "filter with QUALIFY, or in a query around this one",
+        }
+        raise ProgrammingError(
+            f"window function {called.name.upper()} can't stand in {clause}",
+            hint=hints.get(clause, "compute it in a derived table first"),
+            position=position_of(tree.this, query.sql) or position,
+        )
+    found = windows.definition(tree)
+    binder = windows.binder("a window function")
+    at = position_of(tree.this, query.sql)
+    if not is_window_function(called.name):
+        if not is_aggregate(called.name):
+            raise ProgrammingError(
+                f"{called.name.upper() or 'this expression'} is neither a window function nor an aggregate function, so OVER "
+                "can't follow",
+                position=at,
+            )
+        if called.ignore_nulls is not None:
+            raise _no_nulls_option(called.name, at)
+        frame = found.frame or (UP_TO_PEERS if found.order else WHOLE_PARTITION)
+        call = binder.aggregate_of(called.tree, called.predicate)
+        return windows.add(WindowCall(call=call, partition=found.partition, order=found.order, frame=frame))
+    function = WINDOW_FUNCTIONS[called.name.lower()]
+    if called.predicate is not None:
+        raise ProgrammingError(f"FILTER goes with an aggregate function, which {function.name.upper()} isn't", position=at)
+    if any(isinstance(item, exp.Distinct) for item in called.arguments):
+        raise ProgrammingError(f"DISTINCT needs an aggregate function, which {function.name.upper()} isn't", position=at)
+    if called.ignore_nulls is not None and not function.takes_ignore_nulls:
+        raise _no_nulls_option(called.name, at)
+    call = window_function_call(called.name, [binder.bind(item) for item in called.arguments], at)
+    usual = UP_TO_PEERS if found.order else WHOLE_PARTITION
+    return windows.add(
+        WindowCall(
+            call=call,
+            partition=found.partition,
+            order=found.order,
+            frame=(found.frame or usual) if function.uses_frame else usual,
+            ignore_nulls=bool(called.ignore_nulls),
+        )
+    )
+
+
+def with_windows(relation: Relation, calls: Sequence[WindowCall], position: Position | None) -> Window:
+    """The relation with the values of the calls behind its columns."""
+    names = tuple(f"${item.call.function}{i}" for i, item in enumerate(calls))
+    return Window(input=relation, calls=tuple(calls), names=names, position=position)
+
+
+def _no_nulls_option(name: str, position: Position | None) -> ProgrammingError:
+    return ProgrammingError(
+        f"IGNORE NULLS and RESPECT NULLS don't go with {name.upper()}",
+        hint="they are for LAG, LEAD, FIRST_VALUE, LAST_VALUE and NTH_VALUE",
+        position=position,
+    )
+
+
+class _Called:
+    """The function before OVER: its tree, its FILTER, and IGNORE NULLS (True), RESPECT NULLS (False) or neither (None), which
+    may stand behind the brackets or in them."""
+
+    def __init__(self, tree: Any) -> None:
+        self.predicate: Any = None
+        self.ignore_nulls: bool | None = None
+        tree = self._unwrapped(tree)
+        call = function_call(tree.this if isinstance(tree, exp.WithinGroup) else tree)
+        self.tree = tree
+        self.name, arguments = ("", []) if call is None else call
+        self.arguments = [self._unwrapped(item) for item in arguments]
+
+    def _unwrapped(self, tree: Any) -> Any:
+        while isinstance(tree, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+            if isinstance(tree, exp.Filter):
+                self.predicate = tree.expression.this
+            else:
+                self.ignore_nulls = isinstance(tree, exp.IgnoreNulls)
+            tree = tree.this
+        return tree
+
+
+_UNITS = {unit.value: unit for unit in FrameUnit}
+_EXCLUSIONS = {item.value: item for item in Exclusion}
+_ORDER = list(BoundKind)
+_MOMENTS = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
+
+
+class _FrameBinder:
+    """Binds a frame over the ORDER BY keys of its window."""
+
+    def __init__(self, query: QueryBinder, order: tuple[SortKey, ...], position: Position | None) -> None:
+        self._query = query
+        self._order = order
+        self._position = position
+
+    def bind(self, tree: Any) -> Frame:
+        unit = _UNITS[str(tree.args["kind"]).upper()]
+        if unit is FrameUnit.GROUPS and not self._order:
+            raise ProgrammingError("a GROUPS frame needs ORDER BY", position=self._position)
+        start = self._bound(tree, "start", unit)
+        end = self._bound(tree, "end", unit) if tree.args.get("end") is not None else Bound(BoundKind.CURRENT_ROW)
+        self._check_order(start.kind, end.kind)
+        exclude = tree.args.get("exclude")
+        words = "NO OTHERS" if exclude is None else str(getattr(exclude, "name", exclude)).upper()
+        return Frame(unit, start, end, _EXCLUSIONS[words])
+
+    def _check_order(self, start: BoundKind, end: BoundKind) -> None:
+        problem = None
+        if start is BoundKind.UNBOUNDED_FOLLOWING:
+            problem = "a frame can't start with UNBOUNDED FOLLOWING"
+        elif end is BoundKind.UNBOUNDED_PRECEDING:
+            problem = "a frame can't end with UNBOUNDED PRECEDING"
+        elif _ORDER.index(start) > _ORDER.index(end):
+            problem = f"a frame that starts with {_worded(start)} can't end with {_worded(end)}"
+        if problem is not None:
+            raise ProgrammingError(problem, hint="write the earlier bound first", position=self._position)
+
+    def _bound(self, tree: Any, name: str, unit: FrameUnit) -> Bound:
+        value, side = tree.args[name], str(tree.args.get(f"{name}_side") or "").upper()
+        if isinstance(value, str):
+            words = f"{value.upper()} {side}".strip()
+            return Bound(BoundKind(words))
+        kind = BoundKind(side)
+        return Bound(kind, self._offset(value, unit))
+
+    def _offset(self, tree: Any, unit: FrameUnit) -> Expression:
+        position = position_of(tree, self._query.sql) or self._position
+        if tree.find(exp.Column) is not None:
+            raise ProgrammingError("the offset of a frame can't refer to columns", position=position)
+        bound = ExpressionBinder(self._query, Scope(), "the offset of a frame").bind(tree)
+        if any(isinstance(node, (Exists, InSubquery, ScalarSubquery, OuterColumn)) for node in walk(bound)):
+            raise NotSupportedError(
+                "a subquery as the offset of a frame is not supported", hint="give a number or a parameter", position=position
+            )
+        bound = self._range_offset(bound, position) if unit is FrameUnit.RANGE else _row_offset(bound, unit, position)
+        if isinstance(bound, Literal):
+            _check_literal(bound, position)
+        return bound
+
+    def _range_offset(self, offset: Expression, position: Position | None) -> Expression:
+        if len(self._order) != 1:
+            raise ProgrammingError(
+                "a RANGE frame with an offset needs exactly one ORDER BY key", hint="use ROWS or GROUPS", position=position
+            )
+        key = self._order[0].expression.type
+        wanted = _offset_type(key, offset)
+        if wanted is None:
+            offered = "a number" if key.is_numeric else "an INTERVAL"
+            possible = key.is_numeric or key.is_temporal or key.is_interval
+            raise ProgrammingError(
+                f"a RANGE frame over {key} can't have an offset of type {offset.type}"
+                if possible
+                else f"a RANGE frame with an offset needs an ORDER BY of numbers, dates, times or intervals, not {key}",
+                hint=f"give {offered}" if possible else "use ROWS or GROUPS",
+                position=position,
+            )
+        return convert(offset, wanted) if offset.type != wanted else offset
+
+
+def _offset_type(key: SqlType, offset: Expression) -> SqlType | None:
+    """The type in which an offset is added to a key; None where it can't be."""
+    given = offset.type
+    if key.is_numeric:
+        if takes_type(offset, key) and not given.is_numeric:
+            return BIGINT if key.is_integer else key
+        if not given.is_numeric:
+            return None
+        if key.is_approximate or given.is_approximate:
+            return DOUBLE
+        return BIGINT if given.is_integer else given
+    if key.is_interval:
+        return key if given == key or takes_type(offset, key) else None
+    if key.kind in _MOMENTS and given.is_interval:
+        return given
+    if key.is_temporal and (given == INTERVAL or takes_type(offset, INTERVAL)):
+        return INTERVAL
+    return None
+
+
+def _row_offset(offset: Expression, unit: FrameUnit, position: Position | None) -> Expression:
+    if not (offset.type.is_integer or takes_type(offset, BIGINT)):
+        raise ProgrammingError(
+            f"the offset of a {unit.value} frame must be a whole number, not {offset.type}", position=position
+        )
+    return convert(offset, BIGINT)
+
+
+def _check_literal(offset: Literal, position: Position | None) -> None:
+    if offset.value is None:
+        raise ProgrammingError("the offset of a frame can't be NULL", position=position)
+    if isinstance(offset.value, str):
+        return
+    if offset.value < type(offset.value)(0):
+        raise ProgrammingError("the offset of a frame can't be negative", hint=_DIRECTION, position=position)
+
+
+_DIRECTION = "PRECEDING looks back, FOLLOWING forward"
+
+
+def _worded(kind: BoundKind) -> str:
+    return kind.value if kind.value.isupper() and " " in kind.value else f"an offset {kind.value}"
