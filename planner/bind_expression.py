@@ -349,6 +349,11 @@ class ExpressionBinder:
             from runnel.planner.bind_special import worded_call
 
             return worded_call(self.bind, tree, name, arguments, self._at(tree))
+        if name == "GET_DDL":
+            from runnel.planner.ddl import get_ddl
+
+            self._query.note("catalog", "", self._query.snapshot.version)
+            return get_ddl(self._query.snapshot, [self.bind(argument) for argument in arguments], self._at(tree))
         for argument in arguments:
             inner = argument.this if isinstance(argument, exp.Order) else argument
             if isinstance(inner, exp.Distinct) or inner is not argument:

@@ -81,6 +81,11 @@ class FromBinder:
 
     def _table(self, tree: Any, alias: str | None, names: tuple[str, ...]) -> Bound:
         position = self._at(tree)
+        if tree.text("db").lower() == "information_schema" and not tree.text("catalog"):
+            # Loaded on first use: few statements ask for it.
+            from runnel.planner.information_schema import schema_table
+
+            return self._scan(schema_table(tree.name, self._binder, position), alias or tree.name, names, position)
         name = self._binder.unqualified(tree)
         common = self._binder.common_table(name)
         if common is not None:

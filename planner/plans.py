@@ -146,11 +146,11 @@ class DropPlan(Plan):
 
 @frozen(kw_only=True)
 class ShowPlan(Plan):
-    """`what` is as in `syntax.Show`; the columns to show are `columns`, as name, type, and whether one is hidden."""
+    """`what` is as in `syntax.Show`. `rows` are what the planner has found out for "columns" and "views"."""
 
     what: str
     name: str | None = None
-    columns: tuple[tuple[str, SqlType, bool], ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
 
 
 @frozen(kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from runnel.catalog import Mapping, View
+from runnel.catalog import Mapping, TableColumn
 from runnel.connector import DataConnector
 from runnel.errors import internal
 from runnel.planner.plans import SetPlan, ShowPlan
@@ -30,8 +30,9 @@ def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
     if plan.what == "resources":
         return _resources(database, plan.name or "")
     if plan.what == "columns":
-        rows: list[Row] = [(name, str(item), "YES" if hidden else "NO") for name, item, hidden in plan.columns]
-        return Result(_texts("column_name", "data_type", "is_hidden"), rows)
+        return Result(_texts("column_name", "data_type", "is_hidden"), list(plan.rows))
+    if plan.what == "views":
+        return Result(_texts("name", "query", "columns"), list(plan.rows))
     show = _SHOWS.get(plan.what)
     if show is None:
         raise internal(f"no SHOW {plan.what.upper()}")
@@ -46,16 +47,11 @@ def run_set(database: Database, plan: SetPlan, call: Call) -> int:
 
 def _mappings(database: Database) -> Result:
     rows: list[Row] = [
-        (item.name, item.connector, item.external_name, ", ".join(f"{c.name} {c.type}" for c in item.table.columns))
+        (item.name, item.connector, item.external_name, ", ".join(f"{c.name} {c.type}" for c in _shown(item)))
         for item in database.catalog.snapshot
         if isinstance(item, Mapping)
     ]
     return Result(_texts("name", "type", "external_name", "columns"), rows)
-
-
-def _views(database: Database) -> Result:
-    rows: list[Row] = [(item.name, item.sql) for item in database.catalog.snapshot if isinstance(item, View)]
-    return Result(_texts("name", "query"), rows)
 
 
 def _indexes(database: Database) -> Result:
@@ -106,6 +102,16 @@ def _plans(database: Database) -> Result:
     return Result((*_texts("kind", "query", "parameter_types"), Field("uses", BIGINT)), rows)
 
 
+def _shown(mapping: Mapping) -> list[TableColumn]:
+    return [column for column in mapping.table.columns if not column.hidden]
+
+
+def _functions(database: Database) -> Result:
+    from runnel.statements.functions import function_rows
+
+    return Result(_texts("name", "kind", "arguments", "result", "family"), function_rows())
+
+
 def _data_connections(database: Database) -> Result:
     rows: list[Row] = []
     for item in sorted(database.catalog.snapshot.connections.values(), key=lambda item: item.name.lower()):
@@ -127,7 +133,7 @@ def _texts(*names: str) -> tuple[Field, ...]:
 
 _SHOWS: dict[str, Callable[[Database], Result]] = {
     "mappings": _mappings,
-    "views": _views,
+    "functions": _functions,
     "data connections": _data_connections,
     "indexes": _indexes,
     "jobs": _jobs,

@@ -35,7 +35,7 @@ def test_show_lists_what_there_is(trades: Cursor) -> None:
     assert trades.execute("SHOW MAPPINGS").fetchall() == [
         ("trades", "IMap", None, "__key BIGINT, name VARCHAR, price DECIMAL(10, 2)")
     ]
-    assert trades.execute("SHOW VIEWS").fetchall() == [("cheap", "SELECT name FROM trades WHERE price < 2")]
+    assert trades.execute("SHOW VIEWS").fetchall() == [("cheap", "SELECT name FROM trades WHERE price < 2", "name VARCHAR")]
     assert trades.execute("SHOW INDEXES").fetchall() == [("by_name", "trades", "name", "hash")]
 
 

@@ -1,0 +1,89 @@
+"""SHOW FUNCTIONS: the functions that SQL can call by name, with what they take and give."""
+
+from __future__ import annotations
+
+from runnel import sqltypes
+from runnel.expressions.aggregate_function import AggregateFunction
+from runnel.expressions.aggregates import AGGREGATES
+from runnel.expressions.functions import SQL_NAMES
+from runnel.expressions.window_functions import WINDOW_FUNCTIONS, WindowFunction
+from runnel.rows import Row
+from runnel.sqltypes import Kind, SqlType
+
+_TABLE_FUNCTIONS = (
+    ("GENERATE_SERIES", "start, stop [, step]", "rows of v BIGINT"),
+    ("GENERATE_STREAM", "rate", "rows of v BIGINT, without an end"),
+    ("CSV_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
+    ("JSON_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
+    ("JSON_FLAT_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
+    ("PARQUET_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
+    ("AVRO_FILE", "path [, glob] [, option => value …]", "the rows of the files"),
+    ("LINES_FILE", "path [, glob] [, option => value …]", "the lines of the files"),
+)
+_SAMPLES = (sqltypes.BIGINT, sqltypes.DOUBLE, sqltypes.VARCHAR, sqltypes.BOOLEAN, sqltypes.TIMESTAMP)
+_ARGUMENTS = {
+    "count": "* | x ANY",
+    "array_agg": "x ANY [ORDER BY …]",
+    "string_agg": "x VARCHAR, separator VARCHAR [ORDER BY …]",
+    "first": "x ANY [ORDER BY …]",
+    "last": "x ANY [ORDER BY …]",
+    "arg_min": "x ANY, by ANY",
+    "arg_max": "x ANY, by ANY",
+    "percentile_cont": "fraction DOUBLE, then WITHIN GROUP (ORDER BY x)",
+    "percentile_disc": "fraction DOUBLE, then WITHIN GROUP (ORDER BY x)",
+    "mode": "x ANY, or none and WITHIN GROUP (ORDER BY x)",
+}
+_WINDOWS = {
+    "ntile": ("buckets BIGINT", "BIGINT"),
+    "lag": ("x ANY [, offset BIGINT [, default]]", "the type of x"),
+    "lead": ("x ANY [, offset BIGINT [, default]]", "the type of x"),
+    "first_value": ("x ANY", "the type of x"),
+    "last_value": ("x ANY", "the type of x"),
+    "nth_value": ("x ANY, n BIGINT", "the type of x"),
+}
+
+
+def function_rows() -> list[Row]:
+    """Name, kind, arguments, result and family of each function, by name."""
+    rows: list[Row] = [
+        (name, "scalar", function.arguments, function.result, function.family) for name, function in SQL_NAMES.items()
+    ]
+    for aggregate in AGGREGATES.values():
+        names = dict.fromkeys((aggregate.name.upper(), *(name.upper() for name in aggregate.sql_names)))
+        rows += [(name, "aggregate", *_of_aggregate(aggregate), "aggregates") for name in names if name != "COUNT_STAR"]
+    rows += [(name.upper(), "window", *_of_window(item), "windows") for name, item in WINDOW_FUNCTIONS.items()]
+    rows += [(name, "table", arguments, result, "table functions") for name, arguments, result in _TABLE_FUNCTIONS]
+    return sorted(rows, key=lambda row: (row[0], row[1]))
+
+
+def _of_aggregate(function: AggregateFunction) -> tuple[str, str]:
+    """What an aggregate takes and gives, as its answers for some types show it."""
+    accepted = [sample for sample in _SAMPLES if function.accepts(sample)]
+    kind = "ANY" if len(accepted) == len(_SAMPLES) else _kind(accepted)
+    arguments = _ARGUMENTS.get(function.name)
+    if arguments is None:
+        arguments = f"y {kind}, x {kind}" if function.arguments == 2 else f"x {kind}"
+    return arguments, _result(function.name, [(sample, function.result(sample)) for sample in accepted])
+
+
+def _kind(accepted: list[SqlType]) -> str:
+    if all(sample.is_integer for sample in accepted):
+        return "INTEGER"
+    return "NUMERIC" if all(sample.is_numeric for sample in accepted) else " or ".join(map(str, accepted))
+
+
+def _result(name: str, pairs: list[tuple[SqlType, SqlType]]) -> str:
+    results = {result for _, result in pairs}
+    if len(results) == 1 and (len(pairs) > 1 or pairs[0][0].kind in (Kind.BOOLEAN, Kind.VARCHAR)):
+        return str(results.pop())
+    if all(result == argument for argument, result in pairs):
+        return "BIGINT for integers, else the type of x" if name == "sum" else "the type of x"
+    if all(result.element == argument for argument, result in pairs):
+        return "an ARRAY of the type of x"
+    return "by the type of x"
+
+
+def _of_window(function: WindowFunction) -> tuple[str, str]:
+    if function.name in _WINDOWS:
+        return _WINDOWS[function.name]
+    return "", "DOUBLE" if function.name in ("percent_rank", "cume_dist") else "BIGINT"

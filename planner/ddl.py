@@ -1,0 +1,136 @@
+"""The definitions of catalog objects as statements that would make them again: what GET_DDL gives.
+
+Names stand in quotes, so that any of them can be read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as MappingType
+
+from runnel.catalog import DataConnection, Mapping, Snapshot, View
+from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
+from runnel.expressions import build
+from runnel.expressions.nodes import Expression, Literal
+from runnel.sqltypes import VARCHAR, Kind, SqlType
+
+KINDS = ("relation", "dataconnection")
+
+
+def mapping_ddl(mapping: Mapping) -> str:
+    """CREATE MAPPING with the columns that the mapping has now."""
+    lines = [f"CREATE OR REPLACE MAPPING {quoted(mapping.name)}"]
+    if mapping.external_name is not None:
+        parts = mapping.external_name.split(".")
+        lines.append("EXTERNAL NAME " + ".".join(map(quoted, parts)))
+    columns = [column for column in mapping.table.columns if not column.hidden]
+    texts = []
+    for column in columns:
+        external = "" if column.external_name is None else " EXTERNAL NAME " + _external(column.external_name)
+        texts.append(f"  {quoted(column.name)} {type_text(column.type)}{external}")
+    if texts:
+        lines += ["(", ",\n".join(texts), ")"]
+    if mapping.data_connection is not None:
+        lines.append(f"DATA CONNECTION {quoted(mapping.data_connection)}")
+    else:
+        lines.append(f"TYPE {quoted(mapping.connector)}")
+    if mapping.object_type is not None:
+        lines.append(f"OBJECT TYPE {quoted(mapping.object_type)}")
+    return "\n".join(lines + _options(mapping.options))
+
+
+def view_ddl(view: View) -> str:
+    """CREATE VIEW with the query as it was written."""
+    columns = f" ({', '.join(map(quoted, view.columns))})" if view.columns else ""
+    temporary = "TEMPORARY " if view.temporary else ""
+    return f"CREATE OR REPLACE {temporary}VIEW {quoted(view.name)}{columns} AS\n{view.sql}"
+
+
+def connection_ddl(connection: DataConnection) -> str:
+    """CREATE DATA CONNECTION."""
+    shared = "SHARED" if connection.is_shared else "NOT SHARED"
+    lines = [f"CREATE OR REPLACE DATA CONNECTION {quoted(connection.name)}", f"TYPE {quoted(connection.connector)}", shared]
+    return "\n".join(lines + _options(connection.options))
+
+
+def get_ddl(snapshot: Snapshot, arguments: list[Expression], position: Position | None) -> Expression:
+    """GET_DDL(kind, name [, schema]): text where the name is a literal, else a choice among all names, NULL for others."""
+    if len(arguments) not in (2, 3):
+        raise ProgrammingError(
+            f"GET_DDL takes 2 or 3 arguments, not {len(arguments)}",
+            hint="GET_DDL('relation', name) or GET_DDL('dataconnection', name)",
+            position=position,
+        )
+    kind, name = arguments[:2]
+    for argument in arguments:
+        if argument.type != VARCHAR:
+            raise ProgrammingError(f"GET_DDL takes VARCHAR, not {argument.type}", position=argument.position or position)
+    if not isinstance(kind, Literal) or str(kind.value).lower() not in KINDS:
+        raise ProgrammingError(
+            "the first argument of GET_DDL is the kind of the object",
+            hint="it takes 'relation' or 'dataconnection'",
+            position=kind.position or position,
+        )
+    texts = _texts(snapshot, str(kind.value).lower())
+    if isinstance(name, Literal):
+        return _one(texts, str(kind.value).lower(), str(name.value), name.position or position)
+    lower = build.call("LOWER", [name], position)
+    conditions = [build.call("eq", [lower, _text(item.lower())], position) for item in texts]
+    if not conditions:
+        return Literal(value=None, type=VARCHAR, position=position)
+    return build.case(conditions, [_text(text) for text in texts.values()], None, position)
+
+
+def _texts(snapshot: Snapshot, kind: str) -> dict[str, str]:
+    if kind == "dataconnection":
+        return {item.name: connection_ddl(item) for item in snapshot.connections.values()}
+    found = {}
+    for item in snapshot:
+        if isinstance(item, Mapping):
+            found[item.name] = mapping_ddl(item)
+        elif isinstance(item, View):
+            found[item.name] = view_ddl(item)
+    return found
+
+
+def _one(texts: dict[str, str], kind: str, name: str, position: Position | None) -> Expression:
+    for known, text in texts.items():
+        if known.lower() == name.lower():
+            return _text(text)
+    what = "data connection" if kind == "dataconnection" else "mapping or view"
+    raise ProgrammingError(
+        f'{what} "{name}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=suggest(name, texts), position=position
+    )
+
+
+def _text(value: str) -> Literal:
+    return Literal(value=value, type=VARCHAR)
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def type_text(sql_type: SqlType) -> str:
+    """A type as a column definition has it."""
+    if sql_type.kind is Kind.ROW:
+        return "ROW(" + ", ".join(f"{quoted(name)} {type_text(item)}" for name, item in sql_type.fields) + ")"
+    if sql_type.kind is Kind.ARRAY and sql_type.element is not None:
+        return f"{type_text(sql_type.element)}[]"
+    if sql_type.kind is Kind.MAP and sql_type.key is not None and sql_type.element is not None:
+        return f"MAP({type_text(sql_type.key)}, {type_text(sql_type.element)})"
+    return str(sql_type)
+
+
+def _external(name: str) -> str:
+    return ".".join(map(quoted, name.split(".")))
+
+
+def _options(options: MappingType[str, str]) -> list[str]:
+    if not options:
+        return []
+    items = [f"  {_literal(name)} = {_literal(value)}" for name, value in options.items()]
+    return ["OPTIONS (", ",\n".join(items), ")"]
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,219 @@
+"""The schema information_schema: the catalog as tables, which queries read like any others.
+
+Their rows are those of the moment when the query starts. A view's columns are found out then, by binding it anew; one that
+can't be bound any more has none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from runnel.batches import empty_columns
+from runnel.catalog import CatalogObject, Mapping, TableColumn, View
+from runnel.connector import BATCH_ROWS, END, End, ReadableTable, ScanRequest, Source, SourcePartition, WritableTable
+from runnel.errors import DatabaseError, ErrorCode, Position, ProgrammingError, suggest
+from runnel.expressions.values import array_of
+from runnel.frozen import frozen
+from runnel.processor import JobContext
+from runnel.relation import Field
+from runnel.sqltypes import BOOLEAN, INTEGER, JSON, VARCHAR, SqlType
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_query import Binder
+
+NAME = "information_schema"
+CATALOG = "runnel"
+SCHEMA = "public"
+
+Row = tuple[Any, ...]
+
+_CHARACTERS = "character_set_catalog character_set_schema character_set_name"
+_COLLATION = "collation_catalog collation_schema collation_name"
+_NUMBERS = "numeric_precision numeric_precision_radix numeric_scale datetime_precision interval_type interval_precision"
+_LENGTHS = "data_type character_maximum_length character_octet_length"
+_OF_NUMBERS = frozenset(
+    "ordinal_position numeric_precision numeric_precision_radix numeric_scale datetime_precision interval_precision "
+    "character_maximum_length character_octet_length maximum_cardinality".split()
+)
+_TYPES: dict[str, SqlType] = {"shared": BOOLEAN, "options": JSON, "mapping_options": JSON}
+
+
+def _mappings(binder: Binder) -> list[Row]:
+    return [
+        (*_place(item), item.external_name, item.connector, json.dumps(dict(item.options), ensure_ascii=False))
+        for item in binder.snapshot
+        if isinstance(item, Mapping)
+    ]
+
+
+def _columns(binder: Binder) -> list[Row]:
+    return [
+        (*_place(item), name, external_name, number, "true", str(sql_type))
+        for item in binder.snapshot
+        for number, (name, external_name, sql_type) in enumerate(_columns_of(binder, item), 1)
+    ]
+
+
+def _columns_of(binder: Binder, item: CatalogObject) -> list[tuple[str, str | None, SqlType]]:
+    if not isinstance(item, View):
+        return [(c.name, c.external_name, c.type) for c in item.table.columns if not c.hidden]
+    return [(field.name, None, field.type) for field in view_fields(binder, item)]
+
+
+def view_fields(binder: Binder, view: View) -> tuple[Field, ...]:
+    """The columns of a view; none where it can't be bound any more."""
+    try:
+        return binder.view_fields(view)
+    except DatabaseError:
+        return ()
+
+
+def _tables(binder: Binder) -> list[Row]:
+    return [
+        (
+            *_place(item),
+            "VIEW" if isinstance(item, View) else "BASE TABLE",
+            *(None,) * 5,
+            "YES" if _is_insertable(item) else "NO",
+            "NO",
+            None,
+        )
+        for item in binder.snapshot
+    ]
+
+
+def _is_insertable(item: CatalogObject) -> bool:
+    return not isinstance(item, View) and isinstance(item.table, WritableTable) and bool(item.table.write_modes)
+
+
+def _views(binder: Binder) -> list[Row]:
+    return [(*_place(item), item.sql, "NONE", "NO", "NO") for item in binder.snapshot if isinstance(item, View)]
+
+
+def _data_connections(binder: Binder) -> list[Row]:
+    return [
+        (*_place(item), item.connector, item.is_shared, json.dumps(dict(item.options), ensure_ascii=False), "SQL")
+        for item in sorted(binder.snapshot.connections.values(), key=lambda item: item.name.lower())
+    ]
+
+
+def _place(item: Any) -> tuple[str, str, str]:
+    return CATALOG, SCHEMA, item.name
+
+
+def _none(binder: Binder) -> list[Row]:
+    """There are no user-defined types."""
+    return []
+
+
+@frozen
+class _Definition:
+    """One table of the schema."""
+
+    columns: str
+    rows: Callable[[Binder], list[Row]]
+
+
+TABLES: dict[str, _Definition] = {
+    "mappings": _Definition(
+        "table_catalog table_schema table_name mapping_external_name mapping_type mapping_options", _mappings
+    ),
+    "columns": _Definition(
+        "table_catalog table_schema table_name column_name column_external_name ordinal_position is_nullable data_type",
+        _columns,
+    ),
+    "tables": _Definition(
+        "table_catalog table_schema table_name table_type self_referencing_column_name reference_generation "
+        "user_defined_type_catalog user_defined_type_schema user_defined_type_name is_insertable_into is_typed commit_action",
+        _tables,
+    ),
+    "views": _Definition(
+        "table_catalog table_schema table_name view_definition check_option is_updatable insertable_into", _views
+    ),
+    "dataconnections": _Definition("catalog schema name type shared options source", _data_connections),
+    "user_defined_types": _Definition(
+        "user_defined_type_catalog user_defined_type_schema user_defined_type_name user_defined_type_category is_instantiable "
+        "is_final ordering_form ordering_category ordering_routine_catalog ordering_routine_schema ordering_routine_name "
+        f"reference_type {_LENGTHS} {_CHARACTERS} {_COLLATION} {_NUMBERS} source_dtd_identifier ref_dtd_identifier",
+        _none,
+    ),
+    "attributes": _Definition(
+        "udt_catalog udt_schema udt_name attribute_name ordinal_position attribute_default is_nullable "
+        f"{_LENGTHS} {_CHARACTERS} {_COLLATION} {_NUMBERS} attribute_udt_catalog attribute_udt_schema attribute_udt_name "
+        "scope_catalog scope_schema scope_name maximum_cardinality dtd_identifier is_derived_reference_attribute",
+        _none,
+    ),
+}
+
+
+class SchemaTable(ReadableTable):
+    """A table of information_schema."""
+
+    connector = NAME
+
+    def __init__(self, name: str, binder: Binder) -> None:
+        definition = TABLES[name]
+        self.name = name
+        self.columns = tuple(TableColumn(column, _type_of(column)) for column in definition.columns.split())
+        self._rows = definition.rows
+        self._binder = binder
+
+    def row_count(self) -> int | None:
+        return len(self._binder.snapshot.objects)
+
+    def rows(self) -> list[Row]:
+        return self._rows(self._binder)
+
+    def scan(self, request: ScanRequest) -> Source:
+        return SchemaSource(self, request)
+
+
+def _type_of(column: str) -> SqlType:
+    return INTEGER if column in _OF_NUMBERS else _TYPES.get(column, VARCHAR)
+
+
+class SchemaSource(Source):
+    """A scan of such a table."""
+
+    def __init__(self, table: SchemaTable, request: ScanRequest) -> None:
+        self._table = table
+        self._columns = request.columns
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        rows = self._table.rows()
+        if not self._columns:
+            return [SchemaPartition(empty_columns(len(rows)))]
+        chosen = [self._table.columns[i] for i in self._columns]
+        arrays = [array_of([row[i] for row in rows], column.type) for i, column in zip(self._columns, chosen, strict=True)]
+        return [SchemaPartition(pa.RecordBatch.from_arrays(arrays, names=[column.name for column in chosen]))]
+
+
+class SchemaPartition(SourcePartition):
+    """Rows that are there already."""
+
+    def __init__(self, batch: pa.RecordBatch) -> None:
+        self._batch = batch
+
+    def read(self) -> pa.RecordBatch | End:
+        if not self._batch.num_rows:
+            return END
+        first = self._batch.slice(0, BATCH_ROWS)
+        self._batch = self._batch.slice(BATCH_ROWS)
+        return first
+
+
+def schema_table(name: str, binder: Binder, position: Position | None) -> SchemaTable:
+    """The table of that name, whatever its case."""
+    lower = name.lower()
+    if lower not in TABLES:
+        raise ProgrammingError(
+            f'table "{name}" of {NAME} does not exist',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint=suggest(name, TABLES, f"its tables are {', '.join(TABLES)}"),
+            position=position,
+        )
+    return SchemaTable(lower, binder)
