@@ -20,6 +20,7 @@ from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
+    from runnel.expressions.python_function import PythonFunction
     from runnel.fragment import FragmentEngine
 
 
@@ -137,12 +138,13 @@ CatalogObject = Mapping | View | Registration
 
 @frozen
 class Snapshot:
-    """The catalog's content at one moment, by lower-case name."""
+    """The catalog's content at one moment, by lower-case name. `functions` are the user's own."""
 
     objects: MappingType[str, CatalogObject]
     indexes: MappingType[str, Index]
     version: int
     connections: MappingType[str, DataConnection] = field(default_factory=dict)
+    functions: MappingType[str, PythonFunction] = field(default_factory=dict)
 
     def find(self, name: str) -> CatalogObject | None:
         return self.objects.get(name.lower())
@@ -193,8 +195,8 @@ class Snapshot:
 
 @frozen
 class Dependency:
-    """One catalog object that a plan used, with the version it had. Kind is "object", "indexes" (of a table: the version is
-    the sum of the versions of its indexes, 0 without any) or "catalog" (all of it)."""
+    """One catalog object that a plan used, with the version it had. Kind is "object", "function" (of the user's), "indexes"
+    (of a table: the version is the sum of the versions of its indexes, 0 without any) or "catalog" (all of it)."""
 
     kind: str
     name: str
@@ -245,11 +247,22 @@ class Catalog:
             lower = name.lower()
             self._replace(connections={key: item for key, item in self._snapshot.connections.items() if key != lower})
 
+    def put_function(self, function: PythonFunction) -> None:
+        """Adds a function of the user's, or replaces the one of that name."""
+        with self._lock:
+            self._replace(functions={**self._snapshot.functions, function.name.lower(): function})
+
+    def remove_function(self, name: str) -> None:
+        with self._lock:
+            lower = name.lower()
+            self._replace(functions={key: item for key, item in self._snapshot.functions.items() if key != lower})
+
     def _replace(
         self,
         objects: MappingType[str, CatalogObject] | None = None,
         indexes: MappingType[str, Index] | None = None,
         connections: MappingType[str, DataConnection] | None = None,
+        functions: MappingType[str, PythonFunction] | None = None,
     ) -> None:
         old = self._snapshot
         self._snapshot = Snapshot(
@@ -257,6 +270,7 @@ class Catalog:
             old.indexes if indexes is None else indexes,
             old.version + 1,
             old.connections if connections is None else connections,
+            old.functions if functions is None else functions,
         )
 
 
@@ -266,5 +280,5 @@ def dependency_version(snapshot: Snapshot, kind: str, name: str) -> int:
         return sum(index.version for index in snapshot.indexes_on(name))
     if kind == "catalog":
         return snapshot.version
-    found = snapshot.find(name)
+    found = snapshot.functions.get(name.lower()) if kind == "function" else snapshot.find(name)
     return 0 if found is None else found.version

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,6 +115,43 @@ class Connection:
                 )
             database.change(drop=found)
         found.table.withdraw()
+
+    def create_function(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        parameter_types: Sequence[Any],
+        return_type: Any,
+        *,
+        scalar: bool = False,
+        nulls: str = "pass",
+        deterministic: bool = True,
+        replace: bool = False,
+    ) -> None:
+        """Makes a Python function one that SQL can call, anywhere where an expression can stand, on this connection.
+
+        It takes one Arrow array per parameter, all of one length, and gives an array (or what `pyarrow.array` makes one of) of
+        that length; with `scalar` it takes and gives Python values and is called once per row, which is far slower. Types are
+        names as in SQL, Arrow types, or int, float, str, bool, bytes. With `nulls="skip"` it sees no row in which an argument
+        is NULL, whose value is NULL. Say so if it isn't `deterministic`: its value may differ for equal arguments. What it
+        raises becomes a DataError. Several threads may call it at once. It isn't kept in a directory: create it
+        after each `connect`. A name that is taken is a ProgrammingError; `replace` takes another function's place.
+        """
+        from runnel.own_functions import FunctionOptions, create_function
+
+        self._database.check_open()
+        options = FunctionOptions(scalar, nulls, deterministic, replace)
+        try:
+            create_function(self._database, name, function, parameter_types, return_type, options)
+        except BaseException as error:
+            fail(error, None)
+
+    def drop_function(self, name: str) -> None:
+        """Takes back what `create_function` made. Statements that run go on with it."""
+        from runnel.own_functions import drop_function
+
+        self._database.check_open()
+        drop_function(self._database, name)
 
     def submit(self, dag: DAG, *, name: str = "") -> Job:
         """Starts a hand-built DAG as a light job on the worker threads; the same DAG may be submitted many times. What a

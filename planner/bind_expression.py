@@ -42,6 +42,7 @@ from runnel.sqltypes import (
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
 
 if TYPE_CHECKING:
+    from runnel.expressions.python_function import PythonFunction
     from runnel.planner.bind_window import Windows
 
 
@@ -53,6 +54,9 @@ class QueryBinder(Protocol):
 
     def subquery(self, tree: Any, outer: Scope) -> Relation:
         """The relation of a subquery, whose columns may refer to `outer`."""
+
+    def python_function(self, name: str) -> PythonFunction | None:
+        """The user's function of that name, noted as used."""
 
 
 @frozen(kw_only=True)
@@ -359,7 +363,13 @@ class ExpressionBinder:
             if isinstance(inner, exp.Distinct) or inner is not argument:
                 what = "DISTINCT" if isinstance(inner, exp.Distinct) else "ORDER BY"
                 raise ProgrammingError(f"{what} needs an aggregate function, which {name} isn't", position=self._at(tree))
-        return build.call(name, [self.bind(argument) for argument in arguments], self._at(tree))
+        bound = [self.bind(argument) for argument in arguments]
+        own = self._query.python_function(name)
+        if own is None:
+            return build.call(name, bound, self._at(tree))
+        from runnel.expressions.python_calls import python_call
+
+        return python_call(own, bound, self._at(tree))
 
     def _aggregate(self, tree: Any, predicate: Any) -> Expression:
         if self._aggregates is None:

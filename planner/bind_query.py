@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -38,6 +38,9 @@ from runnel.relation import (
     references,
 )
 from runnel.sqltypes import BIGINT, NULL, SqlType
+
+if TYPE_CHECKING:
+    from runnel.expressions.python_function import PythonFunction
 
 FileTable = Callable[[str, list[Any], dict[str, Any]], Table]
 
@@ -118,6 +121,13 @@ class Binder:
         """The catalog object of that name, noted as used."""
         found = self.snapshot.get(name, position)
         self.note("object", found.name, found.version)
+        return found
+
+    def python_function(self, name: str) -> PythonFunction | None:
+        """The user's function of that name, noted as used."""
+        found = self.snapshot.functions.get(name.lower())
+        if found is not None:
+            self.note("function", found.name, found.version)
         return found
 
     def note(self, kind: str, name: str, version: int) -> None:

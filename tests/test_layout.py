@@ -35,7 +35,7 @@ LEVELS = {
     4: ("planner", "connectors"),
     5: (
         *("database", "statements", "settings", "durable", "unavailable"),
-        *("connection", "cursor", "rows", "dbapi20", "__init__"),
+        *("connection", "own_functions", "cursor", "rows", "dbapi20", "__init__"),
     ),
 }
 LEVEL_OF = {name: level for level, names in LEVELS.items() for name in names}

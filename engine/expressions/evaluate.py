@@ -22,6 +22,7 @@ from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.in_list import compile_in_list
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, conjuncts
 from runnel.expressions.properties import can_fail, is_constant, is_volatile
+from runnel.expressions.python_function import PythonCall
 from runnel.expressions.python_values import python_values
 
 Evaluator = Callable[[Frame], Any]
@@ -180,12 +181,20 @@ def _framed(expression: Call, kernel: Kernel, arguments: Sequence[Evaluator]) ->
     return run
 
 
+def _python(expression: PythonCall) -> Evaluator:
+    # Loaded on first use: few statements call a function of the user's.
+    from runnel.expressions.python_calls import compile_python_call
+
+    return compile_python_call(expression, compile_expression)
+
+
 _COMPILERS: dict[type[Expression], Callable[[Any], Evaluator]] = {
     Column: _column,
     Literal: _literal,
     Parameter: _parameter,
     Cast: _cast,
     Call: _call,
+    PythonCall: _python,
     Case: lambda expression: conditional.compile_case(expression, compile_expression),
     InList: lambda expression: compile_in_list(expression, compile_expression),
 }

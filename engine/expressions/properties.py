@@ -5,6 +5,7 @@ from __future__ import annotations
 from runnel.expressions.casts import cast_can_fail, depends_on_session
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, walk
+from runnel.expressions.python_function import PythonCall
 
 
 def can_fail(expression: Expression) -> bool:
@@ -23,7 +24,13 @@ def _fails(node: Expression) -> bool:
 
 def is_volatile(expression: Expression) -> bool:
     """Whether the value may differ from one evaluation to the next (RAND)."""
-    return any(isinstance(node, Call) and FUNCTIONS[node.function].is_volatile for node in walk(expression))
+    return any(_is_volatile(node) for node in walk(expression))
+
+
+def _is_volatile(node: Expression) -> bool:
+    if isinstance(node, Call):
+        return FUNCTIONS[node.function].is_volatile
+    return isinstance(node, PythonCall) and not node.function.is_deterministic
 
 
 def is_constant(expression: Expression) -> bool:

@@ -1,0 +1,140 @@
+"""Calls of the user's Python functions: how they are bound and evaluated, and what is said of one that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.batches import Mask, indexes, join_arrays, validity
+from runnel.errors import DataError, Error, Position
+from runnel.expressions.canonical import canonical
+from runnel.expressions.context import Frame
+from runnel.expressions.nodes import Expression
+from runnel.expressions.python_function import PythonCall, PythonFunction
+from runnel.expressions.python_values import python_values
+from runnel.expressions.signature import signature
+from runnel.expressions.values import array_of
+from runnel.sqltypes import common_type, from_arrow, to_arrow
+
+
+def python_call(function: PythonFunction, arguments: Sequence[Expression], position: Position | None) -> PythonCall:
+    """A call with the arguments converted; ProgrammingError where they don't fit the parameters."""
+    bound, result = signature(*function.parameters, result=function.result)(function.name, arguments, position)
+    return PythonCall(function=function, arguments=bound, type=result, position=position)
+
+
+def compile_python_call(call: PythonCall, compile_expression: Callable[[Expression], Callable[[Frame], Any]]) -> Any:
+    """The evaluator of a call."""
+    arguments = [compile_expression(item) for item in call.arguments]
+
+    def run(frame: Frame) -> Any:
+        values = [argument(frame) for argument in arguments]
+        is_constant = call.function.is_deterministic and all(isinstance(item, pa.Scalar) for item in values)
+        rows = min(frame.num_rows, 1) if is_constant else frame.num_rows
+        columns = [pa.repeat(item, rows) if isinstance(item, pa.Scalar) else item for item in values]
+        result = _called(call, columns, rows)
+        return result[0] if is_constant and rows else result
+
+    return run
+
+
+def _called(call: PythonCall, columns: list[pa.Array], rows: int) -> pa.Array:
+    """The value of each row. Without rows the function isn't called."""
+    function = call.function
+    if not rows:
+        return pa.nulls(0, to_arrow(function.result))
+    valid = _without_nulls(columns) if function.skips_nulls else None
+    if valid is None:
+        return _values(call, columns, rows)
+    chosen = np.flatnonzero(valid)
+    if not len(chosen):
+        return pa.nulls(rows, to_arrow(function.result))
+    found = _values(call, [item.take(indexes(chosen)) for item in columns], len(chosen))
+    places = np.zeros(rows, np.int64)
+    places[chosen] = np.arange(len(chosen))
+    return found.take(indexes(places, valid))
+
+
+def _without_nulls(columns: Sequence[pa.Array]) -> Mask | None:
+    """The rows without a NULL; None for all."""
+    found = [item for item in map(validity, columns) if item is not None]
+    return np.logical_and.reduce(found) if found else None
+
+
+def _values(call: PythonCall, columns: list[pa.Array], rows: int) -> pa.Array:
+    function = call.function
+    try:
+        if function.is_scalar:
+            lists = [python_values(item, kind) for item, kind in zip(columns, function.parameters, strict=True)]
+            given = [function.function(*row) for row in zip(*lists, strict=True)] if lists else _repeated(function, rows)
+        else:
+            given = function.function(*columns)
+    except Exception as error:
+        raise DataError(f"function {function.name} failed", detail=_told(error), position=call.position) from error
+    return _scalars(call, given) if function.is_scalar else _checked(call, given, rows)
+
+
+def _repeated(function: PythonFunction, rows: int) -> list[Any]:
+    return [function.function() for _ in range(rows)]
+
+
+def _scalars(call: PythonCall, values: list[Any]) -> pa.Array:
+    try:
+        return array_of(values, call.type)
+    except (Error, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"function {call.function.name} gave a value that isn't {call.type}", detail=_told(error), position=call.position
+        ) from error
+
+
+def _checked(call: PythonCall, given: Any, rows: int) -> pa.Array:
+    """What a function over arrays gave, as an array of the result's canonical type."""
+    function = call.function
+    try:
+        array = _as_array(given, to_arrow(function.result))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise DataError(
+            f"function {function.name} must give an Arrow array, not {type(given).__name__}",
+            detail=_told(error),
+            position=call.position,
+        ) from error
+    if len(array) != rows:
+        raise DataError(f"function {function.name} gave {len(array)} values for {rows} rows", position=call.position)
+    if array.type == to_arrow(function.result):
+        return array
+    try:
+        kind = from_arrow(array.type)
+        if kind == function.result or pa.types.is_null(array.type):
+            return canonical(array, function.result)
+        if common_type(kind, function.result) == function.result:
+            return pc.cast(array, to_arrow(function.result))
+    except (Error, pa.ArrowException) as error:
+        raise DataError(
+            f"function {function.name} gave values that aren't {function.result}", detail=_told(error), position=call.position
+        ) from error
+    raise DataError(
+        f"function {function.name} gave {array.type}, not {function.result}",
+        hint=f"let it give an array of {to_arrow(function.result)}, or create it with another return type",
+        position=call.position,
+    )
+
+
+def _as_array(given: Any, wanted: pa.DataType) -> pa.Array:
+    if isinstance(given, pa.Array):
+        return given
+    if isinstance(given, pa.ChunkedArray):
+        return join_arrays(given.chunks) if given.num_chunks else pa.nulls(0, given.type)
+    if hasattr(given, "__arrow_c_stream__"):
+        return _as_array(pa.chunked_array(given), wanted)
+    if isinstance(given, list | tuple):
+        return pa.array(given, wanted)
+    return pa.array(given)
+
+
+def _told(error: BaseException) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -1,0 +1,52 @@
+"""Functions of the user's own, written in Python: what they are, and the calls of them in expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field, replace
+from itertools import count
+from typing import Any
+
+from runnel.expressions.nodes import Expression
+from runnel.frozen import frozen
+from runnel.sqltypes import SqlType
+
+_versions = count(1)
+
+
+@frozen
+class PythonFunction:
+    """A function that `Connection.create_function` gave a name.
+
+    `function` takes one Arrow array per parameter, all of one length and of the parameters' canonical types, and gives an
+    array of that length; where `is_scalar` it takes and gives Python values, as a fetch shows them, a row at a time.
+    `skips_nulls`: it isn't called for rows with a NULL argument, whose value is NULL. `is_deterministic`: equal arguments
+    give equal values. Functions are told apart by `version`.
+    """
+
+    name: str
+    function: Callable[..., Any] = field(compare=False)
+    parameters: tuple[SqlType, ...]
+    result: SqlType
+    is_scalar: bool = False
+    skips_nulls: bool = False
+    is_deterministic: bool = True
+    version: int = field(default_factory=lambda: next(_versions))
+
+
+@frozen(kw_only=True)
+class PythonCall(Expression):
+    """A call of a Python function; the arguments have its parameters' types."""
+
+    function: PythonFunction
+    arguments: tuple[Expression, ...]
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+    def with_children(self, children: tuple[Expression, ...]) -> PythonCall:
+        return replace(self, arguments=children)
+
+    def __str__(self) -> str:
+        return f"{self.function.name}({', '.join(map(str, self.arguments))})"

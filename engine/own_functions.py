@@ -1,0 +1,110 @@
+"""`create_function` and `drop_function`: what the user gives, checked, becomes an entry of the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from runnel.errors import ErrorCode, InterfaceError, NotSupportedError, ProgrammingError, suggest
+from runnel.expressions.aggregates import is_aggregate
+from runnel.expressions.build import is_function
+from runnel.expressions.python_function import PythonFunction
+from runnel.frozen import frozen
+from runnel.planner.parse_types import parse_type
+from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARBINARY, VARCHAR, Kind, SqlType, from_arrow
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+_PYTHON_TYPES: dict[object, SqlType] = {int: BIGINT, float: DOUBLE, str: VARCHAR, bool: BOOLEAN, bytes: VARBINARY}
+_OTHERS = frozenset(
+    {
+        *("GENERATE_SERIES", "GENERATE_STREAM", "TUMBLE", "HOP", "SESSION", "IMPOSE_ORDER", "UNNEST"),
+        *("ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "GROUPING"),
+        *("LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"),
+    }
+)
+"""Functions over tables and windows, whose names are taken too."""
+
+
+@frozen
+class FunctionOptions:
+    """How a function is called: see `Connection.create_function`."""
+
+    scalar: bool = False
+    nulls: str = "pass"
+    deterministic: bool = True
+    replace: bool = False
+
+
+def create_function(
+    database: Database,
+    name: str,
+    function: Callable[..., Any],
+    parameter_types: Sequence[Any],
+    return_type: Any,
+    options: FunctionOptions,
+) -> None:
+    """Adds a function to the catalog. InterfaceError for arguments of wrong classes, ProgrammingError for a name that is
+    taken."""
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise InterfaceError(f"{name!a} can't be the name of a function", hint="take one or more printable characters")
+    if not callable(function):
+        raise InterfaceError(f"a function is something to call, not a value of class {type(function).__name__}")
+    if isinstance(parameter_types, str) or not isinstance(parameter_types, Sequence):
+        raise InterfaceError("parameter_types takes a list, one type per parameter", hint="write ['BIGINT', 'VARCHAR']")
+    if options.nulls not in ("pass", "skip"):
+        raise InterfaceError(f"nulls takes 'pass' or 'skip', not {options.nulls!r}")
+    _check_free(name)
+    made = PythonFunction(
+        name=name,
+        function=function,
+        parameters=tuple(sql_type(item) for item in parameter_types),
+        result=sql_type(return_type),
+        is_scalar=bool(options.scalar),
+        skips_nulls=options.nulls == "skip",
+        is_deterministic=bool(options.deterministic),
+    )
+    with database.definitions:
+        if name.lower() in database.catalog.snapshot.functions and not options.replace:
+            raise ProgrammingError(f'function "{name}" exists already', hint="give replace=True, or drop it first")
+        database.catalog.put_function(made)
+
+
+def _check_free(name: str) -> None:
+    if is_aggregate(name) or is_function(name) or name.upper() in _OTHERS or name.upper().startswith("JSON_"):
+        raise ProgrammingError(f'"{name}" is a built-in function', hint="take another name")
+
+
+def drop_function(database: Database, name: str) -> None:
+    """Takes a function out of the catalog. ProgrammingError where there is none of that name."""
+    with database.definitions:
+        known = database.catalog.snapshot.functions
+        if not isinstance(name, str) or name.lower() not in known:
+            raise ProgrammingError(
+                f'function "{name}" not found',
+                code=ErrorCode.OBJECT_NOT_FOUND,
+                hint=suggest(str(name), [item.name for item in known.values()], "only functions of your own can be dropped"),
+            )
+        database.catalog.remove_function(name)
+
+
+def sql_type(given: Any) -> SqlType:
+    """A SQL type given as its name, as an Arrow type, or as a Python class."""
+    if isinstance(given, SqlType):
+        found = given
+    elif isinstance(given, str):
+        found = parse_type(given)
+    elif isinstance(given, pa.DataType):
+        found = from_arrow(given)
+    elif isinstance(given, type) and given in _PYTHON_TYPES:
+        found = _PYTHON_TYPES[given]
+    else:
+        raise InterfaceError(
+            f"{given!r} is not a type", hint="write a SQL type such as 'BIGINT', an Arrow type, or int, float, str, bool, bytes"
+        )
+    if found.kind is Kind.NULL:
+        raise NotSupportedError("a function can't have a parameter or a value of type NULL")
+    return found
