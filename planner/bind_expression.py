@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from decimal import Decimal
-from math import isinf
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
@@ -22,22 +20,19 @@ from runnel.frozen import frozen
 from runnel.planner.aggregate_order import ordered_call
 from runnel.planner.convert import converted
 from runnel.planner.intervals import parse_interval
+from runnel.planner.number_literals import number_literal
 from runnel.planner.ordering import sort_key
 from runnel.planner.scope import Scope
 from runnel.planner.supported import function_call, position_of, sql_type_of
 from runnel.relation import Relation
 from runnel.sqltypes import (
     BOOLEAN,
-    DOUBLE,
     INTERVAL,
     INTERVAL_MONTH,
-    MAX_PRECISION,
     NULL,
     VARCHAR,
     SqlType,
     common_type,
-    decimal,
-    integer_type_of,
 )
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
 
@@ -428,29 +423,6 @@ def is_aggregate(name: str) -> bool:
     from runnel.expressions.aggregates import is_aggregate as is_known
 
     return is_known(name)
-
-
-def number_literal(text: str, position: Position | None) -> Literal:
-    """A number as SQL types it: an integer as narrow as it goes, digits with a point DECIMAL, an exponent DOUBLE."""
-    text = text.replace("_", "")
-    if "e" in text.lower():
-        value = float(text)
-        if isinf(value):
-            raise ProgrammingError(f"number {text[:40]} is too large for DOUBLE", position=position)
-        return Literal(value=value, type=DOUBLE, position=position)
-    digits = text.lstrip("-").replace(".", "", 1).lstrip("0") or "0"
-    fraction = text.partition(".")[2]
-    precision = max(len(digits), len(fraction), 1)
-    if precision > MAX_PRECISION:
-        raise ProgrammingError(
-            f"a number of {precision} digits is too long for DECIMAL",
-            hint=f"DECIMAL holds {MAX_PRECISION} digits; write it with an exponent for a DOUBLE: 1e0",
-            position=position,
-        )
-    if "." in text:
-        return Literal(value=Decimal(text), type=decimal(precision, len(fraction)), position=position)
-    kind = integer_type_of(int(text))
-    return Literal(value=int(text) if kind.is_integer else Decimal(text), type=kind, position=position)
 
 
 def _call_of(tree: Any) -> tuple[str, list[Any]]:

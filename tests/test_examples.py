@@ -15,6 +15,7 @@ EXPECTED = {
     "main_job.py": ["by SQL", "by a hand-built DAG", "turnover by the seller's state"],
     "pandas_and_polars.py": ["NL", "NO"],
     "parameters_and_plan_cache.py": ["no such name: []", "used 3 times", "[('Dora',)]"],
+    "python_function.py": ["Zürich     592 km", "[('São Paulo',)]"],
     "quickstart.py": ["30 trades written", 'did you mean "ticker"?'],
     "word_count_dag.py": ["COMPLETED", "21 dag"],
 }

@@ -103,7 +103,7 @@ def test_errors_of_the_function(con: runnel.Connection) -> None:
 
 def test_names_and_types_are_checked(con: runnel.Connection) -> None:
     con.create_function("f", pc.negate, ["BIGINT"], "BIGINT")
-    with pytest.raises(runnel.ProgrammingError, match='function "f" exists already'):
+    with pytest.raises(runnel.ProgrammingError, match='function "F" exists already'):
         con.create_function("F", pc.negate, ["BIGINT"], "BIGINT")
     for name in ("length", "SUM", "coalesce", "rank", "generate_series"):
         with pytest.raises(runnel.ProgrammingError, match="is a built-in function"):
@@ -127,7 +127,7 @@ def test_plans_follow_the_function(con: runnel.Connection) -> None:
     con.create_function("f", lambda a: pc.add(a, a), ["BIGINT"], "BIGINT", replace=True)
     assert values(con, "SELECT b FROM v") == [2, 4, None, 8]
     con.drop_function("F")
-    with pytest.raises(runnel.ProgrammingError, match='function "f" not found'):
+    with pytest.raises(runnel.ProgrammingError, match='function "F" not found'):
         con.execute("SELECT b FROM v")
     with pytest.raises(runnel.ProgrammingError, match='function "f" not found'):
         con.drop_function("f")
