@@ -38,6 +38,9 @@ from runnel.rendering.relations import render_relation
 from runnel.rendering.render import Rendering, Session
 from runnel.windows import Window
 
+SHOWN_UNKNOWN = "$"
+"""In a text rendered without a session this begins what the session will give (or stands in a literal of the user's)."""
+
 
 class DuckDBEngine(FragmentEngine):
     """DuckDB for one connection. `rows`: from how many rows of its tables on a sub-plan over tables that aren't DuckDB's own
@@ -64,8 +67,14 @@ class DuckDBEngine(FragmentEngine):
             for expression in expressions_of(node):
                 if is_volatile(expression):
                     raise Unrenderable("a volatile function", expression.position)
-        text = render_relation(relation, Rendering(DUCKDB), inputs.preview)
-        return DuckDBFragment(self._kernel, relation, text)
+        scans: list[tuple[Scan, tuple[int, ...]]] = []
+
+        def preview(scan: Scan, read: tuple[int, ...]) -> str:
+            scans.append((scan, read))
+            return inputs.preview(scan, read)
+
+        text = render_relation(relation, Rendering(DUCKDB), preview)
+        return DuckDBFragment(self._kernel, relation, scans, text)
 
 
 def _work(node: Relation) -> int:
@@ -94,30 +103,29 @@ class DuckDBFragment(FragmentSource):
     cooperative = True
     engine = "DuckDB"
 
-    def __init__(self, kernel: DuckDBKernel, relation: Relation, text: str) -> None:
+    def __init__(self, kernel: DuckDBKernel, relation: Relation, scans: list[tuple[Scan, tuple[int, ...]]], text: str) -> None:
         self._kernel = kernel
         self._relation = relation
+        self._scans = scans
         self.text = text
         self._limits = [node for node in walk(relation) if isinstance(node, Limit)]
+        self._depends_on_session = SHOWN_UNKNOWN in text
+        self._rendered: tuple[list[str], str] | None = None
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        evaluation = context.evaluation
         for node in self._limits:
-            row_count(node.count, evaluation, "LIMIT")
-            row_count(node.offset, evaluation, "OFFSET")
-        arguments = tuple(value.as_py() for value in evaluation.arguments)
-        session = Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
+            row_count(node.count, context.evaluation, "LIMIT")
+            row_count(node.offset, context.evaluation, "OFFSET")
         streams: list[StreamInput] = []
-
-        def scan(node: Scan, read: tuple[int, ...]) -> str:
-            text = inputs.native_text(node, read)
-            if text is None:
-                streams.append(StreamInput(f"in{len(streams)}", node, read, context))
-                text = streams[-1].name
-            return text
-
+        items = []
         try:
-            text = render_relation(self._relation, Rendering(DUCKDB, session), scan)
+            for node, read in self._scans:
+                item = inputs.native_text(node, read)
+                if item is None:
+                    streams.append(StreamInput(f"in{len(streams)}", node, read, context))
+                    item = streams[-1].name
+                items.append(item)
+            text = self._text(items, context)
             cursor = self._kernel.cursor()
             self._pin(cursor)
         except BaseException:
@@ -125,6 +133,20 @@ class DuckDBFragment(FragmentSource):
                 stream.close()
             raise
         return [_Partition(self._kernel, cursor, (text, streams), self._relation.fields, _position(self._relation))]
+
+    def _text(self, items: list[str], context: JobContext) -> str:
+        """The SQL to run, over the FROM items of the scans. Kept where it doesn't depend on arguments, time or zone."""
+        known = self._rendered
+        if known is not None and known[0] == items:
+            return known[1]
+        evaluation = context.evaluation
+        arguments = tuple(value.as_py() for value in evaluation.arguments)
+        session = Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
+        left = iter(items)
+        text = render_relation(self._relation, Rendering(DUCKDB, session), lambda scan, read: next(left))
+        if not self._depends_on_session:
+            self._rendered = (items, text)
+        return text
 
     def _pin(self, cursor: Any) -> None:
         """Fixes what the query sees of DuckDB's own tables."""

@@ -8,6 +8,7 @@ always mean.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from threading import Event
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext
 from runnel.relation import Scan
-from runnel.sqltypes import Kind, SqlType, to_arrow
+from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType, to_arrow
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -155,33 +156,44 @@ def _parquet_text(table: FileTable, read: tuple[int, ...]) -> str | None:
     files = [file.path for file in table.path.files()]
     if not files or any(_SPECIAL & set(path) for path in files):
         return None
-    wanted = [(external_name(column), to_arrow(column.type)) for column in columns]
-    if not all(_has_exactly(path, wanted) for path in files):
-        return None
+    schemas = [_schema_of(path) for path in files]
+    texts = []
+    for place, column in enumerate(columns):
+        text = _column_text(external_name(column), column.type, schemas)
+        if text is None:
+            return None
+        texts.append(f"{text} AS c{place}")
     listed = ", ".join(map(quoted, files))
-    texts = ", ".join(f"{_quoted_name(name)} AS c{i}" for i, (name, _) in enumerate(wanted))
-    return f"(SELECT {texts} FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true))"
+    return f"(SELECT {', '.join(texts)} FROM read_parquet([{listed}], hive_partitioning = false, union_by_name = true))"
 
 
-def _has_exactly(path: str, wanted: Sequence[tuple[str, pa.DataType]]) -> bool:
-    """Whether a file has these columns, each once (case makes no difference), of these very types."""
-    schema = _schema_of(path)
-    if schema is None:
-        return False
-    folded = [name.lower() for name in schema.names]
-    for name, kind in wanted:
-        if folded.count(name.lower()) != 1 or name not in schema.names or schema.field(name).type != kind:
-            return False
-    return True
+def _column_text(name: str, kind: SqlType, schemas: Sequence[pa.Schema | None]) -> str | None:
+    """DuckDB's SQL for a column that every file has once (case makes no difference), with a type whose values are those of
+    `kind` to DuckDB as to us; None where it isn't so."""
+    text = _quoted_name(name)
+    for schema in schemas:
+        if schema is None or [item.lower() for item in schema.names].count(name.lower()) != 1 or name not in schema.names:
+            return None
+        found = schema.field(name).type
+        if found == to_arrow(kind) or (kind.kind is Kind.VARCHAR and _is_text(found)):
+            continue
+        if not (pa.types.is_integer(found) and kind.kind in INTEGER_WIDTHS and found.bit_width < INTEGER_WIDTHS[kind.kind]):
+            return None
+        text = f"CAST({_quoted_name(name)} AS {kind.kind.name})"
+    return text
+
+
+def _is_text(found: pa.DataType) -> bool:
+    """A text column of Parquet, however Arrow holds it."""
+    held = found.value_type if pa.types.is_dictionary(found) else found
+    return pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_string_view(held)
 
 
 def _schema_of(path: str) -> pa.Schema | None:
-    import os
-
     import pyarrow.parquet as pq
 
     try:
-        status = os.stat(path)  # noqa: PTH116 - a path is not needed for it
+        status = Path(path).stat()
         key = (path, status.st_size, status.st_mtime_ns)
         known = _schemas.get(key)
         if known is None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from runnel.errors import internal
 from runnel.planner.rules.build_side import choose_build_side
 from runnel.planner.rules.column_pruning import prune_columns
+from runnel.planner.rules.conditions import simplify_conditions
 from runnel.planner.rules.constant_folding import fold_constants
 from runnel.planner.rules.empty_relations import prune_empty
 from runnel.planner.rules.join_keys import find_join_keys
@@ -40,6 +41,7 @@ class Rule(NamedTuple):
 RULES: tuple[Rule, ...] = (
     Rule("subqueries to joins", subqueries_to_joins, is_necessary=True),
     Rule("constant folding", fold_constants),
+    Rule("simpler conditions", simplify_conditions),
     Rule("outer joins to inner", strengthen_outer_joins),
     Rule("predicate push-down", push_predicates),
     Rule("empty relations", prune_empty),
