@@ -16,6 +16,7 @@ from sqlglot import exp
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Aggregate, Expression, Literal, Parameter
+from runnel.expressions.window_functions import is_window_function
 from runnel.frozen import frozen
 from runnel.planner.aggregate_order import ordered_call
 from runnel.planner.convert import converted
@@ -26,6 +27,7 @@ from runnel.planner.scope import Scope
 from runnel.planner.supported import function_call, position_of, sql_type_of
 from runnel.relation import Relation
 from runnel.sqltypes import (
+    BIGINT,
     BOOLEAN,
     INTERVAL,
     INTERVAL_MONTH,
@@ -68,17 +70,27 @@ class WindowValue(Expression):
     index: int
 
 
+@frozen(kw_only=True)
+class GroupingValue(Expression):
+    """GROUPING(…): which of the arguments the grouping set of a row doesn't have."""
+
+    arguments: tuple[Expression, ...]
+
+
 @dataclass(slots=True)
 class Aggregates:
-    """The different aggregates of one SELECT, in order of appearance."""
+    """The different aggregates of one SELECT, in order of appearance, and its calls of GROUPING."""
 
     calls: list[Aggregate] = field(default_factory=list)
+    groupings: list[GroupingValue] = field(default_factory=list)
 
     def add(self, call: Aggregate) -> AggregateValue:
         if call not in self.calls:
             self.calls.append(call)
         return AggregateValue(index=self.calls.index(call), type=call.type, position=call.position)
 
+
+MOST_GROUPING_ARGUMENTS = 31
 
 _BINARY: dict[type, str] = {
     exp.Add: "add",
@@ -344,6 +356,12 @@ class ExpressionBinder:
         name, arguments = _call_of(tree)
         if is_aggregate(name):
             return self._aggregate(tree, None)
+        if name == "GROUPING":
+            return self._grouping(arguments, self._at(tree))
+        if is_window_function(name):
+            raise ProgrammingError(
+                f"window function {name} needs OVER", hint=f"write {name}(…) OVER (…)", position=self._at(tree)
+            )
         if name.startswith("JSON_") or name in ("MAP[", "X'"):
             from runnel.planner.bind_special import worded_call
 
@@ -404,6 +422,18 @@ class ExpressionBinder:
         if not is_aggregate(name):
             raise ProgrammingError(f"WITHIN GROUP needs an aggregate function, which {name} isn't", position=self._at(tree))
         return self._aggregate(tree, None)
+
+    def _grouping(self, arguments: list[Any], position: Position | None) -> Expression:
+        if self._aggregates is None:
+            raise ProgrammingError(f"GROUPING can't stand in {self._clause}", position=position)
+        if not 1 <= len(arguments) <= MOST_GROUPING_ARGUMENTS:
+            raise ProgrammingError(
+                f"GROUPING takes 1 to {MOST_GROUPING_ARGUMENTS} arguments, not {len(arguments)}", position=position
+            )
+        inner = ExpressionBinder(self._query, self._scope, "GROUPING")
+        value = GroupingValue(arguments=tuple(map(inner.bind, arguments)), type=BIGINT, position=position)
+        self._aggregates.groupings.append(value)
+        return value
 
     def _window(self, tree: Any) -> Expression:
         # Loaded on first use: most statements have no OVER.

@@ -15,7 +15,7 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, SortKey, transform, walk
 from runnel.frozen import frozen
-from runnel.planner.bind_expression import Aggregates, AggregateValue, ExpressionBinder, WindowValue
+from runnel.planner.bind_expression import Aggregates, AggregateValue, ExpressionBinder, GroupingValue, WindowValue
 from runnel.planner.bind_from import FromBinder
 from runnel.planner.convert import distinct_rows
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
@@ -49,6 +49,8 @@ class Upper:
     windows: tuple[WindowCall, ...]
     order: tuple[SortKey, ...]
     qualify: Expression | None
+    on: tuple[Expression, ...]
+    """Of DISTINCT ON."""
 
     def mapped(self, change: Change) -> Upper:
         """The same with `change` applied to each expression as a whole."""
@@ -58,6 +60,7 @@ class Upper:
             tuple(call.map_expressions(change) for call in self.windows),
             tuple(key.mapped(change) for key in self.order),
             None if self.qualify is None else change(self.qualify),
+            tuple(change(item) for item in self.on),
         )
 
 
@@ -70,6 +73,7 @@ class SelectBinder:
         self._aggregates = Aggregates()
         self._scope = Scope()
         self._windows: Windows | None = None
+        self._sets: tuple[tuple[int, ...], ...] | None = None
 
     def bind(self, tree: Any) -> Relation:
         """The relation of the whole SELECT."""
@@ -83,18 +87,21 @@ class SelectBinder:
             self._windows = self._new_windows(tree)
         items = self._items(tree.expressions)
         keys = self._group_keys(tree, items)
-        upper = Upper(tuple(items), self._having(tree, items), (), tuple(self._order(tree, items)), self._qualify(tree, items))
-        if self._windows is not None:
-            upper = replace(upper, windows=tuple(self._windows.calls))
+        having, order, qualify = self._having(tree, items), self._order(tree, items), self._qualify(tree, items)
+        on = self._distinct_on(tree, items)
+        calls = () if self._windows is None else tuple(self._windows.calls)
+        upper = Upper(tuple(items), having, calls, tuple(order), qualify, tuple(on))
         if keys or self._aggregates.calls or tree.args.get("group") is not None or upper.having is not None:
             relation, upper = self._grouped(tree, relation, keys, upper)
+        elif self._aggregates.groupings:
+            raise ProgrammingError("GROUPING needs GROUP BY", position=self._aggregates.groupings[0].position)
         if upper.having is not None:
             relation = Filter(input=relation, condition=upper.having, position=upper.having.position)
         if upper.windows:
             relation, upper = self._windowed(tree, relation, upper)
         if upper.qualify is not None:
             relation = Filter(input=relation, condition=upper.qualify, position=upper.qualify.position)
-        relation = self._projected(tree, relation, list(upper.items), list(upper.order))
+        relation = self._projected(tree, relation, upper)
         return self._binder.limited(relation, tree)
 
     def _new_windows(self, tree: Any) -> Windows:
@@ -132,21 +139,40 @@ class SelectBinder:
         return items
 
     def _group_keys(self, tree: Any, items: list[Item]) -> list[Expression]:
+        """The different keys of GROUP BY; with grouping sets `self._sets` says which go together."""
         group = tree.args.get("group")
         keys: list[Expression] = []
         if group is None:
             return keys
-        for item in group.expressions:
-            number = ordinal(item)
-            if number is not None:
-                key = items[checked_ordinal(number, len(items), "GROUP BY", self._at(item))].expression
-            else:
-                key = self._alias_of(item, items) or ExpressionBinder(self._binder, self._scope, "GROUP BY").bind(item)
-            if any(isinstance(node, AggregateValue | WindowValue) for node in walk(key)):
-                raise ProgrammingError("GROUP BY can't group by an aggregate or a window function", position=self._at(item))
+        if group.args.get("all"):
+            found = [item.expression for item in items]
+            return list(dict.fromkeys(item for item in found if not _is_above_groups(item)))
+
+        def number(item: Any) -> int:
+            key = self._group_key(item, items)
             if key not in keys:
                 keys.append(key)
+            return keys.index(key)
+
+        special = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
+        if any(isinstance(item, special) for item in group.expressions):
+            from runnel.planner.bind_grouping import grouping_sets
+
+            self._sets = grouping_sets(group.expressions, number, self._at(group) or self._at(tree))
+            return keys
+        for item in group.expressions:
+            number(item)
         return keys
+
+    def _group_key(self, item: Any, items: list[Item]) -> Expression:
+        place = ordinal(item)
+        if place is not None:
+            key = items[checked_ordinal(place, len(items), "GROUP BY", self._at(item))].expression
+        else:
+            key = self._alias_of(item, items) or ExpressionBinder(self._binder, self._scope, "GROUP BY").bind(item)
+        if _is_above_groups(key):
+            raise ProgrammingError("GROUP BY can't group by an aggregate or a window function", position=self._at(item))
+        return key
 
     def _alias_of(self, tree: Any, items: list[Item], prefer: bool = False) -> Expression | None:
         """The select list's expression that a bare name means; input columns come first unless `prefer`."""
@@ -182,26 +208,46 @@ class SelectBinder:
 
     def _order(self, tree: Any, items: list[Item]) -> list[SortKey]:
         order = tree.args.get("order")
-        keys = []
-        for item in order.expressions if order is not None else []:
-            number = ordinal(item.this)
-            if number is not None:
-                key = items[checked_ordinal(number, len(items), "ORDER BY", self._at(item))].expression
-            else:
-                key = self._alias_of(item.this, items, prefer=True) or ExpressionBinder(
-                    self._binder, self._scope, "ORDER BY", self._aggregates, self._windows
-                ).bind(item.this)
-            keys.append(sort_key(key, item))
-        return keys
+        if order is None:
+            return []
+        if len(order.expressions) == 1 and _is_all(order.expressions[0].this):
+            return [sort_key(item.expression, order.expressions[0]) for item in items]
+        return [sort_key(self._order_expression(item.this, items, "ORDER BY"), item) for item in order.expressions]
+
+    def _order_expression(self, tree: Any, items: list[Item], clause: str) -> Expression:
+        """What an item of ORDER BY or DISTINCT ON means: a number or a name of the select list, else an expression."""
+        number = ordinal(tree)
+        if number is not None:
+            return items[checked_ordinal(number, len(items), clause, self._at(tree))].expression
+        if _is_all(tree):
+            raise NotSupportedError("ORDER BY ALL with other keys is not supported", hint="list the columns")
+        binder = ExpressionBinder(self._binder, self._scope, clause, self._aggregates, self._windows)
+        return self._alias_of(tree, items, prefer=True) or binder.bind(tree)
+
+    def _distinct_on(self, tree: Any, items: list[Item]) -> list[Expression]:
+        distinct = tree.args.get("distinct")
+        on = None if distinct is None else distinct.args.get("on")
+        if on is None:
+            return []
+        trees = on.expressions if isinstance(on, exp.Tuple) else [on.this if isinstance(on, exp.Paren) else on]
+        return list(dict.fromkeys(self._order_expression(item, items, "DISTINCT ON") for item in trees))
 
     def _grouped(self, tree: Any, relation: Relation, keys: list[Expression], upper: Upper) -> tuple[Relation, Upper]:
         """Puts the aggregation in, and rewrites what comes after it in terms of its result."""
         calls: tuple[AggregateCall, ...] = tuple(self._aggregates.calls)
-        names = tuple(_key_name(key, i) for i, key in enumerate(keys)) + tuple(f"${i}" for i in range(len(calls)))
+        group_keys, names = tuple(keys), tuple(_key_name(key, i) for i, key in enumerate(keys))
+        if self._sets is not None and any(len(kept) < len(keys) for kept in self._sets) | (len(self._sets) > 1):
+            from runnel.planner.bind_grouping import grouped_by_sets
+
+            found = grouped_by_sets(relation, keys, self._sets, calls)
+            relation, group_keys, calls = found.relation, found.keys, found.calls
+            names = (*names, "$set")
+        names = (*names, *(f"${i}" for i in range(len(calls))))
         grouped = Aggregate(
-            input=relation, keys=tuple(keys), aggregates=calls, names=names, position=self._at(tree.args.get("group") or tree)
+            input=relation, keys=group_keys, aggregates=calls, names=names, position=self._at(tree.args.get("group") or tree)
         )
-        return grouped, upper.mapped(lambda expression: self._above(expression, keys, names))
+        above = _Above(keys, self._sets or (tuple(range(len(keys))),), grouped)
+        return grouped, upper.mapped(above.rewritten)
 
     def _windowed(self, tree: Any, relation: Relation, upper: Upper) -> tuple[Relation, Upper]:
         """Puts the windows in; their values are columns behind the others."""
@@ -218,35 +264,13 @@ class SelectBinder:
 
         return window, replace(upper, having=None, windows=()).mapped(lambda expression: transform(expression, above))
 
-    def _above(self, expression: Expression, keys: list[Expression], names: tuple[str, ...]) -> Expression:
-        """The expression over the aggregation's result: keys and aggregates become its columns."""
-        if expression in keys:
-            index = keys.index(expression)
-            return Column(index=index, name=names[index], type=expression.type, position=expression.position)
-        if isinstance(expression, AggregateValue):
-            index = len(keys) + expression.index
-            return Column(index=index, name=names[index], type=expression.type, position=expression.position)
-        if isinstance(expression, Column):
-            raise ProgrammingError(
-                f'column "{expression.name}" must be in GROUP BY or in an aggregate function',
-                hint=f'add "{expression.name}" to GROUP BY, or take ANY_VALUE({expression.name})',
-                position=expression.position,
-            )
-        if isinstance(expression, (Exists, ScalarSubquery, InSubquery)) and _is_correlated(expression):
-            raise NotSupportedError(
-                "a correlated subquery above GROUP BY is not supported",
-                hint="group in a derived table first",
-                position=expression.position,
-            )
-        children = tuple(self._above(child, keys, names) for child in expression.children)
-        return expression.with_children(children) if children else expression
-
-    def _projected(self, tree: Any, relation: Relation, items: list[Item], order: list[SortKey]) -> Relation:
+    def _projected(self, tree: Any, relation: Relation, upper: Upper) -> Relation:
         """The select list, DISTINCT and ORDER BY over the rows."""
-        expressions = [item.expression for item in items]
-        names = [item.name for item in items]
-        distinct = tree.args.get("distinct") is not None
-        extra = [key.expression for key in order if key.expression not in expressions]
+        expressions = [item.expression for item in upper.items]
+        names = [item.name for item in upper.items]
+        order, on = upper.order, upper.on
+        distinct = tree.args.get("distinct") is not None and not on
+        extra = [item for item in (*on, *(key.expression for key in order)) if item not in expressions]
         if distinct and extra:
             raise ProgrammingError(
                 "with SELECT DISTINCT, ORDER BY can only use columns of the select list", position=extra[0].position
@@ -261,14 +285,53 @@ class SelectBinder:
         )
         if distinct:
             projected = distinct_rows(projected)
-        if not order:
-            return projected
         columns = references(projected.fields)
         keys = tuple(key._replace(expression=columns[everything.index(key.expression)]) for key in order)
-        projected = Sort(input=projected, keys=keys, position=self._at(tree.args["order"]))
-        if not extra:
+        if on:
+            from runnel.planner.bind_window import first_rows
+
+            projected = first_rows(projected, [columns[everything.index(item)] for item in on], keys, self._at(tree))
+        if order:
+            projected = Sort(input=projected, keys=keys, position=self._at(tree.args["order"]))
+        if len(projected.fields) == len(names):
             return projected
         return Project(input=projected, expressions=columns[: len(names)], names=tuple(names), position=self._at(tree))
+
+
+class _Above:
+    """Rewrites expressions in terms of an aggregation's result: keys and aggregates become its columns."""
+
+    def __init__(self, keys: list[Expression], sets: tuple[tuple[int, ...], ...], grouped: Aggregate) -> None:
+        self._keys = keys
+        self._sets = sets
+        self._columns = references(grouped.fields)
+        self._first_call = len(grouped.keys)
+
+    def rewritten(self, expression: Expression) -> Expression:
+        """The expression over the aggregation's result."""
+        if expression in self._keys:
+            return replace(self._columns[self._keys.index(expression)], position=expression.position)
+        if isinstance(expression, AggregateValue):
+            return replace(self._columns[self._first_call + expression.index], position=expression.position)
+        if isinstance(expression, GroupingValue):
+            from runnel.planner.bind_grouping import grouping_value
+
+            number = self._columns[len(self._keys)] if self._first_call > len(self._keys) else None
+            return grouping_value(expression, self._keys, self._sets, number)
+        if isinstance(expression, Column):
+            raise ProgrammingError(
+                f'column "{expression.name}" must be in GROUP BY or in an aggregate function',
+                hint=f'add "{expression.name}" to GROUP BY, or take ANY_VALUE({expression.name})',
+                position=expression.position,
+            )
+        if isinstance(expression, (Exists, ScalarSubquery, InSubquery)) and _is_correlated(expression):
+            raise NotSupportedError(
+                "a correlated subquery above GROUP BY is not supported",
+                hint="group in a derived table first",
+                position=expression.position,
+            )
+        children = tuple(self.rewritten(child) for child in expression.children)
+        return expression.with_children(children) if children else expression
 
 
 class _AliasBinder(ExpressionBinder):
@@ -303,3 +366,12 @@ def _is_correlated(subquery: Exists | ScalarSubquery | InSubquery) -> bool:
         for expression in expressions_of(relation)
         for node in walk(expression)
     )
+
+
+def _is_above_groups(expression: Expression) -> bool:
+    """Whether an expression has a value only after the grouping."""
+    return any(isinstance(node, AggregateValue | WindowValue | GroupingValue) for node in walk(expression))
+
+
+def _is_all(tree: Any) -> bool:
+    return isinstance(tree, exp.Var) and tree.name.upper() == "ALL"

@@ -12,16 +12,17 @@ from typing import Any
 from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.expressions import build
 from runnel.expressions.aggregates import is_aggregate
 from runnel.expressions.coercion import convert, takes_type
-from runnel.expressions.nodes import Expression, Literal, SortKey, walk
+from runnel.expressions.nodes import Column, Expression, Literal, SortKey, walk
 from runnel.expressions.window_functions import WINDOW_FUNCTIONS, is_window_function, window_function_call
 from runnel.frozen import frozen
 from runnel.planner.bind_expression import Aggregates, ExpressionBinder, QueryBinder, WindowValue
 from runnel.planner.ordering import sort_key
 from runnel.planner.scope import Scope
 from runnel.planner.supported import function_call, position_of
-from runnel.relation import Relation
+from runnel.relation import Filter, Project, Relation, references
 from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, Kind, SqlType
 from runnel.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery
 from runnel.windows import UP_TO_PEERS, WHOLE_PARTITION, Bound, BoundKind, Exclusion, Frame, FrameUnit, Window, WindowCall
@@ -155,6 +156,31 @@ def with_windows(relation: Relation, calls: Sequence[WindowCall], position: Posi
     """The relation with the values of the calls behind its columns."""
     names = tuple(f"${item.call.function}{i}" for i, item in enumerate(calls))
     return Window(input=relation, calls=tuple(calls), names=names, position=position)
+
+
+def first_rows(relation: Relation, on: Sequence[Column], order: tuple[SortKey, ...], position: Position | None) -> Relation:
+    """DISTINCT ON: of the rows with equal values of `on` the first by `order`. The order must begin with these."""
+    for key in order[: len(on)]:
+        if key.expression not in on:
+            raise ProgrammingError(
+                "ORDER BY must begin with the expressions of DISTINCT ON",
+                hint="put them first, or use QUALIFY ROW_NUMBER() OVER (…) = 1",
+                position=key.expression.position or position,
+            )
+    width = len(relation.fields)
+    rest = tuple(key for key in order if key.expression not in on)
+    call = WindowCall(
+        call=window_function_call("row_number", (), position),
+        partition=tuple(on),
+        order=rest,
+        frame=UP_TO_PEERS if rest else WHOLE_PARTITION,
+    )
+    numbered = Window(input=relation, calls=(call,), names=("$number",), position=position)
+    number = references(numbered.fields)[width]
+    condition = build.call("eq", (number, Literal(value=1, type=BIGINT)), position)
+    kept = Filter(input=numbered, condition=condition, position=position)
+    names = tuple(item.name for item in relation.fields)
+    return Project(input=kept, expressions=references(relation.fields), names=names, position=position)
 
 
 def _no_nulls_option(name: str, position: Position | None) -> ProgrammingError:

@@ -298,6 +298,12 @@ def _unnest(node: logical.Unnest, snapshot: Snapshot) -> Physical:
     )
 
 
+def _expand(node: logical.Expand, snapshot: Snapshot) -> Physical:
+    return physical.Expand(
+        fields=node.fields, rows=estimate(node), input=choose(node.input, snapshot), projections=node.projections
+    )
+
+
 def _window(node: Window, snapshot: Snapshot) -> Physical:
     shared = [key for key in node.calls[0].partition if all(key in call.partition for call in node.calls)]
     keys = tuple(key for key in shared if isinstance(key, Column))
@@ -339,5 +345,6 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     logical.Union: _union,
     logical.SetOperation: _set_operation,
     logical.Unnest: _unnest,
+    logical.Expand: _expand,
     Window: _window,
 }

@@ -163,6 +163,14 @@ def _unnest(node: logical.Unnest | physical.Unnest) -> _Description:
     return "Unnest", {"array": plain(node.array), "outer": "yes" if node.outer else ""}
 
 
+def _expand(node: logical.Expand | physical.Expand) -> _Description:
+    """Of each list only what isn't the same in all of them."""
+    differing = [i for i, items in enumerate(zip(*node.projections, strict=True)) if len(set(items)) > 1]
+    lists = "; ".join(", ".join(str(items[i]) for i in differing) for items in node.projections)
+    columns = ", ".join(node.fields[i].name for i in differing)
+    return f"Expand, {len(node.projections)} times", {"columns": columns, "lists": lists}
+
+
 def _window(node: Window | physical.Window) -> _Description:
     names = _field_names(node.fields)[-len(node.calls) :]
     return "Window", {"compute": ", ".join(f"{call} AS {name}" for call, name in zip(node.calls, names, strict=True))}
@@ -253,6 +261,8 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.Union: _union,
     physical.SetOperation: _set_operation,
     physical.Unnest: _unnest,
+    logical.Expand: _expand,
+    physical.Expand: _expand,
     Window: _window,
     physical.Window: _window,
     physical.Write: _write,

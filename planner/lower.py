@@ -257,6 +257,14 @@ def _unnest(to: _Lowering, node: physical.Unnest) -> _Output:
     return to.follow(rows, "unnest", supplier, to.beside(rows), names)
 
 
+def _expand(to: _Lowering, node: physical.Expand) -> _Output:
+    from runnel.processors.expand import expand
+
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    return to.follow(rows, "expand", expand(node.projections, names), to.beside(rows), names)
+
+
 def _window(to: _Lowering, node: physical.Window) -> _Output:
     from runnel.processors.window import window
 
@@ -299,6 +307,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.Union: _union,
     physical.SetOperation: _set_operation,
     physical.Unnest: _unnest,
+    physical.Expand: _expand,
     physical.Window: _window,
     physical.Write: _write,
 }

@@ -193,6 +193,13 @@ class Unnest(SingleInput):
 
 
 @frozen(kw_only=True)
+class Expand(SingleInput):
+    """Each row once per list of `projections`."""
+
+    projections: tuple[tuple[Expression, ...], ...]
+
+
+@frozen(kw_only=True)
 class Window(SingleInput):
     """The first `width` columns of the input, then the value of each call. Where several processors run, the rows are divided
     by the hash of `keys`, columns by which all calls partition; without any they come together in one."""

@@ -63,3 +63,8 @@ SELECT a[1:2], a[:2], a[1:], (r).f, (r).* FROM t
 SELECT j -> 'a' ->> 0, j IS JSON OBJECT, s ~ 'x', s ~* 'x', s SIMILAR TO 'a%' ESCAPE '!', TRY_CAST(s AS INTEGER) FROM t
 SELECT (a, b) OVERLAPS (c, d), 2 ^ 3, 7 // 2, a & b, a | b, a << 1, a >> 1, ~a, l @> m, l && m FROM t
 SELECT JSON_VALUE(j, '$.a' RETURNING BIGINT DEFAULT 1 ON EMPTY NULL ON ERROR), JSON_OBJECT(KEY 'a' VALUE 1, 'b' : 2 ABSENT ON NULL), MAP['a', 1], X'ff', E'a\n'
+select a, sum(b) filter (where c > 0) over (partition by a, c order by d desc nulls last rows between 1 preceding and ? following exclude ties) from t
+select lag(a ignore nulls) over w, first_value(a) respect nulls over (w rows current row) from t qualify row_number() over w = 1 window w as (partition by a), v as (w order by b)
+select a, grouping(a, b) from t group by rollup (a, b), cube (a, (b, c)), grouping sets ((a, b), (), a, grouping sets (b))
+select distinct on (a, b) c from t order by a, b
+select a, count(*) from t group by all order by all

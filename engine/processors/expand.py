@@ -1,0 +1,28 @@
+"""Each row once per list of projections: what GROUPING SETS aggregate."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from runnel.dag import ProcessorFactory
+from runnel.expressions.nodes import Expression
+from runnel.processors.calc import Transform, compile_projection
+from runnel.processors.emitting import EmittingProcessor
+
+
+class Expand(EmittingProcessor):
+    """Gives each batch as many times as there are transforms."""
+
+    def __init__(self, transforms: tuple[Transform, ...]) -> None:
+        super().__init__()
+        self._transforms = transforms
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        evaluation = self.context.job.evaluation
+        self.emit_all(transform(batch, evaluation) for transform in self._transforms)
+
+
+def expand(projections: tuple[tuple[Expression, ...], ...], names: tuple[str, ...]) -> ProcessorFactory:
+    """A supplier of processors that give each row once per list of `projections`, its columns called by `names`."""
+    transforms = tuple(compile_projection(item, names) for item in projections)
+    return lambda: Expand(transforms)
