@@ -48,10 +48,15 @@ def _duckdb_connector(home: Home) -> Connector:
     return cast(Connector, import_module("runnel.connectors.duckdb_connector").DuckDBConnector(home.kernel))
 
 
+def _spark_connector(home: Home) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.spark_connector").SparkConnector())
+
+
 CONNECTORS: Mapping[str, ConnectorFactory] = {
     "IMap": _map_connector,
     "File": _file_connector,
     "DuckDB": _duckdb_connector,
+    "Spark": _spark_connector,
 }
 """Our own connectors, by type name."""
 

@@ -20,17 +20,26 @@ from runnel.jobs import Job, JobOptions
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from runnel.connectors.spark_connector import SparkConnector
     from runnel.connectors.stream import StreamWriter
 
 
-def connect(path: str | Path | None = None, **settings: Any) -> Connection:
+def connect(path: str | Path | None = None, *, spark: Any = None, **settings: Any) -> Connection:
     """Opens a connection: to a directory that keeps maps and the catalog, or, without `path`, to memory only.
 
-    A directory is made if there is none, and has one owner at a time: a second connection is an OperationalError. Settings
-    are those of SET, and `cooperative_threads`.
+    A directory is made if there is none, and has one owner at a time: a second connection is an OperationalError. `spark` is
+    a SparkSession, which stays the caller's, or a master URL, such as 'local[4]', on which Spark is started when a statement
+    first needs it. Settings are those of SET, and `cooperative_threads`.
     """
     try:
-        return Connection(Database(path, settings))
+        database = Database(path, settings)
+        if spark is not None:
+            try:
+                _spark(database).use(spark)
+            except BaseException:
+                database.close()
+                raise
+        return Connection(database)
     except BaseException as error:
         fail(error, None)
 
@@ -75,14 +84,17 @@ class Connection:
         raise NotSupportedError("there are no transactions to roll back", hint="each statement stands for itself")
 
     def register(self, name: str, data: Any) -> None:
-        """Gives Arrow data a name that queries can use: a pyarrow Table, RecordBatch, reader or dataset, a pandas or Polars
-        frame, or anything with `__arrow_c_stream__`. Nothing is copied. An earlier registration of that name is replaced."""
+        """Gives data a name that queries can use: a pyarrow Table, RecordBatch, reader or dataset, a pandas or Polars frame,
+        anything with `__arrow_c_stream__`, or a Spark DataFrame, whose session becomes the connection's. Nothing is copied. An
+        earlier registration of that name is replaced."""
         from runnel.connectors.arrow import registered_table
 
-        self._database.check_open()
+        database = self._database
+        database.check_open()
         _check_name(name)
         try:
-            self._register(name, registered_table(name, data))
+            is_spark = type(data).__module__.startswith("pyspark.sql")
+            self._register(name, _spark(database).registered(name, data) if is_spark else registered_table(name, data))
         except BaseException as error:
             fail(error, None)
 
@@ -211,6 +223,10 @@ class Connection:
             database.change(put=Registration(name, table))
         if found is not None:
             found.table.withdraw()
+
+
+def _spark(database: Database) -> SparkConnector:
+    return database.connectors.get("Spark")  # type: ignore[return-value]
 
 
 def _check_name(name: object) -> None:

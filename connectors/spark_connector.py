@@ -1,0 +1,64 @@
+"""TYPE Spark: what a Spark session reads and writes, as tables; and the session itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runnel.catalog import Table, TableColumn
+from runnel.connector import Connector, MappingDefinition
+from runnel.connectors.spark_options import SparkOptions, read_options
+from runnel.connectors.spark_origin import RegisteredFrame, origin_of
+from runnel.connectors.spark_session import SessionOwner, session_of, spark_errors
+from runnel.connectors.spark_table import SparkSinkTable, SparkTable, found_columns, table_of_frame
+from runnel.errors import Error, NotSupportedError, ProgrammingError
+
+
+class SparkConnector(Connector):
+    """The Spark of one connection. Made without starting anything."""
+
+    name = "Spark"
+
+    def __init__(self) -> None:
+        self.owner = SessionOwner()
+
+    def use(self, given: Any) -> None:
+        """What `connect(spark=…)` was given: a session, or the master URL to start one on when it is needed."""
+        self.owner.use(given)
+
+    def open(self, definition: MappingDefinition) -> Table:
+        """A mapping that declares its columns needs no Spark before it is used."""
+        if definition.object_type is not None:
+            raise NotSupportedError(f'connector Spark has no object type "{definition.object_type}"')
+        options = read_options(definition.options, definition.external_name)
+        columns = [TableColumn(item.name, item.type, item.external_name) for item in definition.columns]
+        if columns:
+            return self._table(definition.name, columns, options, {})
+        spark = self.owner.get()
+        origin = origin_of(definition.name, options, ())
+        try:
+            with spark_errors():
+                columns, problems = found_columns(origin.frame(spark))
+        except Error as error:
+            error.hint = error.hint or f"for a new path, declare the columns: CREATE MAPPING {definition.name} (name TYPE, …) …"
+            raise
+        return self._table(definition.name, columns, options, problems)
+
+    def registered(self, name: str, frame: Any) -> SparkTable:
+        """The table that `Connection.register(name, frame)` makes; its session becomes the connection's."""
+        spark = self.owner.adopt(session_of(frame), f'the DataFrame "{name}"')
+        with spark_errors():
+            if frame.isStreaming:
+                raise ProgrammingError(
+                    f'the DataFrame "{name}" is a stream, which has no end',
+                    hint="register a DataFrame that was read, not readStream",
+                )
+            return table_of_frame(name, frame, RegisteredFrame(spark, frame), self.owner)
+
+    def close(self) -> None:
+        self.owner.close()
+
+    def _table(self, name: str, columns: list[TableColumn], options: SparkOptions, problems: dict[int, str]) -> SparkTable:
+        origin = origin_of(name, options, columns)
+        if options.query is not None or problems:
+            return SparkTable(name, columns, origin, self.owner, problems)
+        return SparkSinkTable(name, columns, origin, self.owner, options)

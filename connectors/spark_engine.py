@@ -1,0 +1,107 @@
+"""Fragments on Spark: a sub-plan over the tables of one session becomes one query in Spark's SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from runnel.catalog import Table
+from runnel.connector import SourcePartition
+from runnel.connectors.spark_session import SessionOwner
+from runnel.connectors.spark_source import Views, partitions
+from runnel.connectors.spark_table import SparkTable
+from runnel.connectors.spark_types import quoted
+from runnel.errors import Error, Position
+from runnel.expressions.evaluate import is_volatile
+from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable
+from runnel.processor import JobContext
+from runnel.processors.constants import row_count
+from runnel.relation import Filter, Limit, Project, Relation, Scan, Sort, expressions_of, walk
+from runnel.rendering.relations import render_relation
+from runnel.rendering.render import Rendering, Session
+from runnel.rendering.spark import SPARK
+
+
+class SparkEngine(FragmentEngine):
+    """Spark for one connection."""
+
+    name = "Spark"
+
+    def __init__(self, owner: SessionOwner) -> None:
+        self._owner = owner
+
+    def can_read(self, table: Table) -> bool:
+        return isinstance(table, SparkTable) and table.owner is self._owner
+
+    def prefers(self, relation: Relation) -> bool:
+        """Whatever Spark can do to its own rows is better done there: fewer of them have to move."""
+        return True
+
+    def fragment(self, relation: Relation) -> FragmentSource:
+        for node in walk(relation):
+            for expression in expressions_of(node):
+                if is_volatile(expression):
+                    raise Unrenderable("a volatile function", expression.position)
+        return SparkFragment(self._owner, relation, render_relation(relation, Rendering(SPARK), _preview))
+
+
+def _preview(node: Scan, read: tuple[int, ...]) -> str:
+    """A table in the text that EXPLAIN shows, under its own name."""
+    table = node.table
+    assert isinstance(table, SparkTable)
+    table.check_readable(read)
+    columns = ", ".join(f"{quoted(table.columns[i].name)} AS c{place}" for place, i in enumerate(read))
+    return f"(SELECT {columns} FROM {quoted(table.name)})"
+
+
+class SparkFragment(FragmentSource):
+    """A sub-plan that Spark runs. Its partitions never block: Spark's jobs are waited for by threads of their own."""
+
+    cooperative = True
+    engine = "Spark"
+
+    def __init__(self, owner: SessionOwner, relation: Relation, text: str) -> None:
+        self._owner = owner
+        self._relation = relation
+        self.text = text
+        self._limits = [node for node in walk(relation) if isinstance(node, Limit)]
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        evaluation = context.evaluation
+        for node in self._limits:
+            row_count(node.count, evaluation, "LIMIT")
+            row_count(node.offset, evaluation, "OFFSET")
+        arguments = tuple(value.as_py() for value in evaluation.arguments)
+        rendering = Rendering(SPARK, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
+        frame = self._frame(rendering)
+        fields = self._relation.fields
+        return partitions(self._owner.get(), frame, fields, is_ordered=is_sorted(self._relation), description=self.text)
+
+    def _frame(self, rendering: Rendering) -> Any:
+        """The query's DataFrame; it doesn't need the views any more that its text names."""
+        spark = self._owner.get()
+        with ExitStack() as stack:
+            views = stack.enter_context(Views(spark))
+
+            def scan(node: Scan, read: tuple[int, ...]) -> str:
+                assert isinstance(node.table, SparkTable)
+                columns = ", ".join(f"`c{i}` AS c{place}" for place, i in enumerate(read))
+                return f"(SELECT {columns} FROM {views.name(node.table)})"
+
+            try:
+                return spark.frame(render_relation(self._relation, rendering, scan))
+            except Error as error:
+                error.position = error.position or _position(self._relation)
+                raise
+
+
+def is_sorted(relation: Relation) -> bool:
+    """Whether the rows have an order to be kept."""
+    if isinstance(relation, Sort):
+        return True
+    return isinstance(relation, Project | Filter | Limit) and is_sorted(relation.input)
+
+
+def _position(relation: Relation) -> Position | None:
+    return next((node.position for node in walk(relation) if node.position is not None), None)

@@ -1,0 +1,96 @@
+"""What Spark says, in our errors: its condition decides the class, its reason is told in one sentence, and the whole text
+goes into the detail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from runnel.errors import DataError, Error, ErrorCode, NotSupportedError, OperationalError, ProgrammingError
+
+RAISED_MARK = "[data error] "
+"""Stands before the message of an error that a rendered expression raises itself."""
+
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s+(.*?)(?:\s*SQLSTATE:\s*(\w{5})|\Z)", re.DOTALL)
+_RAISED = re.compile(re.escape(RAISED_MARK) + r"(.*?)(?:\s*SQLSTATE:|\n|\Z)", re.DOTALL)
+_ADVICE = re.compile(r"\s*(?:Use `try_|If necessary set|You can set|To tolerate|Consider )[^\n]*", re.DOTALL)
+_SENTENCE = re.compile(r"(.+?)(?:\.(?=\s|\Z)|\n|\Z)", re.DOTALL)
+
+_MESSAGES = {
+    "DIVIDE_BY_ZERO": "division by zero",
+    "REMAINDER_BY_ZERO": "division by zero",
+    "INTERVAL_DIVIDED_BY_ZERO": "division by zero",
+    "ARITHMETIC_OVERFLOW": "overflow in Spark",
+    "BINARY_ARITHMETIC_OVERFLOW": "overflow in Spark",
+    "INTERVAL_ARITHMETIC_OVERFLOW": "overflow in Spark",
+}
+_CLASSES: dict[str, type[Error]] = {
+    "22": DataError,
+    "23": DataError,
+    "0A": NotSupportedError,
+    "42": ProgrammingError,
+    "3D": ProgrammingError,
+    "3F": ProgrammingError,
+}
+"""By the first two letters of the SQLSTATE; an OperationalError otherwise."""
+
+_CANCELLED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
+_LOST = ("connection refused", "py4jnetworkerror", "answer from java side is empty", "sparkcontext was shut down")
+
+
+def spark_error(error: BaseException) -> BaseException:
+    """An exception that came out of pyspark as one of our errors; what is one already, and Ctrl-C, stay as they are."""
+    if isinstance(error, Error) or not isinstance(error, Exception):
+        return error
+    text = _text(error)
+    raised = _RAISED.search(text)
+    if raised is not None:
+        return DataError(raised.group(1).strip(), detail=f"Spark: {text}")
+    conditions = [(found.group(1), found.group(2), found.group(3) or "") for found in _CONDITION.finditer(text)]
+    if any(name in _CANCELLED for name, _, _ in conditions):
+        return OperationalError("the Spark job was cancelled", code=ErrorCode.CANCELLED, detail=text)
+    lower = f"{type(error).__name__} {text}".lower()
+    if any(words in lower for words in _LOST):
+        return OperationalError(
+            "the Spark session is gone: its Java process doesn't answer",
+            code=ErrorCode.CONNECTION_PROBLEM,
+            detail=text,
+            hint="open a new connection; look into Spark's log for why it ended",
+        )
+    if not conditions:
+        return OperationalError(f"Spark failed: {_sentence(text)}", detail=text)
+    return _of_condition(*_telling(conditions), text)
+
+
+def _of_condition(name: str, reason: str, state: str, text: str) -> Error:
+    kind = _CLASSES.get(state[:2], OperationalError)
+    code = ErrorCode.OBJECT_NOT_FOUND if name.endswith("_NOT_FOUND") and kind is ProgrammingError else None
+    message = _MESSAGES.get(name.partition(".")[0]) or _lowered(_sentence(_ADVICE.sub("", reason)))
+    return kind(message, code=code, detail=f"Spark: {text}")
+
+
+def _telling(conditions: list[tuple[str, str, str]]) -> tuple[str, str, str]:
+    """The condition that says what was wrong: one of the data, deep in a failed task's story, before the first."""
+    return next((item for item in conditions if item[2].startswith("22")), conditions[0])
+
+
+def _text(error: BaseException) -> str:
+    """All that the exception and its causes in Java say, without stack traces."""
+    return "\n".join(line for line in _lines(error) if not line.startswith(("at ", "... ")) and line != "JVM stacktrace:")
+
+
+def _lines(error: BaseException) -> Iterator[str]:
+    yield from (line.strip() for line in str(error).split("\n") if line.strip())
+    cause = error.__cause__
+    if cause is not None and str(cause) not in str(error):
+        yield from _lines(cause)
+
+
+def _sentence(text: str) -> str:
+    found = _SENTENCE.match(text.strip())
+    return text.strip() if found is None else " ".join(found.group(1).split())
+
+
+def _lowered(text: str) -> str:
+    """A sentence as our messages begin: without a capital, unless that is of a name."""
+    return text[0].lower() + text[1:] if len(text) > 1 and text[1].islower() else text

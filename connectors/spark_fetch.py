@@ -1,0 +1,266 @@
+"""The rows of a Spark DataFrame as Arrow, partition by partition, while later partitions still run.
+
+Spark's executors write Arrow batches themselves, so no row passes through Python. A few threads run Spark jobs of one or
+more partitions each, and take the batches over an authenticated loopback socket that Spark opens for each job. How much
+waits on our side is bounded: a thread that is ahead of the reader stops, and takes on no further partition meanwhile.
+Closing cancels the job group.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from struct import unpack
+from threading import Condition, Thread, current_thread
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.connectors.spark_session import Spark, spark_errors
+from runnel.errors import Error, OperationalError
+
+logger = logging.getLogger("runnel.spark")
+
+MOST_THREADS = 16
+"""How many Spark jobs of one scan run at a time, at most."""
+WAITING_BATCHES = 16
+"""How many batches wait for the reader before the threads stop."""
+SMALL_BYTES = 4 << 20
+QUICK_SECONDS = 0.25
+LARGEST_SHARE = 256
+"""Partitions that are small and quick are taken more at a time, up to so many: a job has a fixed cost."""
+CLOSING_SECONDS = 10.0
+
+
+class Share:
+    """Some partitions that one job computes, and their batches that nobody has taken yet."""
+
+    def __init__(self) -> None:
+        self.batches: deque[pa.RecordBatch] = deque()
+        self.is_done = False
+
+
+class Fetch:
+    """One run of one DataFrame. `prepare` gives the DataFrame, called by a thread of ours; `is_ordered`: the batches come in
+    the order of the partitions. Taken from by any number of threads; `wakes` are called when there is something new."""
+
+    def __init__(self, spark: Spark, prepare: Callable[[], Any], is_ordered: bool, description: str) -> None:
+        self._spark = spark
+        self._prepare = prepare
+        self._is_ordered = is_ordered
+        self._description = description
+        self._group = spark.name("scan")
+        self._changed = Condition()
+        self._shares: deque[Share] = deque()
+        self._threads: list[Thread] = []
+        self._wakes: list[Callable[[], None]] = []
+        self._next = 0
+        self._share_size = 1
+        self._least_size = 1
+        self._partitions = 0
+        self._waiting = 0
+        self._readers = 0
+        self._working = 0
+        self._error: Error | None = None
+        self._is_closed = False
+
+    def add_reader(self) -> None:
+        """One more will read, and call `close_reader` at the end."""
+        self._readers += 1
+
+    def open(self, wake: Callable[[], None]) -> None:
+        """Begins with the first caller."""
+        with self._changed:
+            self._wakes.append(wake)
+            if self._threads or self._is_closed:
+                return
+            self._spark.began(self)
+            self._start(self._lead)
+
+    def take(self) -> pa.RecordBatch | bool | None:
+        """The next batch; None if there is none now; False if there is none any more. Raises what went wrong."""
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+            for share in self._candidates():
+                if share.batches:
+                    batch = share.batches.popleft()
+                    self._waiting -= 1
+                    self._changed.notify_all()
+                    return batch
+            return None if self._working else False
+
+    def close_reader(self) -> None:
+        """The last reader that goes ends the run."""
+        with self._changed:
+            self._readers -= 1
+            if self._readers > 0:
+                return
+        self.close()
+
+    def close(self) -> None:
+        """Cancels what still runs, and waits for the threads."""
+        with self._changed:
+            self._is_closed = True
+            is_running = self._working > 0
+            for share in self._shares:
+                share.batches.clear()
+            self._changed.notify_all()
+        if is_running:
+            self._cancel()
+        until = monotonic() + CLOSING_SECONDS
+        for thread in self._threads:
+            if thread is not current_thread():
+                thread.join(max(0.0, until - monotonic()))
+        self._spark.ended(self)
+
+    def _candidates(self) -> Iterator[Share]:
+        """The shares from which a batch may be taken now; finished ones are dropped."""
+        while self._shares and self._shares[0].is_done and not self._shares[0].batches:
+            self._shares.popleft()
+            self._changed.notify_all()
+        if self._is_ordered:
+            yield from [self._shares[0]] if self._shares else []
+        else:
+            yield from self._shares
+
+    def _start(self, run: Callable[..., None], *args: Any) -> None:
+        thread = Thread(target=self._guarded, args=(run, *args), name=f"runnel {self._group}", daemon=True)
+        self._threads.append(thread)
+        self._working += 1
+        thread.start()
+
+    def _guarded(self, run: Callable[..., None], *args: Any) -> None:
+        """Runs in a thread of its own, under the job group; the first failure is the scan's."""
+        try:
+            with spark_errors():
+                self._spark.context.setJobGroup(self._group, self._description, interruptOnCancel=True)
+                run(*args)
+        except Error as error:
+            with self._changed:
+                is_first = self._error is None and not self._is_closed
+                if is_first:
+                    self._error = error
+            if is_first:
+                self._cancel()
+        finally:
+            with self._changed:
+                self._working -= 1
+                if not self._working:
+                    self._spark.ended(self)
+                self._changed.notify_all()
+            self._wake()
+
+    def _lead(self) -> None:
+        """Plans the query and runs its shuffles; then works like the others that it starts."""
+        frame = self._prepare()
+        if self._is_closed:
+            return
+        java = frame._jdf
+        batches = java.toArrowBatchRdd(java.queryExecution().executedPlan()).toJavaRDD()
+        self._partitions = batches.getNumPartitions()
+        schema = arrow_schema(frame)
+        # One more than Spark has cores, so that none of them waits for the next job.
+        cores = max(1, self._spark.context.defaultParallelism)
+        threads = min(MOST_THREADS, self._partitions, cores + 1)
+        with self._changed:
+            self._share_size = self._least_size = max(1, cores // MOST_THREADS)
+            for _ in range(threads - 1):
+                self._start(self._work, batches, schema)
+        self._work(batches, schema)
+
+    def _work(self, batches: Any, schema: pa.Schema) -> None:
+        while (numbers := self._claim()) is not None:
+            share, partitions = numbers
+            began = monotonic()
+            size = 0
+            for batch in self._compute(batches, schema, partitions):
+                size += batch.nbytes
+                if not self._put(share, batch):
+                    return
+            with self._changed:
+                share.is_done = True
+                self._share_size = max(self._least_size, _next_size(self._share_size, size, monotonic() - began))
+            self._wake()
+
+    def _claim(self) -> tuple[Share, Sequence[int]] | None:
+        with self._changed:
+            if self._is_closed or self._error is not None or self._next >= self._partitions:
+                return None
+            first = self._next
+            self._next = min(self._partitions, first + self._share_size)
+            share = Share()
+            self._shares.append(share)
+            return share, range(first, self._next)
+
+    def _compute(self, batches: Any, schema: pa.Schema, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """Runs one job, which has ended when the first batch comes."""
+        context = self._spark.context
+        served = context._jvm.PythonRDD.runJob(context._jsc.sc(), batches, list(partitions))
+        for message in _messages(served):
+            yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
+
+    def _put(self, share: Share, batch: pa.RecordBatch) -> bool:
+        """Hands a batch over, waiting for room; False when nobody wants it any more."""
+        if not batch.num_rows:
+            return not self._is_closed
+        with self._changed:
+            while self._is_full(share) and not self._is_closed and self._error is None:
+                self._changed.wait()
+            if self._is_closed or self._error is not None:
+                return False
+            share.batches.append(batch)
+            self._waiting += 1
+        self._wake()
+        return True
+
+    def _is_full(self, share: Share) -> bool:
+        """Whether the reader has enough; what it waits for, in order, is never kept from it."""
+        is_awaited = self._is_ordered and not share.batches and share is next(self._candidates(), None)
+        return self._waiting >= WAITING_BATCHES and not is_awaited
+
+    def _wake(self) -> None:
+        for wake in self._wakes:
+            wake()
+
+    def _cancel(self) -> None:
+        with suppress(Exception):  # the session may be gone, and with it what was to be cancelled
+            self._spark.context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+
+
+def _next_size(current: int, size: int, seconds: float) -> int:
+    if size < SMALL_BYTES and seconds < QUICK_SECONDS:
+        return min(current * 4, LARGEST_SHARE)
+    return max(1, current // 2)
+
+
+def _messages(served: Any) -> Iterator[bytes]:
+    """What Spark serves on a socket, message by message. OperationalError where the stream is cut short."""
+    from pyspark.util import local_connect_and_auth
+
+    stream, socket = local_connect_and_auth(served[0], served[1])
+    try:
+        socket.settimeout(None)
+        while len(header := stream.read(4)) == 4:
+            length = unpack("!i", header)[0]
+            if length < 0:
+                break
+            message = stream.read(length)
+            if len(message) < length:
+                raise OperationalError("the rows of a Spark job were cut short", hint="look into Spark's log")
+            yield message
+        served[2].getResult()  # raises what went wrong at the other end
+    finally:
+        with suppress(OSError):
+            stream.close()
+        socket.close()
+
+
+def arrow_schema(frame: Any) -> pa.Schema:
+    """The schema of the batches that Spark writes for a DataFrame."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(frame.schema, timezone="UTC")

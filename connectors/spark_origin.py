@@ -1,0 +1,169 @@
+"""Where the rows of a Spark table come from, as a DataFrame of the connection's session.
+
+A registered DataFrame is always the same plan. A mapping's is made anew for every query, so that it sees the files and
+the table as they are then.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+from runnel.catalog import TableColumn
+from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark_options import PARSED, SparkOptions
+from runnel.connectors.spark_session import Spark, spark_errors
+from runnel.connectors.spark_types import SparkColumn, column_of, ddl, quoted
+from runnel.errors import OperationalError, ProgrammingError
+from runnel.sqltypes import SqlType
+
+
+class Origin(ABC):
+    """Gives the DataFrame behind a table."""
+
+    @abstractmethod
+    def frame(self, spark: Spark) -> Any:
+        """The DataFrame in our copy of the session, under its own names."""
+
+    def rows(self, types: Sequence[SqlType]) -> int | None:
+        """About how many rows there are, if that is known without starting anything."""
+        return None
+
+
+class RegisteredFrame(Origin):
+    """A DataFrame that the user made."""
+
+    def __init__(self, spark: Spark, frame: Any) -> None:
+        self._spark = spark
+        self._frame = frame
+        self._brought: Any = None
+        self._lock = Lock()
+
+    def frame(self, spark: Spark) -> Any:
+        with self._lock, spark_errors():
+            if self._brought is None:
+                self._brought = spark.brought(self._frame)
+            return self._brought
+
+
+class ReaderOrigin(Origin):
+    """Files, or another data source that Spark has a package for. `columns` are those that the mapping declares."""
+
+    def __init__(self, name: str, options: SparkOptions, columns: Sequence[TableColumn]) -> None:
+        self._name = name
+        self._options = options
+        self._columns = columns
+
+    def frame(self, spark: Spark) -> Any:
+        is_parsed = self._options.format in PARSED
+        try:
+            with spark_errors():
+                return self._read(spark, with_schema=is_parsed)
+        except ProgrammingError as error:
+            # A folder that is there, but has no file yet, has the columns that are declared.
+            if "UNABLE_TO_INFER_SCHEMA" not in (error.detail or "") or is_parsed or not self._columns:
+                raise
+        with spark_errors():
+            return self._read(spark, with_schema=True)
+
+    def _read(self, spark: Spark, *, with_schema: bool) -> Any:
+        options = self._options
+        assert options.format is not None
+        reader = spark.own.read.format(options.format)
+        if options.format in PARSED and not any(name.lower() == "mode" for name in options.passed):
+            # Spark's default makes NULL of what it can't read.
+            reader = reader.option("mode", "FAILFAST")
+        reader = reader.options(**options.passed)
+        if with_schema and self._columns:
+            reader = reader.schema(schema_text(self._columns))
+        return reader.load() if options.path is None else reader.load(options.path)
+
+
+class TableOrigin(Origin):
+    """A table or view of Spark's catalog, temporary views of the session included."""
+
+    def __init__(self, table: str) -> None:
+        self._table = table
+
+    def frame(self, spark: Spark) -> Any:
+        with spark_errors():
+            return spark.brought(spark.session.table(self._table))
+
+
+class QueryOrigin(Origin):
+    """A query in Spark's own SQL, run with the session's own settings."""
+
+    def __init__(self, query: str) -> None:
+        self._query = query
+
+    def frame(self, spark: Spark) -> Any:
+        with spark_errors():
+            frame = spark.session.sql(self._query)
+            if frame._jdf.queryExecution().commandExecuted().getClass().getSimpleName() == "CommandResult":
+                raise ProgrammingError('the option "query" of a Spark mapping is a command, not a query', hint="write a SELECT")
+            return spark.brought(frame)
+
+
+def origin_of(name: str, options: SparkOptions, columns: Sequence[TableColumn]) -> Origin:
+    """The origin that a mapping's options describe."""
+    if options.table is not None:
+        return TableOrigin(options.table)
+    if options.query is not None:
+        return QueryOrigin(options.query)
+    return ReaderOrigin(name, options, columns)
+
+
+def schema_text(columns: Sequence[TableColumn]) -> str:
+    """Columns as Spark's DDL has them."""
+    return ", ".join(f"{quoted(column.external_name or column.name)} {ddl(column.type)}" for column in columns)
+
+
+def columns_of(frame: Any) -> list[SparkColumn]:
+    """The columns of a DataFrame, under their own names."""
+    return [column_of(field.name, field.dataType) for field in frame.schema.fields]
+
+
+def matched(frame: Any, columns: Sequence[TableColumn], table: str) -> Any:
+    """The DataFrame with a table's columns as c0, c1…, in our types; those it can't give are left out. OperationalError
+    where a column is gone."""
+    there = columns_of(frame)
+    places = {column.name.lower(): place for place, column in reversed(list(enumerate(there)))}
+    by_place = [column.name for column in columns] == unique_names([column.name for column in there])
+    chosen = []
+    for number, column in enumerate(columns):
+        name = column.external_name or column.name
+        place = number if by_place else places.get(name.lower())
+        if place is None:
+            raise OperationalError(
+                f'column "{name}" of "{table}" is not there any more', detail=f"there are {', '.join(c.name for c in there)}"
+            )
+        found = there[place]
+        if found.problem is None:
+            chosen.append(_brought(found, column, f"`f{place}`") + f" AS `c{number}`")
+    try:
+        return frame.toDF(*[f"f{place}" for place in range(len(there))]).selectExpr(*chosen)
+    except Exception as error:
+        raise spark_error(error) from error
+
+
+def _brought(found: SparkColumn, column: TableColumn, name: str) -> str:
+    expression = found.door(name)
+    return expression if found.type == column.type else f"CAST({expression} AS {ddl(column.type)})"
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The names that a query sees: none empty, none twice (case makes no difference)."""
+    taken = {name.lower() for name in names if name}
+    given: set[str] = set()
+    result = []
+    for number, name in enumerate(names, 1):
+        candidate = base = name or f"column_{number}"
+        again = 0
+        while candidate.lower() in given or (again and candidate.lower() in taken) or (not name and candidate.lower() in taken):
+            again += 1
+            candidate = f"{base}_{again}"
+        given.add(candidate.lower())
+        result.append(candidate)
+    return result

@@ -1,0 +1,276 @@
+"""Writing to what Spark writes to, by the contract of sinks: nothing is visible before the commit.
+
+Rows go to Spark as Arrow, some tens of megabytes at a time. For Spark's file formats each part is written to a folder
+beside the data whose name starts with '_', which no reader of Spark's looks into; the commit moves the files to their
+place, one by one, each at once. For a table or another data source the parts are held as DataFrames, and the commit is one
+append by that source's own writer: as atomic as the source is, and not repeatable where it may have half-happened.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connector import Sink, SinkRequest, Token
+from runnel.connectors.spark_options import SparkOptions
+from runnel.connectors.spark_origin import schema_text
+from runnel.connectors.spark_session import Spark, spark_errors
+from runnel.connectors.spark_start import quiet
+from runnel.connectors.spark_table import SparkSinkTable
+from runnel.connectors.spark_types import ddl, quoted
+from runnel.errors import OperationalError, ProgrammingError
+from runnel.sqltypes import Kind, to_arrow
+
+PART_BYTES = 64 << 20
+"""So much is gathered before Spark is given it."""
+
+STAGING_PREFIX = "_runnel-"
+
+
+def spark_sink(table: SparkSinkTable, request: SinkRequest) -> Sink:
+    """A sink for the columns of a request; the others become NULL."""
+    spark = table.owner.get()
+    rows = Rows(spark, table.columns, request)
+    if table.options.is_file_format:
+        return FilesSink(spark, rows, table.options)
+    return AppendSink(spark, rows, table)
+
+
+class Rows:
+    """Batches of a request as DataFrames with all columns of the table, under their names in Spark."""
+
+    def __init__(self, spark: Spark, columns: Sequence[TableColumn], request: SinkRequest) -> None:
+        self._spark = spark
+        self._columns = columns
+        self._given = {index: place for place, index in enumerate(request.columns)}
+        for column in columns:
+            ddl(column.type)  # refuses what Spark has no type for
+
+    def frame(self, batches: Sequence[pa.RecordBatch]) -> Any:
+        """One DataFrame of some batches."""
+        table = pa.Table.from_batches([self._travelling(batch) for batch in batches])
+        own = self._spark.own
+        travelling = ", ".join(f"c{i} {_travels_as(column)}" for i, column in enumerate(self._columns))
+        with quiet():
+            frame = own.createDataFrame(table, schema=_struct(travelling))
+        return frame.selectExpr(*[_arriving(column, i) for i, column in enumerate(self._columns)])
+
+    def empty(self) -> Any:
+        """A DataFrame of no rows."""
+        return self._spark.own.createDataFrame([], schema=schema_text(self._columns))
+
+    def _travelling(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = []
+        for index, column in enumerate(self._columns):
+            place = self._given.get(index)
+            array = pa.nulls(batch.num_rows, to_arrow(column.type)) if place is None else batch.column(place)
+            arrays.append(array.view(pa.int64()) if column.type.kind is Kind.INTERVAL else array)
+        return pa.RecordBatch.from_arrays(arrays, names=[f"c{i}" for i in range(len(arrays))])
+
+
+def _struct(text: str) -> Any:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromDDL(text)
+
+
+def _travels_as(column: TableColumn) -> str:
+    kind = column.type.kind
+    if kind is Kind.INTERVAL:
+        return "BIGINT"
+    return "INT" if kind is Kind.INTERVAL_MONTH else ddl(column.type)
+
+
+def _arriving(column: TableColumn, index: int) -> str:
+    """Spark's expression that makes the table's column of what came as `c<index>`."""
+    value = f"`c{index}`"
+    if column.type.kind is Kind.INTERVAL:
+        value = f"MAKE_DT_INTERVAL(0, 0, 0, CAST({value} AS DECIMAL(20, 0)) / 1000000)"
+    elif column.type.kind is Kind.INTERVAL_MONTH:
+        value = f"MAKE_YM_INTERVAL(0, {value})"
+    return f"{value} AS {quoted(column.external_name or column.name)}"
+
+
+class GatheringSink(Sink):
+    """Gathers batches and has them written part by part."""
+
+    def __init__(self, spark: Spark, rows: Rows) -> None:
+        self._spark = spark
+        self._rows = rows
+        self._batches: list[pa.RecordBatch] = []
+        self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        self._batches.append(batch)
+        self._bytes += batch.nbytes
+        if self._bytes >= PART_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        batches, self._batches, self._bytes = self._batches, [], 0
+        if batches:
+            with spark_errors():
+                self._write_part(self._rows.frame(batches))
+
+    @abstractmethod
+    def _write_part(self, frame: Any) -> None:
+        """Takes some rows on."""
+
+
+class FilesSink(GatheringSink):
+    """Writes files of one of Spark's formats into a folder."""
+
+    def __init__(self, spark: Spark, rows: Rows, options: SparkOptions) -> None:
+        super().__init__(spark, rows)
+        assert options.path is not None
+        self._options = options
+        self._folder = options.path.rstrip("/") or "/"
+        if any(mark in self._folder for mark in "*?[{"):
+            raise ProgrammingError(
+                f'rows can\'t be written to the pattern "{options.path}"', hint="create a mapping on the folder itself"
+            )
+        self._files = FileSystem(spark, self._folder)
+        if self._files.is_file(self._folder):
+            raise OperationalError(
+                f'"{options.path}" is a file, to which rows can\'t be added',
+                hint="create a mapping on the folder that holds it",
+            )
+        self._staging = ""
+        self._staged: list[str] = []
+
+    def _write_part(self, frame: Any) -> None:
+        if not self._staging:
+            self._staging = f"{self._folder}/{STAGING_PREFIX}{uuid4().hex}"
+        writer = frame.write.format(self._options.format).mode("append").options(**self._options.passed)
+        writer.save(self._staging)
+
+    def stage(self, epoch: int) -> Token:
+        self._flush()
+        staging, self._staging = self._staging, ""
+        if not staging:
+            return {"staging": None, "renames": []}
+        self._staged.append(staging)
+        names = [name for name in self._files.names(staging) if not name.startswith(("_", "."))]
+        return {"staging": staging, "renames": [[f"{staging}/{name}", f"{self._folder}/{name}"] for name in names]}
+
+    def commit(self, token: Token) -> None:
+        for staged, final in token["renames"]:
+            if not self._files.move(staged, final):
+                raise OperationalError(f'staged file "{staged}" is gone', hint="run the statement again")
+        if token["staging"]:
+            self._remove(token["staging"])
+
+    def abort(self, token: Token | None) -> None:
+        if token is None:
+            self.close()
+        elif token["staging"]:
+            self._remove(token["staging"])
+
+    def close(self) -> None:
+        self._batches = []
+        for staging in [*self._staged, *([self._staging] if self._staging else [])]:
+            self._remove(staging)
+        self._staging = ""
+
+    def _remove(self, staging: str) -> None:
+        with suppress(Exception):  # nobody reads it; what is left there does no harm
+            self._files.delete(staging)
+        if staging in self._staged:
+            self._staged.remove(staging)
+
+
+class FileSystem:
+    """The file system of a path, by Spark's own means: local, HDFS, S3…"""
+
+    def __init__(self, spark: Spark, path: str) -> None:
+        context = spark.context
+        self._path = context._jvm.org.apache.hadoop.fs.Path
+        with spark_errors():
+            self._system = self._path(path).getFileSystem(spark.own._jsparkSession.sessionState().newHadoopConf())
+
+    def is_file(self, path: str) -> bool:
+        with spark_errors():
+            place = self._path(path)
+            return bool(self._system.exists(place) and self._system.getFileStatus(place).isFile())
+
+    def names(self, folder: str) -> list[str]:
+        """The names of the files in a folder."""
+        with spark_errors():
+            return sorted(item.getPath().getName() for item in self._system.listStatus(self._path(folder)) if item.isFile())
+
+    def move(self, source: str, target: str) -> bool:
+        """Gives a file its final name; True also where that was done before."""
+        with spark_errors():
+            if not self._system.exists(self._path(source)):
+                return bool(self._system.exists(self._path(target)))
+            if not self._system.rename(self._path(source), self._path(target)):
+                raise OperationalError(f'file "{source}" can\'t be renamed to "{target}"')
+            return True
+
+    def delete(self, folder: str) -> None:
+        self._system.delete(self._path(folder), True)
+
+
+class AppendSink(GatheringSink):
+    """Appends to a table of Spark's catalog, or to a data source, in one write at the commit."""
+
+    def __init__(self, spark: Spark, rows: Rows, table: SparkSinkTable) -> None:
+        super().__init__(spark, rows)
+        self._table = table
+        self._parts: list[Any] = []
+        self._staged: dict[str, list[Any]] = {}
+
+    def _write_part(self, frame: Any) -> None:
+        self._parts.append(frame)
+
+    def stage(self, epoch: int) -> Token:
+        self._flush()
+        parts, self._parts = self._parts, []
+        key = uuid4().hex
+        self._staged[key] = parts
+        return {"parts": key if parts else None}
+
+    def commit(self, token: Token) -> None:
+        key = token["parts"]
+        if key is None:
+            return
+        parts = self._staged.pop(key, None)
+        if parts is None:
+            return  # committed before
+        frame = parts[0]
+        for part in parts[1:]:
+            frame = frame.unionAll(part)
+        options = self._table.options
+        with spark_errors():
+            if options.table is not None:
+                self._append_to_table(frame, options.table)
+                return
+            writer = frame.write.format(options.format).mode("append").options(**options.passed)
+            writer.save() if options.path is None else writer.save(options.path)
+
+    def _append_to_table(self, frame: Any, table: str) -> None:
+        # By name: the mapping's columns need not have the table's order, nor be all of it.
+        view = self._spark.view(frame)
+        try:
+            self._spark.own.sql(f"INSERT INTO IDENTIFIER(:target) BY NAME SELECT * FROM {view}", args={"target": table})
+        finally:
+            self._spark.drop_view(view)
+
+    def abort(self, token: Token | None) -> None:
+        if token is None:
+            self.close()
+        elif token["parts"]:
+            self._staged.pop(token["parts"], None)
+
+    def close(self) -> None:
+        self._batches = []
+        self._parts = []
+        self._staged = {}

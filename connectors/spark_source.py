@@ -1,0 +1,96 @@
+"""A scan or a fragment that Spark runs, as a source: its rows come as Spark finishes them.
+
+The query is planned and run by threads of the fetch; a partition of ours only takes what is there, so it never blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.batches import empty_columns, slices
+from runnel.connector import END, End, Pause, SourcePartition
+from runnel.connectors.spark_fetch import Fetch
+from runnel.connectors.spark_session import Spark
+from runnel.connectors.spark_table import SparkTable
+from runnel.connectors.spark_types import own_batch
+from runnel.relation import Field
+
+READERS = 2
+"""Into how many partitions a result without an order is divided: enough for the operators above it to share the work."""
+
+
+class SparkPartition(SourcePartition):
+    """A reader of one fetch."""
+
+    def __init__(self, fetch: Fetch, fields: Sequence[Field], limit: int | None = None) -> None:
+        self._fetch = fetch
+        self._names = [field.name for field in fields]
+        self._types = [field.type for field in fields]
+        self._left = limit
+        self._slices: list[pa.RecordBatch] = []
+        self._is_open = True
+        fetch.add_reader()
+
+    def open(self, wake: Callable[[], None]) -> None:
+        self._fetch.open(wake)
+
+    def read(self) -> pa.RecordBatch | Pause | End:
+        if self._left == 0:
+            self.close()
+            return END
+        if not self._slices:
+            taken = self._fetch.take()
+            if taken is None:
+                return Pause()
+            if taken is False:
+                return END
+            assert isinstance(taken, pa.RecordBatch)
+            whole = own_batch(taken, self._names, self._types) if self._names else empty_columns(taken.num_rows)
+            self._slices = list(slices(whole))
+        batch = self._slices.pop(0)
+        if self._left is not None:
+            batch = batch.slice(0, self._left)
+            self._left -= batch.num_rows
+        return batch
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._slices = []
+            self._fetch.close_reader()
+
+
+class Views:
+    """The temporary views that one query reads, each table once; given back when the query is planned."""
+
+    def __init__(self, spark: Spark) -> None:
+        self._spark = spark
+        self._names: dict[int, str] = {}
+        self._stack = ExitStack()
+
+    def name(self, table: SparkTable) -> str:
+        """The view of a table, whose columns are c0, c1… in our types."""
+        name = self._names.get(id(table))
+        if name is None:
+            name = self._names[id(table)] = self._spark.view(table.own_frame(self._spark))
+            self._stack.callback(self._spark.drop_view, name)
+        return name
+
+    def __enter__(self) -> Views:
+        return self
+
+    def __exit__(self, *failure: Any) -> None:
+        self._stack.close()
+
+
+def partitions(
+    spark: Spark, frame: Any, fields: Sequence[Field], *, is_ordered: bool, description: str, limit: int | None = None
+) -> Sequence[SourcePartition]:
+    """The partitions that read a DataFrame whose columns are `fields` (for no fields, any one column)."""
+    fetch = Fetch(spark, lambda: frame, is_ordered, description)
+    readers = 1 if is_ordered or limit is not None else READERS
+    return [SparkPartition(fetch, fields, limit) for _ in range(readers)]

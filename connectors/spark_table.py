@@ -1,0 +1,132 @@
+"""Spark DataFrames, data sources, tables and queries as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from runnel.catalog import TableColumn
+from runnel.connector import ReadableTable, ScanRequest, Sink, SinkRequest, Source, SourcePartition, WritableTable, WriteMode
+from runnel.connectors.spark_options import SparkOptions
+from runnel.connectors.spark_origin import Origin, columns_of, matched, unique_names
+from runnel.connectors.spark_session import SessionOwner, Spark
+from runnel.connectors.spark_types import row_width
+from runnel.errors import NotSupportedError
+from runnel.processor import JobContext
+from runnel.relation import Field
+
+_UNKNOWN_BYTES = 1 << 60
+"""Spark says as much where it doesn't know."""
+
+
+class SparkTable(ReadableTable):
+    """Something that Spark reads. `problems` says for a column by index why it can't be read."""
+
+    connector = "Spark"
+
+    def __init__(
+        self, name: str, columns: Sequence[TableColumn], origin: Origin, owner: SessionOwner, problems: dict[int, str]
+    ) -> None:
+        self.name = name
+        self.columns = tuple(columns)
+        self.owner = owner
+        self._origin = origin
+        self._problems = problems
+        self._rows: int | None = None
+        self._is_counted = False
+
+    def own_frame(self, spark: Spark) -> Any:
+        """The rows as they are now: columns c0, c1… in our types."""
+        frame = matched(self._origin.frame(spark), self.columns, self.name)
+        self._count(frame)
+        return frame
+
+    def check_readable(self, columns: Sequence[int]) -> None:
+        """NotSupportedError where one of the columns has no type of ours."""
+        for i in columns:
+            problem = self._problems.get(i)
+            if problem is not None:
+                raise NotSupportedError(
+                    f'column "{self.columns[i].name}" of "{self.name}" can\'t be read',
+                    detail=problem,
+                    hint="name the columns you need, or convert this one in the DataFrame",
+                )
+
+    def row_count(self) -> int | None:
+        spark = self.owner.running
+        if not self._is_counted and spark is not None:
+            with suppress(Exception):  # a guess isn't worth a failure; the query will tell
+                self.own_frame(spark)
+        return self._rows
+
+    def scan(self, request: ScanRequest) -> Source:
+        self.check_readable(request.columns)
+        return SparkScan(self, request)
+
+    def _count(self, frame: Any) -> None:
+        if self._is_counted:
+            return
+        self._is_counted = True
+        with suppress(Exception):
+            statistics = frame._jdf.queryExecution().optimizedPlan().stats()
+            if statistics.rowCount().isDefined():
+                self._rows = int(statistics.rowCount().get().toString())
+            else:
+                size = int(statistics.sizeInBytes().toString())
+                width = row_width([column.type for column in self.columns])
+                self._rows = None if size >= _UNKNOWN_BYTES else size // width
+
+
+class SparkSinkTable(SparkTable, WritableTable):
+    """A data source or table that Spark can write to."""
+
+    def __init__(
+        self, name: str, columns: Sequence[TableColumn], origin: Origin, owner: SessionOwner, options: SparkOptions
+    ) -> None:
+        super().__init__(name, columns, origin, owner, {})
+        self.options = options
+
+    @property
+    def write_modes(self) -> frozenset[WriteMode]:
+        return frozenset({WriteMode.INSERT, WriteMode.SINK})
+
+    def sink(self, request: SinkRequest) -> Sink:
+        from runnel.connectors.spark_sink import spark_sink
+
+        self._is_counted = False
+        return spark_sink(self, request)
+
+
+class SparkScan(Source):
+    """The rows of one table, of the columns that are asked for. Nothing is run before it is split."""
+
+    def __init__(self, table: SparkTable, request: ScanRequest) -> None:
+        self._table = table
+        self._request = request
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        from runnel.connectors.spark_source import partitions
+
+        table, request = self._table, self._request
+        spark = table.owner.get()
+        frame = table.own_frame(spark)
+        limit = request.limit if request.predicate is None else None
+        # For the number of rows any column will do.
+        frame = frame.select(*[f"c{i}" for i in request.columns]) if request.columns else frame.selectExpr("TRUE AS c0")
+        fields = [Field(table.columns[i].name, table.columns[i].type) for i in request.columns]
+        return partitions(spark, frame, fields, is_ordered=False, description=f"scan of {table.name}", limit=limit)
+
+
+def table_of_frame(name: str, frame: Any, origin: Origin, owner: SessionOwner) -> SparkTable:
+    """The table of a DataFrame, its columns found out."""
+    columns, problems = found_columns(frame)
+    return SparkTable(name, columns, origin, owner, problems)
+
+
+def found_columns(frame: Any) -> tuple[list[TableColumn], dict[int, str]]:
+    """The columns that a DataFrame has for us, and why some of them can't be read."""
+    there = columns_of(frame)
+    names = unique_names([column.name for column in there])
+    columns = [TableColumn(name, column.type) for name, column in zip(names, there, strict=True)]
+    return columns, {place: column.problem for place, column in enumerate(there) if column.problem is not None}

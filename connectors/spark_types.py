@@ -1,0 +1,182 @@
+"""Spark's types and ours.
+
+A scan brings every column to the type in which it travels inside a fragment, by an expression of Spark's own: an interval
+becomes its number of microseconds or months, text loses its collation, a VARIANT becomes JSON. A column of a type that we
+have none for can't be read; the others of its table can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from runnel import sqltypes
+from runnel.errors import NotSupportedError
+from runnel.expressions.values import canonical
+from runnel.frozen import frozen
+from runnel.sqltypes import Kind, SqlType, to_arrow
+
+PLAIN_COLLATION = "UTF8_BINARY"
+
+_SIMPLE = {
+    "NullType": sqltypes.NULL,
+    "BooleanType": sqltypes.BOOLEAN,
+    "ByteType": sqltypes.TINYINT,
+    "ShortType": sqltypes.SMALLINT,
+    "IntegerType": sqltypes.INTEGER,
+    "LongType": sqltypes.BIGINT,
+    "FloatType": sqltypes.REAL,
+    "DoubleType": sqltypes.DOUBLE,
+    "StringType": sqltypes.VARCHAR,
+    "CharType": sqltypes.VARCHAR,
+    "VarcharType": sqltypes.VARCHAR,
+    "BinaryType": sqltypes.VARBINARY,
+    "DateType": sqltypes.DATE,
+    "TimeType": sqltypes.TIME,
+    "TimestampType": sqltypes.TIMESTAMP_TZ,
+    "TimestampNTZType": sqltypes.TIMESTAMP,
+    "DayTimeIntervalType": sqltypes.INTERVAL,
+    "YearMonthIntervalType": sqltypes.INTERVAL_MONTH,
+    "VariantType": sqltypes.JSON,
+}
+
+_DDL = {
+    Kind.NULL: "VOID",
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.TINYINT: "TINYINT",
+    Kind.SMALLINT: "SMALLINT",
+    Kind.INTEGER: "INT",
+    Kind.BIGINT: "BIGINT",
+    Kind.REAL: "FLOAT",
+    Kind.DOUBLE: "DOUBLE",
+    Kind.VARCHAR: "STRING",
+    Kind.JSON: "STRING",
+    Kind.VARBINARY: "BINARY",
+    Kind.DATE: "DATE",
+    Kind.TIME: "TIME(6)",
+    Kind.TIMESTAMP: "TIMESTAMP_NTZ",
+    Kind.TIMESTAMP_TZ: "TIMESTAMP",
+    Kind.INTERVAL: "INTERVAL DAY TO SECOND",
+    Kind.INTERVAL_MONTH: "INTERVAL YEAR TO MONTH",
+}
+
+
+@frozen
+class SparkColumn:
+    """A column of a DataFrame: its name, our type, and why it can't be read, if so. `door` makes Spark's expression that
+    brings it to our type, from its quoted name."""
+
+    name: str
+    type: SqlType
+    door: Callable[[str], str]
+    problem: str | None = None
+
+
+def quoted(name: str) -> str:
+    """A name as Spark's SQL has it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def column_of(name: str, spark_type: Any) -> SparkColumn:
+    """The column that a field of a DataFrame is to us."""
+    try:
+        found = type_of(spark_type)
+    except NotSupportedError as error:
+        return SparkColumn(name, sqltypes.NULL, _as_it_is, error.message)
+    return SparkColumn(name, found, _door(spark_type, found))
+
+
+def type_of(spark_type: Any) -> SqlType:
+    """Our type for one of Spark's; NotSupportedError where there is none."""
+    kind = type(spark_type).__name__
+    if kind == "DecimalType":
+        if 0 <= spark_type.scale <= spark_type.precision:
+            return sqltypes.decimal(spark_type.precision, spark_type.scale)
+    elif kind == "ArrayType":
+        return sqltypes.array(_inner(spark_type.elementType))
+    elif kind == "MapType":
+        return sqltypes.map_of(_inner(spark_type.keyType), _inner(spark_type.valueType))
+    elif kind == "StructType":
+        return sqltypes.row(*((field.name, _inner(field.dataType)) for field in spark_type.fields))
+    elif kind in _SIMPLE:
+        return _SIMPLE[kind]
+    raise NotSupportedError(f"Spark type {spark_type.simpleString()} is not supported")
+
+
+def _inner(spark_type: Any) -> SqlType:
+    """The type of a part of a nested value, which no expression brings to ours."""
+    found = type_of(spark_type)
+    if _door(spark_type, found) is not _as_it_is:
+        raise NotSupportedError(f"Spark type {spark_type.simpleString()} is not supported inside of another")
+    return found
+
+
+def _as_it_is(name: str) -> str:
+    return name
+
+
+def _as_plain_text(name: str) -> str:
+    return f"COLLATE({name}, '{PLAIN_COLLATION}')"
+
+
+def _as_json(name: str) -> str:
+    return f"TO_JSON({name})"
+
+
+def _as_microseconds(name: str) -> str:
+    # By way of a DECIMAL: every interval fits, and none is rounded.
+    return f"CAST(CAST(CAST({name} AS INTERVAL SECOND) AS DECIMAL(20, 6)) * 1000000 AS BIGINT)"
+
+
+def _as_months(name: str) -> str:
+    return f"CAST(EXTRACT(YEAR FROM {name}) * 12 + EXTRACT(MONTH FROM {name}) AS INT)"
+
+
+def _door(spark_type: Any, found: SqlType) -> Callable[[str], str]:
+    if found.kind is Kind.VARCHAR and getattr(spark_type, "collation", PLAIN_COLLATION) != PLAIN_COLLATION:
+        return _as_plain_text
+    if found.kind is Kind.JSON:
+        return _as_json
+    if found.kind is Kind.INTERVAL:
+        return _as_microseconds
+    if found.kind is Kind.INTERVAL_MONTH:
+        return _as_months
+    return _as_it_is
+
+
+def ddl(sql_type: SqlType) -> str:
+    """Spark's type for one of ours, as its DDL has it."""
+    if sql_type.kind is Kind.DECIMAL:
+        return f"DECIMAL({sql_type.precision}, {sql_type.scale})"
+    if sql_type.kind is Kind.ARRAY and sql_type.element is not None:
+        return f"ARRAY<{ddl(sql_type.element)}>"
+    if sql_type.kind is Kind.MAP and sql_type.key is not None and sql_type.element is not None:
+        return f"MAP<{ddl(sql_type.key)}, {ddl(sql_type.element)}>"
+    if sql_type.kind is Kind.ROW:
+        return "STRUCT<" + ", ".join(f"{quoted(name)}: {ddl(item)}" for name, item in sql_type.fields) + ">"
+    text = _DDL.get(sql_type.kind)
+    if text is None:
+        raise NotSupportedError(f"Spark has no type for {sql_type}")
+    return text
+
+
+def own_batch(batch: pa.RecordBatch, names: Sequence[str], types: Sequence[SqlType]) -> pa.RecordBatch:
+    """What Spark gave for columns of these types, in canonical types under these names."""
+    columns = [_own_array(batch.column(i), item) for i, item in enumerate(types)]
+    return pa.RecordBatch.from_arrays(columns, names=list(names))
+
+
+def _own_array(array: pa.Array, sql_type: SqlType) -> pa.Array:
+    if sql_type.kind is Kind.INTERVAL:
+        return array.view(to_arrow(sql_type))
+    return canonical(array, sql_type)
+
+
+_WIDTHS = {Kind.BOOLEAN: 1, Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INTEGER: 4, Kind.REAL: 4, Kind.DATE: 4, Kind.VARCHAR: 20}
+
+
+def row_width(types: Sequence[SqlType]) -> int:
+    """About how many bytes a row takes in Spark's reckoning."""
+    return 8 + sum(_WIDTHS.get(item.kind, 16 if item.is_nested or item.kind is Kind.DECIMAL else 8) for item in types)
