@@ -62,7 +62,8 @@ class JobOptions:
     """How a job is run. `name` is shown; `has_results`: whether it has a result queue. `is_hand_built`: the DAG was made by
     the user, so its failures are the user's, and it runs on the workers from the start. `timeout`: nanoseconds after which it
     is cancelled with OperationalError (TIMEOUT), which names the `stated_timeout` if the user gave another: that of the whole
-    statement, of which this is the rest. `accumulation_limit`: rows that one processor may hold (0: no limit)."""
+    statement, of which this is the rest. `accumulation_limit`: rows that one processor may hold (0: no limit). `is_measured`:
+    the metrics tell bytes, too."""
 
     name: str = ""
     kind: str = "light"
@@ -71,6 +72,7 @@ class JobOptions:
     timeout: int | None = None
     accumulation_limit: int = 0
     stated_timeout: int | None = None
+    is_measured: bool = False
 
 
 _DEFAULT = JobOptions()
@@ -120,7 +122,11 @@ class Jobs:
             is_unbounded=is_unbounded,
             kernel=self._kernel,
         )
-        job.begin(Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended), on_start)
+        execution = Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended)
+        if options.is_measured:
+            for tasklet in execution.tasklets:
+                tasklet.outbox.is_measured = True
+        job.begin(execution, on_start)
         if self._is_closed:  # looked at again after `begin` added the job, so that either this or `close` sees the other
             job.cancel()
             job.wait()

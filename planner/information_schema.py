@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -216,4 +217,5 @@ def schema_table(name: str, binder: Binder, position: Position | None) -> Schema
             hint=suggest(name, TABLES, f"its tables are {', '.join(TABLES)}"),
             position=position,
         )
-    return SchemaTable(lower, binder)
+    # Another binder than that of the query, which may be within a view whose columns are asked for.
+    return SchemaTable(lower, replace(binder, sql="", views=(), common_tables={}, dependencies={}))

@@ -26,7 +26,7 @@ _KNOWN = (
 _TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT", "RELEASE")
 _FOREIGN = {
     "ALTER": None,
-    "ANALYZE": "use EXPLAIN",
+    "ANALYZE": "use EXPLAIN ANALYZE",
     "CALL": None,
     "COPY": "use INSERT INTO a mapping of TYPE File",
     "FROM": "write SELECT * FROM …",
@@ -123,7 +123,7 @@ def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSuppor
     return ProgrammingError(f'syntax error at "{text}"', detail="no statement begins so", hint=_KNOWN, position=position)
 
 
-_STAGES = {"LOGICAL": "logical", "PHYSICAL": "physical", "DAG": "dag"}
+_STAGES = {"LOGICAL": "logical", "PHYSICAL": "physical", "DAG": "dag", "ANALYZE": "analyze"}
 _FORMATS = {"TEXT": "text", "DOT": "dot", "JSON": "json"}
 _EXPLAINED = (*_QUERY_WORDS, "INSERT", "SINK", "UPDATE", "DELETE")
 
@@ -134,13 +134,16 @@ def _parse_explain(reader: StatementReader) -> Explain:
     if reader.accept("PLAN"):
         reader.expect("FOR")
     stage, form = "all", "text"
+    if reader.accept("ANALYZE"):
+        stage = "analyze"
     if reader.peek() == "(" and reader.peek(1) in (*_STAGES, "FORMAT"):
         reader.next()
         while True:
             if reader.accept("FORMAT"):
                 form = _choice(reader, _FORMATS, "TEXT, DOT or JSON")
             else:
-                stage = _choice(reader, _STAGES, "LOGICAL, PHYSICAL, DAG or FORMAT")
+                chosen = _choice(reader, _STAGES, "LOGICAL, PHYSICAL, DAG, ANALYZE or FORMAT")
+                stage = "analyze" if stage == "analyze" else chosen
             if not reader.accept(","):
                 break
         reader.expect(")")
@@ -149,11 +152,19 @@ def _parse_explain(reader: StatementReader) -> Explain:
             raise reader.error("a query, INSERT, SINK, UPDATE or DELETE")
         raise NotSupportedError(
             f"EXPLAIN {reader.peek() or reader.next().text} is not supported",
-            hint="EXPLAIN takes a query, INSERT, SINK, UPDATE or DELETE",
+            hint=_explain_hint(reader),
             position=reader.position if not reader.at_end else position,
         )
     statement = _parse_statement(reader)
     return Explain(sql=reader.sql, position=position, stage=stage, format=form, statement=statement)
+
+
+def _explain_hint(reader: StatementReader) -> str:
+    word = reader.peek()
+    if word in (*_STAGES, *_FORMATS, "FORMAT", "VERBOSE"):
+        option = {"FORMAT": "FORMAT JSON", "VERBOSE": "PHYSICAL"}.get(word, f"FORMAT {word}" if word in _FORMATS else word)
+        return f"options of EXPLAIN stand in brackets: EXPLAIN ({option}) SELECT …"
+    return "EXPLAIN takes a query, INSERT, SINK, UPDATE or DELETE"
 
 
 def _choice(reader: StatementReader, choices: dict[str, str], expected: str) -> str:

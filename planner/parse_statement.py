@@ -76,6 +76,10 @@ class StatementReader(TokenReader):
         name = self.name(what)
         if not self.accept("."):
             return name
+        if name.text.lower() == "information_schema":
+            raise ProgrammingError(
+                f'schema "{name}" can only be queried', hint="it shows what CREATE and DROP change", position=name.position
+            )
         if name.text.lower() != "public":
             raise ProgrammingError(
                 f'schema "{name}" does not exist', hint='there is one schema, "public"', position=name.position

@@ -164,7 +164,7 @@ class SetPlan(Plan):
 @frozen(kw_only=True)
 class ExplainPlan(Plan):
     """`stage` is "logical", "physical", "dag" or "all"; `format` is "text", "dot" or "json". `plan` is the plan of the
-    statement explained, which isn't run."""
+    statement explained, which is run only if the stage is "analyze"."""
 
     stage: str
     format: str

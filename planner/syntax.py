@@ -185,7 +185,7 @@ class Delete(Statement):
 
 @frozen(kw_only=True)
 class Explain(Statement):
-    """EXPLAIN. `stage` is "all" (logical and physical), "logical", "physical" or "dag"; `format` is "text", "dot" or
+    """EXPLAIN. `stage` is "all" (logical and physical), "logical", "physical", "dag" or "analyze"; `format` is "text", "dot" or
     "json"; `statement` is a Query, Insert, Update or Delete."""
 
     stage: str

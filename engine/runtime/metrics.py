@@ -8,14 +8,16 @@ from runnel.runtime.processor_tasklet import ProcessorTasklet
 
 @frozen
 class ProcessorMetrics:
-    """One processor. `busy` is in nanoseconds; the queue is that of its inputs; `watermark` is the last that it was given;
-    `held_by` names the upstream queue or edge that holds the watermark back."""
+    """One processor. `busy` is in nanoseconds; `bytes_out` is 0 where the job isn't measured; the queue is that of its
+    inputs; `watermark` is the last that it was given; `held_by` names the upstream queue or edge that holds the watermark
+    back."""
 
     index: int
     rows_in: int
     rows_out: int
     batches_in: int
     batches_out: int
+    bytes_out: int
     calls: int
     busy: int
     queued: int
@@ -49,6 +51,10 @@ class VertexMetrics:
         return sum(item.batches_out for item in self.processors)
 
     @property
+    def bytes_out(self) -> int:
+        return sum(item.bytes_out for item in self.processors)
+
+    @property
     def calls(self) -> int:
         return sum(item.calls for item in self.processors)
 
@@ -75,6 +81,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         rows_out=tasklet.outbox.rows,
         batches_in=sum(edge.batches for edge in edges),
         batches_out=tasklet.outbox.batches,
+        bytes_out=tasklet.outbox.bytes,
         calls=tasklet.calls,
         busy=tasklet.busy,
         queued=sum(len(queue) for edge in edges for queue in edge.queues),

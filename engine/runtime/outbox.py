@@ -2,7 +2,8 @@
 
 An outbox remembers what of a refused item was accepted already, so the processor offers the same item until all of it is
 through. With `only_owed` it accepts the rest of such an item and nothing after it. `offered` and `refused` tell the tasklet
-what a call led to; it resets them before each. Rows are counted when a batch is accepted as a whole.
+what a call led to; it resets them before each. Rows are counted when a batch is accepted as a whole, bytes only with
+`is_measured`, since finding them out costs as much as passing a small batch on.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ RecordBatch = pa.RecordBatch
 class BaseOutbox:
     """What all outboxes have in common; it serves a processor without outputs as it is."""
 
-    __slots__ = ("batches", "offered", "only_owed", "owed", "refused", "rows", "snapshot_target")
+    __slots__ = ("batches", "bytes", "is_measured", "offered", "only_owed", "owed", "refused", "rows", "snapshot_target")
 
     is_partial = False
     """Whether some of the queues have accepted the item that was refused, and others have not."""
@@ -35,6 +36,8 @@ class BaseOutbox:
         self.refused = False
         self.batches = 0
         self.rows = 0
+        self.bytes = 0
+        self.is_measured = False
         self.owed: tuple[Item, int] | None = None
         self.snapshot_target: SnapshotTarget | None = None
 
@@ -108,6 +111,8 @@ class ResultOutbox(BaseOutbox):
         self.offered = True
         self.batches += 1
         self.rows += rows
+        if self.is_measured:
+            self.bytes += item.nbytes  # type: ignore[union-attr]
         return True
 
 
@@ -137,6 +142,8 @@ class SingleOutbox(BaseOutbox):
         if rows > 0:
             self.batches += 1
             self.rows += rows
+            if self.is_measured:
+                self.bytes += item.nbytes  # type: ignore[union-attr]
         return True
 
     def finish(self) -> None:
@@ -183,6 +190,8 @@ class FanOutbox(BaseOutbox):
         if rows > 0:
             self.batches += 1
             self.rows += rows
+            if self.is_measured:
+                self.bytes += item.nbytes  # type: ignore[union-attr]
         return True
 
     @property

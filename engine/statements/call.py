@@ -34,7 +34,7 @@ class Call:
         arguments = [scalar_of(value, item) for value, item in zip(self.arguments, plan.parameters, strict=True)]
         return EvaluationContext(arguments, time_ns() // 1000, database.settings.time_zone)
 
-    def start(self, database: Database, plan: Plan, dag: DAG, *, is_unbounded: bool = False) -> Job:
+    def start(self, database: Database, plan: Plan, dag: DAG, *, is_unbounded: bool = False, is_measured: bool = False) -> Job:
         """Starts the light job of a plan."""
         limit = database.settings.integer("max_processor_accumulated_records")
         timeout = None if self.deadline is None else max(0, self.deadline - monotonic_ns())
@@ -44,6 +44,6 @@ class Call:
             evaluation=self.evaluation(database, plan),
             query=self.sql,
             is_unbounded=is_unbounded,
-            options=JobOptions(timeout=timeout, accumulation_limit=limit, stated_timeout=stated),
+            options=JobOptions(timeout=timeout, accumulation_limit=limit, stated_timeout=stated, is_measured=is_measured),
             on_start=self.on_start,
         )

@@ -43,7 +43,11 @@ def run_key_get(database: Database, plan: KeyGetPlan, call: Call) -> Result:
 
 
 def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
-    """Shows the plan of a statement, which isn't run."""
+    """Shows the plan of a statement, which isn't run; with ANALYZE, what it did when it was."""
+    if plan.stage == "analyze":
+        from runnel.statements.analyze import analyze
+
+        return Result((Field("plan", VARCHAR),), [(line,) for line in analyze(database, plan, call)])
     # Loaded on first use: few processes explain anything.
     from runnel.planner.explain import explain
 

@@ -1,0 +1,138 @@
+"""EXPLAIN ANALYZE: runs a statement and says what each vertex of its DAG did."""
+
+from __future__ import annotations
+
+import json
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any
+
+from runnel.errors import NotSupportedError
+from runnel.jobs import Job
+from runnel.planner.plans import ExplainPlan, KeyGetPlan, Plan, QueryPlan, WritePlan
+from runnel.rows import Result
+from runnel.runtime.metrics import VertexMetrics
+from runnel.statements.call import Call
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+_HEADINGS = ("vertex", "processors", "rows in", "rows out", "batches out", "bytes out", "time")
+
+
+def analyze(database: Database, plan: ExplainPlan, call: Call) -> list[str]:
+    """Carries the statement out, giving its rows to nobody, and describes the run in lines of text or JSON. A statement that
+    writes has written."""
+    inner = plan.plan
+    if plan.format == "dot":
+        raise NotSupportedError("EXPLAIN ANALYZE has no format DOT", hint="use TEXT or JSON")
+    if isinstance(inner, QueryPlan) and inner.is_unbounded and not inner.can_end:
+        raise NotSupportedError("EXPLAIN ANALYZE needs a query that ends", hint="add a LIMIT")
+    started = monotonic_ns()
+    if isinstance(inner, QueryPlan | WritePlan):
+        rows, vertices = _run(database, inner, call)
+    else:
+        rows, vertices = _without_job(database, inner, call), []
+    elapsed = monotonic_ns() - started
+    verb = "" if isinstance(inner, QueryPlan | KeyGetPlan) else " written"
+    total = f"{rows:,} row{'' if rows == 1 else 's'}{verb} in {_time(elapsed)}"
+    if plan.format == "json":
+        return _json(rows, elapsed, vertices)
+    if not vertices:
+        return [f"{total}, without a job"]
+    return [*_table(vertices), total]
+
+
+def _run(database: Database, plan: QueryPlan | WritePlan, call: Call) -> tuple[int, list[VertexMetrics]]:
+    from runnel.statements.queries import parallelism
+
+    dag = plan.dag(parallelism(database, plan.tables))
+    if isinstance(plan, QueryPlan):
+        job = call.start(database, plan, dag, is_unbounded=plan.is_unbounded, is_measured=True)
+        return _drained(job, counted=False)
+    with plan.table.exclusive():
+        job = call.start(database, plan, dag, is_measured=True)
+        return _drained(job, counted=True)
+
+
+def _drained(job: Job, *, counted: bool) -> tuple[int, list[VertexMetrics]]:
+    """The rows that a job gives, or those that it counts, to the end; and what its vertices did."""
+    rows = 0
+    try:
+        while (batch := job.results.next_batch()) is not None:
+            rows += sum(batch.column(0).to_pylist()) if counted else batch.num_rows
+    finally:
+        if not job.is_done:
+            job.cancel()
+            job.wait()
+    return rows, list(job.metrics().values())
+
+
+def _without_job(database: Database, plan: Plan, call: Call) -> int:
+    from runnel.statements.run import run
+
+    outcome = run(database, plan, call)
+    if isinstance(outcome, Result):
+        return len(outcome.rest())
+    return outcome
+
+
+def _table(vertices: list[VertexMetrics]) -> list[str]:
+    """Names to the left, numbers to the right."""
+    lines = [_HEADINGS, *map(_cells, vertices)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(_HEADINGS))]
+    aligned = [
+        "  ".join([line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))])
+        for line in lines
+    ]
+    return [aligned[0], "-" * len(aligned[0]), *aligned[1:]]
+
+
+def _cells(vertex: VertexMetrics) -> tuple[str, ...]:
+    return (
+        vertex.vertex,
+        str(len(vertex.processors)),
+        f"{vertex.rows_in:,}" if vertex.queue_capacity else "",
+        f"{vertex.rows_out:,}",
+        f"{vertex.batches_out:,}",
+        _bytes(vertex.bytes_out),
+        _time(vertex.busy),
+    )
+
+
+def _bytes(count: int) -> str:
+    if count < 1024:
+        return f"{count} B"
+    size, units = count / 1024, ["GiB", "MiB", "KiB"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop()
+    return f"{size:.1f} {units[-1]}"
+
+
+def _time(nanoseconds: int) -> str:
+    if nanoseconds < 1_000_000:
+        return f"{nanoseconds / 1e3:.0f} µs"
+    if nanoseconds < 10_000_000_000:
+        return f"{nanoseconds / 1e6:.1f} ms"
+    return f"{nanoseconds / 1e9:.1f} s"
+
+
+def _json(rows: int, elapsed: int, vertices: list[VertexMetrics]) -> list[str]:
+    value: dict[str, Any] = {
+        "rows": rows,
+        "nanoseconds": elapsed,
+        "vertices": [
+            {
+                "vertex": item.vertex,
+                "processors": len(item.processors),
+                "rows_in": item.rows_in,
+                "rows_out": item.rows_out,
+                "batches_in": item.batches_in,
+                "batches_out": item.batches_out,
+                "bytes_out": item.bytes_out,
+                "nanoseconds": item.busy,
+            }
+            for item in vertices
+        ],
+    }
+    return json.dumps(value, indent=2, ensure_ascii=False).split("\n")
