@@ -74,7 +74,31 @@ class DuckDBEngine(FragmentEngine):
             return inputs.preview(scan, read)
 
         text = render_relation(relation, Rendering(DUCKDB), preview)
+        if SHOWN_UNKNOWN not in text:
+            self._check(relation)
         return DuckDBFragment(self._kernel, relation, scans, text)
+
+    def _check(self, relation: Relation) -> None:
+        """Has DuckDB bind the text over inputs without rows: what it refuses after all is not its to run."""
+        cursor = self._kernel.cursor()
+        try:
+            names: list[str] = []
+
+            def scan(node: Scan, read: tuple[int, ...]) -> str:
+                text = inputs.native_text(node, read)
+                if text is None:
+                    text = f"in{len(names)}"
+                    names.append(text)
+                    cursor.register(text, inputs.no_rows(node, read))
+                return text
+
+            cursor.sql(render_relation(relation, Rendering(DUCKDB, Session()), scan))
+        except Unrenderable:
+            raise
+        except Exception as error:
+            raise Unrenderable(f"DuckDB: {str(error).partition(chr(10))[0]}") from error
+        finally:
+            cursor.close()
 
 
 def _work(node: Relation) -> int:

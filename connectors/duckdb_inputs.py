@@ -92,6 +92,11 @@ class StreamInput:
             partition.close()
 
 
+def no_rows(scan: Scan, read: tuple[int, ...]) -> pa.RecordBatchReader:
+    """A stream of a table's columns as they go to DuckDB, without rows."""
+    return pa.RecordBatchReader.from_batches(carried_schema([scan.table.columns[i].type for i in read]), [])
+
+
 def _advice(scan: Scan) -> Expression | None:
     """The predicate where a table may apply it in any order: what can't fail."""
     predicate = scan.predicate

@@ -161,6 +161,7 @@ def _close(
 ) -> None:
     for stream in list(streams):
         stream.close()
+        stream.join()
     for cursor in list(cursors):
         try:
             cursor.interrupt()

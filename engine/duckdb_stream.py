@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 PREFETCHED = 4
 """How many batches wait at most."""
 
-_CANCEL_TIMEOUT = 2.0
-"""Seconds that `close` waits for a query that was interrupted; then the thread ends by itself."""
+_PATIENCE = 0.005
+"""Seconds that `close` waits for a query that was interrupted."""
 
 
 class Input(Protocol):
@@ -107,16 +107,26 @@ class DuckDBStream:
             self._stop(thread)
 
     def _stop(self, thread: Thread) -> None:
-        """An interrupt between two calls of the thread hits nothing: it is repeated until the thread has ended."""
-        waited, pause = 0.0, 0.001
-        while thread.is_alive() and waited < _CANCEL_TIMEOUT:
-            cursor = self._cursor
-            if cursor is not None:
-                with suppress(Exception):  # closed just now by the thread
-                    cursor.interrupt()
+        """Interrupts the query. One that doesn't end at once is somebody else's to see off: the caller has work to do."""
+        self._interrupt()
+        thread.join(_PATIENCE)
+        if thread.is_alive():
+            Thread(target=self.join, name="runnel-duckdb-cancel", daemon=True).start()
+
+    def join(self) -> None:
+        """After `close`: waits until nothing of the query is left. An interrupt between two calls of the thread hits nothing,
+        so it is repeated."""
+        thread, pause = self._thread, 0.001
+        while thread is not None and thread.is_alive() and thread is not current_thread():
+            self._interrupt()
             thread.join(pause)
-            waited += pause
             pause = min(2 * pause, 0.1)
+
+    def _interrupt(self) -> None:
+        cursor = self._cursor
+        if cursor is not None:
+            with suppress(Exception):  # closed just now by the thread
+                cursor.interrupt()
 
     def _run(self) -> None:
         try:

@@ -76,6 +76,14 @@ class Run:
         elif self._oracle is not None:
             self._oracle.execute(sql, arguments)
 
+    def says(self, error: runnel.Error, pattern: str) -> bool:
+        """Whether an error is the one that is expected."""
+        return re.search(pattern, str(error)) is not None
+
+    def gives(self, shown: list[str], expected: list[str]) -> bool:
+        """Whether rows are those that are expected."""
+        return shown == expected
+
     def _statement(self, record: Record, sql: str, arguments: tuple[Any, ...]) -> None:
         outcome, _, detail = record.words.partition(" ")
         try:
@@ -83,11 +91,11 @@ class Run:
             if cursor.description is not None:
                 cursor.fetchall()
         except runnel.Error as error:
-            if outcome != "error" or re.search(detail, str(error)) is None:
+            if outcome != "error" or not self.says(error, detail):
                 self.heads[record.line] = f"statement error {_SPECIAL.sub(_escaped, error.message)}"
             if outcome != "error":
                 raise Failure(f"{record.place}: {sql}\nfailed: {error}") from error
-            if re.search(detail, str(error)) is None:
+            if not self.says(error, detail):
                 raise Failure(f"{record.place}: {sql}\nfailed with: {error}\nexpected:    {detail}") from error
             self._oracle_must_fail(record, sql, arguments)
             return
@@ -118,7 +126,7 @@ class Run:
                 want not in ("?", got) for want, got in zip(record.types, letters, strict=True)
             ):
                 raise Failure(f"{record.place}: {sql}\ngave columns of types {letters}, not {record.types}")
-        if shown != _expected(record):
+        if not self.gives(shown, _expected(record)):
             raise Failure(f"{record.place}: {sql}\ngave:\n{_indented(shown)}\nexpected:\n{_indented(record.expected)}")
         self._compare(record, sql, arguments, rows)
 
@@ -239,9 +247,9 @@ def _indented(lines: Any) -> str:
     return "\n".join(f"    {line}" for line in lines)
 
 
-def run_file(path: Path, scratch: Path, settings: dict[str, Any], *, with_oracle: bool) -> int:
+def run_file(path: Path, scratch: Path, settings: dict[str, Any], *, with_oracle: bool, make: Callable[..., Run] = Run) -> int:
     """Runs a file; `Failure` tells all records that failed. Gives the number of statements that DuckDB agreed to."""
-    run = Run(scratch, settings, with_oracle=with_oracle)
+    run = make(scratch, settings, with_oracle=with_oracle)
     failures = []
     try:
         for record in read(path):
