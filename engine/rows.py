@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.errors import InterfaceError
-from runnel.expressions import uuids
 from runnel.expressions.values import array_of, python_values
 from runnel.jobs import Job
 from runnel.relation import Field
@@ -228,7 +227,11 @@ def _public_type(sql_type: SqlType) -> pa.DataType:
 
 
 def _public(column: pa.Array, arrow: pa.DataType) -> pa.Array:
-    return uuids.to_storage(column) if isinstance(arrow, pa.UuidType) else column
+    if not isinstance(arrow, pa.UuidType):
+        return column
+    from runnel.expressions import uuids
+
+    return uuids.to_storage(column)
 
 
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

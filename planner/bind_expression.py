@@ -326,22 +326,6 @@ class ExpressionBinder:
         matched = build.call("ilike" if isinstance(tree, exp.ILike) else "like", parts, position)
         return build.call("not", [matched], position) if tree.args.get("negate") else matched
 
-    def _array(self, tree: Any) -> Expression:
-        return build.call("array", [self.bind(item) for item in tree.expressions], self._at(tree))
-
-    def _subscript(self, tree: Any) -> Expression:
-        if len(tree.expressions) != 1:
-            raise NotSupportedError("a subscript takes one number", position=self._at(tree))
-        if isinstance(tree.expressions[0], exp.Slice):
-            from runnel.planner.bind_special import slice_of
-
-            return slice_of(self.bind, tree, self._at(tree))
-        return build.call("subscript", [self.bind(tree.this), self.bind(tree.expressions[0])], self._at(tree))
-
-    def _at_time_zone(self, tree: Any) -> Expression:
-        parts = [self.bind(tree.this), self.bind(tree.args["zone"])]
-        return build.call("at_time_zone", parts, self._at(tree))
-
     def _filter(self, tree: Any) -> Expression:
         inner = tree.this
         if _call_of(inner)[0].startswith("JSON_"):
@@ -496,9 +480,6 @@ _METHODS: dict[type, Callable[[ExpressionBinder, Any], Expression]] = {
     exp.Exists: ExpressionBinder._exists,
     exp.Like: ExpressionBinder._like,
     exp.ILike: ExpressionBinder._like,
-    exp.Array: ExpressionBinder._array,
-    exp.Bracket: ExpressionBinder._subscript,
-    exp.AtTimeZone: ExpressionBinder._at_time_zone,
     exp.Subquery: ExpressionBinder._subquery,
     exp.Select: ExpressionBinder._subquery,
     exp.Filter: ExpressionBinder._filter,

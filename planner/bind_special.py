@@ -53,7 +53,23 @@ def _dot(bind: Bind, tree: Any, position: Position | None) -> Expression:
     return build.call("field", [bind(tree.this), name], position)
 
 
-def slice_of(bind: Bind, tree: Any, position: Position | None) -> Expression:
+def _array(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    return build.call("array", [bind(item) for item in tree.expressions], position)
+
+
+def _subscript(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    if len(tree.expressions) != 1:
+        raise NotSupportedError("a subscript takes one number", position=position)
+    if isinstance(tree.expressions[0], exp.Slice):
+        return _slice(bind, tree, position)
+    return build.call("subscript", [bind(tree.this), bind(tree.expressions[0])], position)
+
+
+def _at_time_zone(bind: Bind, tree: Any, position: Position | None) -> Expression:
+    return build.call("at_time_zone", [bind(tree.this), bind(tree.args["zone"])], position)
+
+
+def _slice(bind: Bind, tree: Any, position: Position | None) -> Expression:
     """`a[i:j]`; what is left out is NULL."""
     part = tree.expressions[0]
     nothing = Literal(value=None, type=BIGINT)
@@ -143,6 +159,9 @@ def binary_literal(tree: Any, position: Position | None) -> Expression:
 
 _METHODS: dict[type, Callable[[Bind, Any, Position | None], Expression]] = {
     exp.Dot: _dot,
+    exp.Array: _array,
+    exp.Bracket: _subscript,
+    exp.AtTimeZone: _at_time_zone,
     exp.RegexpILike: _regexp_ignoring_case,
     exp.BitwiseNot: _bitwise_not,
     exp.TryCast: _try_cast,

@@ -338,7 +338,11 @@ class TokenRewriter:
             self._output.append(reader.next())
             self._output.append(_like(token, TokenType.R_PAREN, ")"))
         elif reader.peek() == "(":
-            is_call = token.token_type in _CALLABLE and word not in _SYNTAX_WORDS and (before, word) not in _AFTER
+            is_call = (
+                (token.token_type in _CALLABLE or word in ("DIV", "XOR"))
+                and word not in _SYNTAX_WORDS
+                and (before, word) not in _AFTER
+            )
             self._output.append(_like(token, TokenType.VAR, MARK + token.text) if is_call else token)
         elif word == "JOIN" and before not in _JOIN_WORDS:
             self._output.append(_like(token, TokenType.INNER, "INNER"))

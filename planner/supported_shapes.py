@@ -111,7 +111,8 @@ def _star(node: Any) -> Verdict:
     if isinstance(parent, exp.Select | exp.Distinct):
         return None
     if isinstance(parent, exp.Dot):
-        return None if isinstance(parent.parent, exp.Select) else _unsupported("(row).* here", "name the fields")
+        above = parent.parent
+        return None if isinstance(above, exp.Select) else _unsupported("(row).* here", "name the fields")
     if isinstance(parent, exp.Anonymous) and parent.name.upper() == "COUNT" and len(parent.expressions) == 1:
         return None
     return _wrong("* can't stand here", "* is for SELECT * and COUNT(*)")

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from runnel.batches import numbers
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.buffers import null_scalar, pack_scalar
-from runnel.expressions.coercion import check_count, coerce, convert
-from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
+from runnel.expressions.cast_nested import list_like
+from runnel.expressions.coercion import check_count, coerce, convert, takes_type
+from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_arrays
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import ARRAY, named, signature
-from runnel.sqltypes import BIGINT, INTEGER, NULL, VARCHAR, Kind, array, row, to_arrow
+from runnel.sqltypes import BIGINT, INTEGER, NULL, VARCHAR, Kind, array, common_type, row, to_arrow
 
 _ZERO, _ONE = pack_scalar(0, INTEGER), pack_scalar(1, BIGINT)
 
@@ -37,12 +38,17 @@ def _compile_array(call: Call) -> Kernel:
 
     def run(*columns: pa.Array) -> pa.Array:
         rows = len(columns[0])
-        order = np.arange(width * rows, dtype=np.int64).reshape(width, rows).T.reshape(-1)
-        items = pa.concat_arrays(columns).take(_integers(np.ascontiguousarray(order), pa.int64()))
         offsets = pa.py_buffer(np.arange(0, width * rows + 1, width, dtype=np.int32))
-        return pa.Array.from_buffers(arrow, rows, [None, offsets], children=[items])
+        return pa.Array.from_buffers(arrow, rows, [None, offsets], children=[interleaved(columns)])
 
     return over_arrays(run)
+
+
+def interleaved(columns: Sequence[pa.Array]) -> pa.Array:
+    """The first values of all columns, the second ones, and so on."""
+    rows, width = len(columns[0]), len(columns)
+    order = np.arange(width * rows, dtype=np.int64).reshape(width, rows).T.reshape(-1)
+    return pa.concat_arrays(columns).take(_integers(np.ascontiguousarray(order), pa.int64()))
 
 
 def _integers(values: np.ndarray, arrow: pa.DataType) -> pa.Array:
@@ -55,8 +61,9 @@ def _bind_subscript(name: str, arguments: Sequence[Expression], position: Positi
     kind, element = operand.type.kind, operand.type.element
     if kind is Kind.ARRAY and element is not None and (subscript.type.is_integer or subscript.type.kind is Kind.NULL):
         return (operand, convert(subscript, BIGINT)), element
-    if kind is Kind.MAP and element is not None and operand.type.key is not None and subscript.type == operand.type.key:
-        return (operand, subscript), element
+    key = operand.type.key
+    if key is not None and element is not None and (takes_type(subscript, key) or common_type(subscript.type, key) == key):
+        return (operand, convert(subscript, key)), element
     raise ProgrammingError(
         f"cannot take element [{subscript.type}] of {operand.type}",
         hint="an ARRAY takes an integer, a MAP a key of its type",
@@ -93,16 +100,27 @@ def _cardinality(value: Datum) -> Datum:
     return pc.list_value_length(value)
 
 
-def _length_of_dimension(value: Datum, dimension: Datum) -> Datum:
-    """PostgreSQL's array_length: NULL for an empty array, and for a dimension that isn't there."""
+def _length_of_dimension(value: Datum, dimension: Datum = None) -> Datum:
+    """PostgreSQL's array_length: NULL for an empty array, and for a dimension that isn't there. Without a dimension, the
+    number of elements, as DuckDB has it."""
+    if dimension is None:
+        return pc.list_value_length(value)
     length = pc.list_value_length(value)
     there = pc.and_(pc.equal(dimension, _ONE), pc.greater(length, _ZERO))
     return pc.if_else(there, length, null_scalar(INTEGER))
 
 
-def _join(value: Datum, separator: Datum) -> Datum:
-    """NULL elements are left out."""
-    return over_arrays(join_lists)(value, separator)
+def _join(value: Datum, separator: Datum, null_text: Datum = None) -> Datum:
+    """NULL elements are left out, or shown as `null_text`."""
+    if null_text is None:
+        return over_arrays(join_lists)(value, separator)
+    return over_arrays(_join_with_nulls)(value, separator, null_text)
+
+
+def _join_with_nulls(lists: pa.Array, separators: pa.Array, null_texts: pa.Array) -> pa.Array:
+    owners = np.repeat(np.arange(len(lists)), numbers(pc.coalesce(pc.list_value_length(lists), _ZERO), np.int32))
+    shown = pc.coalesce(lists.flatten(), null_texts.take(_integers(owners.astype(np.int64), pa.int64())))
+    return join_lists(list_like(lists, shown, array(VARCHAR)), separators)
 
 
 def join_lists(lists: pa.Array, separators: pa.Array) -> pa.Array:
@@ -121,6 +139,13 @@ def join_lists(lists: pa.Array, separators: pa.Array) -> pa.Array:
         compact = pa.ListArray.from_arrays(_integers(offsets, pa.int32()), flat)
         lists = pc.if_else(valid, compact, pa.nulls(1, compact.type)[0])
     return pc.binary_join(lists, separators)
+
+
+def _bind_join(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """The elements become text."""
+    if arguments and arguments[0].type.kind is Kind.ARRAY:
+        arguments = (convert(arguments[0], array(VARCHAR)), *arguments[1:])
+    return signature(array(VARCHAR), VARCHAR, VARCHAR, result=VARCHAR, optional=1)(name, arguments, position)
 
 
 def _bind_row(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
@@ -174,21 +199,31 @@ FUNCTIONS = (
     ),
     Function("row", "x ANY, …", "ROW of fields f1, f2, …", _bind_row, _compile_row, sql_names=("ROW",), family="array"),
     Function("field", "x ROW, name VARCHAR", "the field's type", _bind_field, _compile_field, family="array"),
-    named("cardinality", "x ARRAY", "INTEGER", signature(ARRAY, result=INTEGER), kernel=_cardinality, family="array"),
+    named(
+        "cardinality",
+        "x ARRAY",
+        "INTEGER",
+        signature(ARRAY, result=INTEGER),
+        kernel=_cardinality,
+        sql_names=("LIST_LENGTH",),
+        family="array",
+    ),
     named(
         "array_length",
-        "x ARRAY, dimension BIGINT",
+        "x ARRAY [, dimension BIGINT]",
         "INTEGER",
-        signature(ARRAY, BIGINT, result=INTEGER),
+        signature(ARRAY, BIGINT, result=INTEGER, optional=1),
         kernel=_length_of_dimension,
         family="array",
     ),
     named(
         "array_to_string",
-        "x VARCHAR ARRAY, separator VARCHAR",
+        "x ARRAY, separator VARCHAR [, null_text VARCHAR]",
         "VARCHAR",
-        signature(array(VARCHAR), VARCHAR, result=VARCHAR),
+        _bind_join,
         kernel=_join,
+        sql_names=("LIST_TO_STRING",),
+        can_fail=always_may_fail,
         family="array",
     ),
 )

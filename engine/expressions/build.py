@@ -28,6 +28,7 @@ def call(name: str, arguments: Sequence[Expression], position: Position | None =
     """A function by its SQL name in any case, or an operator by its key ("add", "eq", …), applied to arguments."""
     if name.upper() in _LAZY:
         return _lazy(name.upper(), arguments, position)
+    name = _by_type(name, arguments)
     function = FUNCTIONS.get(name) or SQL_NAMES.get(name.upper())
     if function is None:
         raise ProgrammingError(
@@ -42,6 +43,38 @@ def call(name: str, arguments: Sequence[Expression], position: Position | None =
             return folded
     bound, result = function.bind(function.name, arguments, position)
     return Call(function=function.name, arguments=bound, type=result, position=position)
+
+
+def _by_type(name: str, arguments: Sequence[Expression]) -> str:
+    """The key of the function that a name means for arguments of these types, where it means several."""
+    if name == "concat" and len(arguments) == 2:
+        kinds = [item.type.kind for item in arguments]
+        if Kind.ARRAY in kinds:
+            others = [kind for kind in kinds if kind not in (Kind.ARRAY, Kind.NULL)]
+            return "array_cat" if not others else "array_append" if kinds[0] is Kind.ARRAY else "array_prepend"
+        if Kind.VARBINARY in kinds and set(kinds) <= {Kind.VARBINARY, Kind.NULL}:
+            return "concat_binary"
+        return name
+    if name.upper() == "LOG" and len(arguments) == 2:
+        return "log_base"
+    if not arguments or arguments[0].type.kind not in (Kind.ARRAY, Kind.MAP, Kind.VARBINARY):
+        return name
+    return _OF_TYPE.get((name.upper(), arguments[0].type.kind), name)
+
+
+_OF_TYPE = {
+    ("LENGTH", Kind.ARRAY): "cardinality",
+    ("LEN", Kind.ARRAY): "cardinality",
+    ("REVERSE", Kind.ARRAY): "array_reverse",
+    ("CONTAINS", Kind.ARRAY): "array_contains",
+    ("CONCAT", Kind.ARRAY): "array_cat",
+    ("CARDINALITY", Kind.MAP): "map_size",
+    ("ELEMENT_AT", Kind.MAP): "subscript",
+    ("ELEMENT_AT", Kind.ARRAY): "subscript",
+    ("LENGTH", Kind.VARBINARY): "octet_length",
+    ("SUBSTRING", Kind.VARBINARY): "binary_substring",
+    ("SUBSTR", Kind.VARBINARY): "binary_substring",
+}
 
 
 def _negated_literal(operand: Expression) -> Expression | None:
@@ -145,7 +178,7 @@ def in_list(operand: Expression, values: Sequence[Expression], position: Positio
     target = operand.type
     for item in items:
         common = comparison_type(target, item.type)
-        if common is None or common.is_nested:
+        if common is None or common.kind is Kind.MAP:
             raise ProgrammingError(
                 f"cannot apply 'IN' operator to {operand_types((operand, item))}",
                 hint="add an explicit CAST",
@@ -153,7 +186,7 @@ def in_list(operand: Expression, values: Sequence[Expression], position: Positio
             )
         target = common
     converted = tuple(convert(item, target) for item in items)
-    if all(isinstance(item, (Literal, Parameter)) for item in converted):
+    if not target.is_nested and all(isinstance(item, (Literal, Parameter)) for item in converted):
         return InList(operand=convert(operand, target), values=converted, type=BOOLEAN, position=position)
     tests = [call("eq", (operand, item), item.position or position) for item in items]
     return tests[0] if len(tests) == 1 else Call(function="or", arguments=tuple(tests), type=BOOLEAN, position=position)

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions import uuids
 from runnel.expressions.buffers import validity
 from runnel.expressions.failure import first_failure, shown
 from runnel.sqltypes import SqlType, to_arrow
@@ -39,6 +38,8 @@ def _brought(array: pa.Array, target: pa.DataType) -> pa.Array:
     if source == target:
         return array
     if isinstance(source, pa.UuidType):
+        from runnel.expressions import uuids
+
         return uuids.from_storage(array)
     if isinstance(source, pa.BaseExtensionType):
         return _brought(array.storage, target)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions import intervals, uuids
+from runnel.expressions import intervals
 from runnel.expressions.buffers import pack, pack_scalar
 from runnel.expressions.cast_numbers import any_true, text_to_decimal
 from runnel.expressions.cast_temporal import instant
@@ -168,6 +168,8 @@ def _to_months(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def _to_uuid(datum: Datum, context: EvaluationContext) -> Datum:
+    from runnel.expressions import uuids
+
     return uuids.parse(datum)
 
 

@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.batches import from_flags, validity
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.buffers import FALSE
 from runnel.expressions.coercion import check_count, convert, operand_types, retype_parameters
-from runnel.expressions.function import Bound, Datum, Function, Kernel
+from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
 from runnel.expressions.nodes import INFIX, Call, Expression
 from runnel.sqltypes import BOOLEAN, Kind, SqlType, as_decimal, common_type
 
@@ -37,7 +38,7 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
     check_count(name, arguments, 2, position)
     left, right = retype_parameters(arguments)
     target = comparison_type(left.type, right.type)
-    if target is None or target.is_nested:
+    if target is None or (target.is_nested and not _is_comparable(name, target)):
         raise ProgrammingError(
             f"cannot apply {INFIX[name]!r} operator to {operand_types((left, right))}",
             hint="add an explicit CAST" if target is None else "compare its fields or elements one by one",
@@ -48,6 +49,11 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
     if target.kind is Kind.DECIMAL and _is_lossy(left.type, right.type):
         return (convert(left, as_decimal(left.type)), convert(right, as_decimal(right.type))), BOOLEAN
     return (convert(left, target), convert(right, target)), BOOLEAN
+
+
+def _is_comparable(name: str, nested: SqlType) -> bool:
+    """ARRAY and ROW have no order here, but can be the same; MAP can't, since the order of its entries is no part of it."""
+    return nested.kind is not Kind.MAP and name in ("eq", "ne", "is_distinct", "is_not_distinct")
 
 
 def comparison_type(left: SqlType, right: SqlType) -> SqlType | None:
@@ -65,6 +71,8 @@ def _is_lossy(left: SqlType, right: SqlType) -> bool:
 def _compile(call: Call) -> Kernel:
     kind = call.arguments[0].type
     name = call.function
+    if kind.is_nested:
+        return _nested_kernel(name)
     if kind.is_approximate:
         return _float_kernel(name)
     if kind.kind is Kind.DECIMAL and kind != call.arguments[1].type:
@@ -75,6 +83,24 @@ def _compile(call: Call) -> Kernel:
 def comparison_kernel(name: str, sql_type: SqlType) -> Kernel:
     """The kernel of `name` ("eq", "lt", …) for two values of one type."""
     return _float_kernel(name) if sql_type.is_approximate else _KERNELS[name]
+
+
+def _nested_kernel(name: str) -> Kernel:
+    """Arrays and rows: NULL where a side is; within them NULL equals NULL."""
+    from runnel.expressions.sameness import same_values
+
+    is_negated = name in ("ne", "is_distinct")
+    with_nulls = name in ("eq", "ne")
+
+    def run(left: pa.Array, right: pa.Array) -> pa.Array:
+        same = same_values(left, right)
+        valid = None
+        if with_nulls and (left.null_count or right.null_count):
+            masks = [mask for mask in (validity(left), validity(right)) if mask is not None]
+            valid = masks[0] if len(masks) == 1 else masks[0] & masks[1]
+        return from_flags(~same if is_negated else same, valid)
+
+    return over_arrays(run)
 
 
 def _wide_decimal_kernel(kernel: Kernel, call: Call) -> Kernel:
@@ -145,6 +171,8 @@ _MIRRORED_WITH_NUMBER: dict[str, Callable[[Any, Any], Any]] = {
 
 def _compile_distinct(call: Call) -> Kernel:
     """IS [NOT] DISTINCT FROM: two NULLs are the same value; never NULL."""
+    if call.arguments[0].type.is_nested:
+        return _nested_kernel(call.function)
     equal = _GENERAL["eq"] if call.arguments[0].type.is_approximate else _KERNELS["eq"]
     if call.arguments[0].type.kind is Kind.DECIMAL and call.arguments[0].type != call.arguments[1].type:
         equal = _wide_decimal_kernel(_KERNELS["eq"], call)

@@ -17,6 +17,15 @@ def _family(text: str) -> dict[str, tuple[str, ...]]:
 
 _MODULES = {
     "attempts": "try_cast=",
+    "binary": """
+        encode decode unhex=UNHEX,FROM_HEX from_base64=FROM_BASE64,UNBASE64 from_utf8 to_utf8 get_byte binary_substring
+        concat_binary= hex to_base64=TO_BASE64,BASE64 md5 sha1 sha224 sha256 sha384 sha512 crc32
+    """,
+    "integers": """
+        bit_and= bit_or= bit_xor=XOR bit_not= bit_shift_left= bit_shift_right= bit_count div factorial width_bucket
+        gcd=GCD,GREATEST_COMMON_DIVISOR lcm=LCM,LEAST_COMMON_MULTIPLE log_base= sinh cosh tanh asinh acosh atanh
+        is_nan=IS_NAN,ISNAN is_inf=IS_INF,ISINF is_finite=IS_FINITE,ISFINITE
+    """,
     "json_building": """
         json_object= json_array= json_array_of_list= json_object_of_lists= to_json=TO_JSON,TO_JSONB,ROW_TO_JSON
         json_pretty=JSON_PRETTY,JSONB_PRETTY json_strip_nulls json_merge_patch
@@ -25,6 +34,28 @@ _MODULES = {
         json_value= json_outcome= json_query= json_exists= is_json= json_arrow= json_arrow_text=
         json_extract=JSON_EXTRACT,JSON_EXTRACT_PATH json_extract_string=JSON_EXTRACT_STRING,JSON_EXTRACT_PATH_TEXT
         json_array_length json_keys json_type=JSON_TYPE,JSON_TYPEOF json_contains json_valid
+    """,
+    "lists": """
+        array_slice=ARRAY_SLICE,LIST_SLICE array_cat=ARRAY_CAT,ARRAY_CONCAT,LIST_CONCAT,LIST_CAT
+        array_append=ARRAY_APPEND,LIST_APPEND array_prepend=ARRAY_PREPEND,LIST_PREPEND
+        array_contains=ARRAY_CONTAINS,LIST_CONTAINS,ARRAY_HAS,LIST_HAS
+        array_position=ARRAY_POSITION,LIST_POSITION,ARRAY_INDEXOF,LIST_INDEXOF array_positions array_remove array_replace
+    """,
+    "list_values": """
+        array_sort=ARRAY_SORT,LIST_SORT array_reverse_sort=ARRAY_REVERSE_SORT,LIST_REVERSE_SORT
+        array_distinct=ARRAY_DISTINCT,LIST_DISTINCT array_reverse=ARRAY_REVERSE,LIST_REVERSE
+        array_has_all=ARRAY_HAS_ALL,LIST_HAS_ALL array_has_any=ARRAY_HAS_ANY,LIST_HAS_ANY,ARRAYS_OVERLAP
+        array_intersect=ARRAY_INTERSECT,LIST_INTERSECT array_except flatten
+        array_sum=ARRAY_SUM,LIST_SUM array_avg=ARRAY_AVG,LIST_AVG,ARRAY_AVERAGE
+        array_min=ARRAY_MIN,LIST_MIN array_max=ARRAY_MAX,LIST_MAX array_range=RANGE array_series array_fill
+    """,
+    "maps": """
+        map_of= map map_from_entries map_keys map_values map_entries map_size map_contains=MAP_CONTAINS,MAP_CONTAINS_KEY
+        map_concat
+    """,
+    "texts": """
+        translate overlay quote_literal quote_ident quote_nullable format levenshtein=LEVENSHTEIN,EDITDIST3 to_base to_hex
+        to_bin to_oct normalize strip_accents to_ascii unicode=UNICODE,ORD space bit_length contains
     """,
 }
 LATER: Mapping[str, Mapping[str, tuple[str, ...]]] = {module: _family(text) for module, text in _MODULES.items()}

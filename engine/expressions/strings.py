@@ -237,6 +237,12 @@ def _bind_join(name: str, arguments: Sequence[Expression], position: Position | 
     return (convert(left, VARCHAR), convert(right, VARCHAR)), VARCHAR
 
 
+def _bind_octets(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    if len(arguments) == 1 and arguments[0].type.kind is Kind.VARBINARY:
+        return tuple(arguments), INTEGER
+    return signature(VARCHAR, result=INTEGER)(name, arguments, position)
+
+
 def _octets(value: Datum) -> Datum:
     return pc.binary_length(value)
 
@@ -257,7 +263,7 @@ FUNCTIONS = (
     _text("initcap", of_distinct(_initcap, VARCHAR, VARCHAR)),
     _text("reverse", pc.utf8_reverse),
     _text("length", pc.utf8_length, sql_names=("CHAR_LENGTH", "CHARACTER_LENGTH"), result=INTEGER),
-    _text("octet_length", _octets, result=INTEGER),
+    named("octet_length", "s VARCHAR or VARBINARY", "INTEGER", _bind_octets, kernel=_octets, family="string"),
     _text("ascii", _ascii, result=INTEGER),
     named(
         "chr",

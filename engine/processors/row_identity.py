@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes, Mask, flags, from_numbers, indexes, numbers, validity
+from runnel.batches import Indexes, Mask, from_numbers, indexes
 from runnel.expressions.aggregate_states import Column
+from runnel.expressions.sameness import same_values
 from runnel.key_hash import hash_columns
 
 _ZERO = {
@@ -64,65 +65,3 @@ def same(left: Sequence[pa.Array], left_rows: Indexes, right: Sequence[pa.Array]
     for first, second in zip(left, right, strict=True):
         result &= same_values(first.take(indexes(left_rows)), second.take(indexes(right_rows)))
     return result
-
-
-def same_values(left: pa.Array, right: pa.Array) -> Mask:
-    """Pairwise, over columns of one type and length."""
-    arrow = left.type
-    if pa.types.is_null(arrow):
-        return np.ones(len(left), np.bool_)
-    valid_left, valid_right = _valid(left), _valid(right)
-    both = valid_left & valid_right
-    neither = ~(valid_left | valid_right)
-    return neither | (both & _equal(left, right, both))
-
-
-def _equal(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
-    """Whether values are the same where both are valid; arbitrary elsewhere."""
-    arrow = left.type
-    if pa.types.is_struct(arrow):
-        result = np.ones(len(left), np.bool_)
-        for i in range(arrow.num_fields):
-            result &= same_values(left.field(i), right.field(i))
-        return result
-    if pa.types.is_list(arrow) or pa.types.is_map(arrow):
-        return _equal_lists(left, right, both)
-    if pa.types.is_floating(arrow):
-        dtype = np.float32 if pa.types.is_float32(arrow) else np.float64
-        first, second = numbers(left, dtype), numbers(right, dtype)
-        equal_or_nan: Mask = (first == second) | (np.isnan(first) & np.isnan(second))
-        return equal_or_nan
-    return flags(pc.equal(left, right))
-
-
-def _equal_lists(left: pa.Array, right: pa.Array, both: Mask) -> Mask:
-    result = np.zeros(len(left), np.bool_)
-    lengths_left, lengths_right = list_lengths(left), list_lengths(right)
-    candidates = np.flatnonzero(both & (lengths_left == lengths_right))
-    first, second = list_items(left.take(indexes(candidates))), list_items(right.take(indexes(candidates)))
-    owners = np.repeat(np.arange(len(candidates)), lengths_left[candidates])
-    wrong = np.bincount(owners[~same_values(first, second)], minlength=len(candidates))
-    result[candidates] = wrong == 0
-    return result
-
-
-def list_lengths(array: pa.Array) -> Indexes:
-    """The number of items of each list or map; 0 for NULL."""
-    if not len(array):
-        return np.zeros(0, np.int64)
-    offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1, 4 * array.offset)
-    lengths = np.diff(offsets).astype(np.int64)
-    valid = validity(array)
-    return lengths if valid is None else lengths * valid
-
-
-def list_items(array: pa.Array) -> pa.Array:
-    """The items of all lists that aren't NULL, one after the other; of maps the entries, as a struct column."""
-    if pa.types.is_map(array.type):
-        array = array.view(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
-    return array.flatten()
-
-
-def _valid(array: pa.Array) -> Mask:
-    valid = validity(array)
-    return np.ones(len(array), np.bool_) if valid is None else valid

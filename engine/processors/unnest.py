@@ -12,9 +12,9 @@ from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
+from runnel.expressions.sameness import list_items, list_lengths
 from runnel.frozen import frozen
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.row_identity import list_items, list_lengths
 
 SLICE_ROWS = 16_384
 """How many rows are worked on at a time: making an array of each text with a regular expression takes 1.5 µs a row."""

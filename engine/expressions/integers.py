@@ -1,0 +1,308 @@
+"""Integers and their bits, and the rarer functions on numbers: GCD, FACTORIAL, WIDTH_BUCKET, hyperbolic functions, tests
+for NaN and infinities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.batches import Numbers, from_numbers, numbers, validity
+from runnel.errors import DataError, Position, ProgrammingError
+from runnel.expressions.arithmetic import finite
+from runnel.expressions.buffers import pack, pack_scalar
+from runnel.expressions.coercion import check_count, convert, operand_types, retype_parameters
+from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, never_fails, over_arrays, over_first
+from runnel.expressions.mathematics import over_numpy
+from runnel.expressions.nodes import Call, Expression
+from runnel.expressions.per_value import per_value
+from runnel.expressions.signature import named, signature
+from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, INTEGER, Kind, array, common_type, decimal
+
+_SIGNS = {"bit_and": "&", "bit_or": "|", "bit_xor": "XOR", "bit_shift_left": "<<", "bit_shift_right": ">>", "bit_not": "~"}
+_INT64 = pa.int64()
+_LEAST = -(2**63)
+
+
+def _bind_bits(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    check_count(name, arguments, 1 if name == "bit_not" else 2, position)
+    operands = retype_parameters(arguments)
+    operands = [convert(item, BIGINT) if item.type.kind is Kind.NULL else item for item in operands]
+    if not all(item.type.is_integer for item in operands):
+        raise ProgrammingError(
+            f"cannot apply '{_SIGNS[name]}' operator to {operand_types(operands)}", hint="CAST to BIGINT", position=position
+        )
+    if "shift" in name:
+        return (convert(operands[0], BIGINT), convert(operands[1], BIGINT)), BIGINT
+    target = operands[0].type
+    for item in operands[1:]:
+        target = common_type(target, item.type) or target
+    return tuple(convert(item, target) for item in operands), target
+
+
+_SIXTY_FOUR = pack_scalar(64, BIGINT)
+
+
+def _shift(kernel: Kernel) -> Kernel:
+    """By at most 63 places; what is shifted out on the left is lost, as in PostgreSQL."""
+
+    def run(value: Datum, places: Datum) -> Datum:
+        outside = pc.or_(pc.less(places, pack_scalar(0, BIGINT)), pc.greater_equal(places, _SIXTY_FOUR))
+        if outside.as_py() if isinstance(outside, pa.Scalar) else pc.any(outside).as_py():
+            raise DataError("a shift must be by 0 to 63 places")
+        return kernel(value, places)
+
+    return run
+
+
+_BITS: dict[str, tuple[Kernel, bool]] = {
+    "bit_and": (pc.bit_wise_and, False),
+    "bit_or": (pc.bit_wise_or, False),
+    "bit_xor": (pc.bit_wise_xor, False),
+    "bit_not": (pc.bit_wise_not, False),
+    "bit_shift_left": (_shift(pc.shift_left), True),
+    "bit_shift_right": (_shift(pc.shift_right), True),
+}
+
+
+def _bind_quotient(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """Whole quotients: of integers as `/` gives them, of other numbers with the fraction cut off."""
+    check_count(name, arguments, 2, position)
+    left, right = retype_parameters(arguments)
+    if not (left.type.is_numeric and right.type.is_numeric):
+        raise ProgrammingError(
+            f"cannot apply DIV to {operand_types((left, right))}", hint="CAST to a number", position=position
+        )
+    common = common_type(left.type, right.type)
+    assert common is not None
+    if common.is_integer:
+        return (convert(left, BIGINT), convert(right, BIGINT)), BIGINT
+    if common.is_approximate:
+        return (convert(left, DOUBLE), convert(right, DOUBLE)), DOUBLE
+    return (left, right), decimal(38, 0)
+
+
+def _compile_quotient(call: Call) -> Kernel:
+    if call.type.is_integer:
+        kernel: Kernel = pc.divide_checked
+        return kernel
+    if call.type.kind is Kind.DOUBLE:
+        return lambda left, right: finite(pc.trunc(pc.divide_checked(left, right)), left, right)
+    return per_value(_whole_quotient)(call)
+
+
+def _whole_quotient(left: Any, right: Any) -> Decimal:
+    if right == 0:
+        raise DataError("division by zero")
+    first, second = Decimal(left).as_integer_ratio(), Decimal(right).as_integer_ratio()
+    over, under = first[0] * second[1], first[1] * second[0]
+    whole = abs(over) // abs(under)
+    if whole >= 10**38:
+        raise DataError("overflow")
+    return Decimal(whole if (over < 0) == (under < 0) else -whole)
+
+
+def _absolute(values: Numbers) -> Numbers:
+    if len(values) and values.min() == _LEAST:
+        raise DataError("overflow")
+    return np.abs(values)
+
+
+def _pairs(operation: Callable[[Numbers, Numbers], Numbers]) -> Kernel:
+    """A numpy function over two BIGINT columns; rows with a NULL work on 0."""
+
+    def run(left: pa.Array, right: pa.Array) -> pa.Array:
+        valid = pc.and_(left.is_valid(), right.is_valid())
+        mask = np.asarray(numbers(pc.cast(valid, pa.int8()), np.int8), dtype=bool)
+        first, second = (np.where(mask, numbers(item, np.int64), 0) for item in (left, right))
+        return from_numbers(operation(_absolute(first), _absolute(second)), _INT64, None if mask.all() else mask)
+
+    return over_arrays(run)
+
+
+def _lcm(left: Numbers, right: Numbers) -> Numbers:
+    divisor = np.maximum(np.gcd(left, right), 1)
+    product: Numbers = numbers(
+        pc.multiply_checked(from_numbers(left // divisor, _INT64), from_numbers(right, _INT64)), np.int64
+    )
+    return product
+
+
+_MOST_FACTORIAL = 33
+_FACTORIALS = [Decimal(math.factorial(number)) for number in range(_MOST_FACTORIAL + 1)]
+
+
+def _factorial(values: pa.Array) -> pa.Array:
+    bounds = pc.min_max(values)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is not None and low < 0:
+        raise DataError("FACTORIAL of a negative number")
+    if high is not None and high > _MOST_FACTORIAL:
+        raise DataError("overflow", hint=f"the largest argument is {_MOST_FACTORIAL}")
+    return pack(_FACTORIALS, decimal(38, 0)).take(values)
+
+
+def _width_bucket(operand: pa.Array, low: pa.Array, high: pa.Array, count: pa.Array) -> pa.Array:
+    columns = [numbers(item, np.float64) for item in (operand, low, high)]
+    buckets = numbers(count, np.int64)
+    mask = np.ones(len(operand), bool)
+    for item in (operand, low, high, count):
+        valid = validity(item)
+        mask &= True if valid is None else valid
+    value, first, last = (np.where(mask, item, filler) for item, filler in zip(columns, (0.0, 0.0, 1.0), strict=True))
+    number = np.where(mask, buckets, 1)
+    if (number <= 0).any():
+        raise DataError("the count of WIDTH_BUCKET must be positive")
+    if (number >= 2**31 - 1).any():
+        raise DataError("overflow")
+    if (first == last).any() or not np.isfinite([first, last]).all() or np.isnan(value).any():
+        raise DataError("the bounds of WIDTH_BUCKET must be finite and differ, and its operand must not be NaN")
+    with np.errstate(all="ignore"):
+        share = (value - first) / (last - first)
+        inside = np.floor(share * number)
+    bucket = np.where(share < 0, 0, np.where(share >= 1, number + 1, np.minimum(np.nan_to_num(inside), number - 1) + 1))
+    return from_numbers(bucket.astype(np.int32), pa.int32(), None if mask.all() else mask)
+
+
+def _bucket_of_array(value: float, bounds: list[float | None]) -> int:
+    from bisect import bisect_right
+
+    if None in bounds:
+        raise DataError("the bounds of WIDTH_BUCKET must not be NULL")
+    return bisect_right([bound for bound in bounds if bound is not None], value)
+
+
+def _bind_width_bucket(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    if len(arguments) == 2:
+        return signature(DOUBLE, array(DOUBLE), result=INTEGER)(name, arguments, position)
+    return signature(DOUBLE, DOUBLE, DOUBLE, BIGINT, result=INTEGER)(name, arguments, position)
+
+
+def _compile_width_bucket(call: Call) -> Kernel:
+    return per_value(_bucket_of_array)(call) if len(call.arguments) == 2 else over_arrays(_width_bucket)
+
+
+def _logarithm(base: Datum, value: Datum) -> Datum:
+    try:
+        return finite(pc.divide_checked(pc.ln_checked(value), pc.ln_checked(base)), value)
+    except pa.ArrowInvalid as error:
+        if "zero" in str(error) and "logarithm" not in str(error):
+            raise
+        raise DataError("logarithm of a number that isn't positive") from None
+
+
+def _finite(operation: Callable[[Any], Any], message: str) -> Kernel:
+    """A numpy function; DataError where it makes no finite number of one."""
+    kernel = over_numpy(operation)
+
+    def run(value: pa.Array) -> pa.Array:
+        result = kernel(value)
+        if pc.any(pc.and_(pc.invert(pc.is_finite(result)), pc.is_finite(value))).as_py():
+            raise DataError(message)
+        return result
+
+    return over_first(run)
+
+
+def _bit_count(array: pa.Array) -> pa.Array:
+    octets = np.ascontiguousarray(numbers(array, np.int64)).view(np.uint8).reshape(-1, 8)
+    counts = np.unpackbits(octets, axis=1).sum(axis=1).astype(np.int32)
+    return from_numbers(counts, pa.int32(), validity(array))
+
+
+def _test(name: str, kernel: Kernel, names: tuple[str, ...]) -> Function:
+    bind = signature(DOUBLE, result=BOOLEAN)
+    return named(name, "x DOUBLE", "BOOLEAN", bind, kernel=kernel, sql_names=names, family="math")
+
+
+def _double(name: str, kernel: Kernel, can_fail: Callable[[Call], bool] = never_fails) -> Function:
+    return named(name, "x DOUBLE", "DOUBLE", signature(DOUBLE, result=DOUBLE), kernel=kernel, can_fail=can_fail, family="math")
+
+
+_TWO_INTEGERS = signature(BIGINT, BIGINT, result=BIGINT)
+FUNCTIONS = (
+    *(
+        Function(
+            name=name,
+            arguments="x INTEGER" if name == "bit_not" else "x INTEGER, y INTEGER",
+            result="the common type" if "shift" not in name else "BIGINT",
+            bind=_bind_bits,
+            compile=lambda call: _BITS[call.function][0],
+            can_fail=always_may_fail if fails else never_fails,
+            sql_names=("XOR",) if name == "bit_xor" else (),
+            family="math",
+        )
+        for name, (_, fails) in _BITS.items()
+    ),
+    named("bit_count", "x BIGINT", "INTEGER", signature(BIGINT, result=INTEGER), kernel=over_first(_bit_count), family="math"),
+    named(
+        "div",
+        "x NUMERIC, y NUMERIC",
+        "BIGINT, DECIMAL(38, 0) or DOUBLE",
+        _bind_quotient,
+        _compile_quotient,
+        can_fail=always_may_fail,
+        family="math",
+    ),
+    named(
+        "gcd",
+        "x BIGINT, y BIGINT",
+        "BIGINT",
+        _TWO_INTEGERS,
+        kernel=_pairs(np.gcd),
+        can_fail=always_may_fail,
+        sql_names=("GREATEST_COMMON_DIVISOR",),
+        family="math",
+    ),
+    named(
+        "lcm",
+        "x BIGINT, y BIGINT",
+        "BIGINT",
+        _TWO_INTEGERS,
+        kernel=_pairs(_lcm),
+        can_fail=always_may_fail,
+        sql_names=("LEAST_COMMON_MULTIPLE",),
+        family="math",
+    ),
+    named(
+        "factorial",
+        "x BIGINT",
+        "DECIMAL(38, 0)",
+        signature(BIGINT, result=decimal(38, 0)),
+        kernel=over_first(_factorial),
+        can_fail=always_may_fail,
+        family="math",
+    ),
+    named(
+        "width_bucket",
+        "x DOUBLE, low DOUBLE, high DOUBLE, count BIGINT | x DOUBLE, bounds ARRAY",
+        "INTEGER",
+        _bind_width_bucket,
+        _compile_width_bucket,
+        can_fail=always_may_fail,
+        family="math",
+    ),
+    Function(
+        name="log_base",
+        arguments="base DOUBLE, x DOUBLE",
+        result="DOUBLE",
+        bind=signature(DOUBLE, DOUBLE, result=DOUBLE),
+        compile=lambda call: _logarithm,
+        can_fail=always_may_fail,
+        family="math",
+    ),
+    _double("sinh", _finite(np.sinh, "DOUBLE overflow in SINH"), always_may_fail),
+    _double("cosh", _finite(np.cosh, "DOUBLE overflow in COSH"), always_may_fail),
+    _double("tanh", over_numpy(np.tanh)),
+    _double("asinh", over_numpy(np.arcsinh)),
+    _double("acosh", _finite(np.arccosh, "ACOSH of a number below 1"), always_may_fail),
+    _double("atanh", _finite(np.arctanh, "ATANH of a number not between -1 and 1"), always_may_fail),
+    _test("is_nan", pc.is_nan, ("ISNAN",)),
+    _test("is_inf", pc.is_inf, ("ISINF",)),
+    _test("is_finite", pc.is_finite, ("ISFINITE",)),
+)

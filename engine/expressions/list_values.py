@@ -1,0 +1,344 @@
+"""Functions on ARRAY that compare elements with each other or add them up, and those that make arrays: sorting, sets, totals,
+ranges. See `lists`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.batches import Numbers, from_flags, from_numbers, indexes, numbers, validity
+from runnel.errors import DataError, Position, ProgrammingError
+from runnel.expressions.coercion import check_count, convert
+from runnel.expressions.function import Bound, Kernel, over_arrays, over_first
+from runnel.expressions.lists import (
+    MOST_ITEMS,
+    Lists,
+    all_valid,
+    as_array,
+    bind_two,
+    element_of,
+    kept,
+    list_function,
+    made,
+    same_type,
+)
+from runnel.expressions.nodes import Call, Expression
+from runnel.expressions.sameness import list_lengths
+from runnel.expressions.signature import ARRAY, signature
+from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, NULL, Kind, SqlType, array, decimal, to_arrow
+
+
+def _ranks(items: pa.Array) -> Numbers:
+    """A number for each value, in our order: equal values have equal numbers, NULL the smallest, NaN the largest."""
+    if pa.types.is_null(items.type) or not len(items):
+        return np.zeros(len(items), np.int64)
+    if pa.types.is_nested(items.type):
+        raise DataError("arrays of arrays, rows or maps can't be sorted")
+    if pa.types.is_floating(items.type):
+        items = pc.add(items, from_numbers(np.zeros(1, np.float64), pa.float64()).cast(items.type)[0])
+    if pa.types.is_duration(items.type):
+        items = items.cast(pa.int64())
+    encoded = items.dictionary_encode()
+    values = encoded.dictionary
+    order = numbers(pc.sort_indices(values, sort_keys=[("", "ascending")]), np.uint64).astype(np.int64)
+    rank = np.empty(len(values), np.int64)
+    rank[order] = np.arange(1, len(values) + 1)
+    codes = numbers(encoded.indices, np.int32)
+    valid = validity(encoded.indices)
+    return rank[codes] if valid is None else np.where(valid, rank[np.where(valid, codes, 0)] if len(values) else 0, 0)
+
+
+def _sort(call: Call) -> Kernel:
+    descending = call.function == "array_reverse_sort"
+    arrow = to_arrow(call.type)
+
+    def run(column: pa.Array) -> pa.Array:
+        lists = Lists(column)
+        ranks = _ranks(lists.items)
+        order = np.lexsort((-ranks if descending else ranks, lists.owners))
+        return made(lists.items.take(indexes(order)), lists.lengths, arrow, lists.valid)
+
+    return over_first(run)
+
+
+def _distinct(call: Call) -> Kernel:
+    """Each value once, at its first place; NULL is left out, as in DuckDB."""
+    arrow = to_arrow(call.type)
+
+    def run(column: pa.Array) -> pa.Array:
+        lists = Lists(column)
+        present = validity(lists.items)
+        keep = _firsts(lists)
+        return kept(lists, keep if present is None else keep & present, arrow)
+
+    return over_first(run)
+
+
+def _firsts(lists: Lists) -> Numbers:
+    """Whether an element is the first of its value in its array."""
+    codes = codes_of(lists.items)
+    keys = lists.owners * (int(codes.max(initial=0)) + 1) + codes
+    keep = np.zeros(len(keys), bool)
+    keep[np.unique(keys, return_index=True)[1]] = True
+    return keep
+
+
+def codes_of(items: pa.Array) -> Numbers:
+    """A number for each different value, nested ones too."""
+    if pa.types.is_nested(items.type):
+        from runnel.key_hash import hash_column
+
+        return np.unique(hash_column(items), return_inverse=True)[1]
+    return _ranks(items)
+
+
+def _reverse(call: Call) -> Kernel:
+    arrow = to_arrow(call.type)
+
+    def run(column: pa.Array) -> pa.Array:
+        lists = Lists(column)
+        source = np.repeat(lists.starts + lists.lengths - 1, lists.lengths) - lists.places
+        return made(lists.items.take(indexes(source)), lists.lengths, arrow, lists.valid)
+
+    return over_first(run)
+
+
+def _set_operation(call: Call) -> Kernel:
+    """Whether elements of the first array are in the second, for arrays that both are there."""
+    name = call.function
+
+    def run(left: pa.Array, right: pa.Array) -> pa.Array:
+        first, second = Lists(left), Lists(right)
+        codes = codes_of(pa.concat_arrays([first.items, second.items]))
+        width = int(codes.max(initial=0)) + 1
+        keys = np.concatenate((first.owners, second.owners)) * width + codes
+        ours, theirs = keys[: len(first.items)], keys[len(first.items) :]
+        if name == "array_has_all":
+            missing = np.bincount(second.owners[~np.isin(theirs, ours)], minlength=second.count)
+            return from_flags(missing == 0, all_valid(left, right))
+        hit = np.isin(ours, theirs)
+        if name == "array_has_any":
+            present = validity(first.items)
+            shared = np.bincount(first.owners[hit if present is None else hit & present], minlength=first.count)
+            return from_flags(shared > 0, all_valid(left, right))
+        keep = _firsts(first) & (hit if name == "array_intersect" else ~hit)
+        valid = all_valid(left, right)
+        found = kept(first, keep, to_arrow(call.type))
+        return found if valid is None else pc.if_else(from_flags(valid), found, pa.nulls(1, found.type)[0])
+
+    return over_arrays(run)
+
+
+def _flatten(call: Call) -> Kernel:
+    """An array of arrays as one array; NULLs among them are left out."""
+    arrow = to_arrow(call.type)
+
+    def run(column: pa.Array) -> pa.Array:
+        outer = Lists(column)
+        inner = list_lengths(outer.items)
+        lengths = np.bincount(outer.owners, inner, outer.count).astype(np.int64)
+        return made(outer.items.flatten(), lengths, arrow, outer.valid)
+
+    return over_first(run)
+
+
+# Totals
+
+
+def _total_type(arguments: Sequence[Expression]) -> SqlType:
+    element = element_of(arguments[0])
+    if element.is_integer or element.kind is Kind.NULL:
+        return BIGINT
+    if element.kind is Kind.DECIMAL:
+        return decimal(38, element.scale)
+    return DOUBLE
+
+
+def _bind_total(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    check_count(name, arguments, 1, position)
+    lists = as_array(arguments[0], name, 1, position)
+    element = element_of(lists)
+    if element.kind is Kind.NULL:
+        lists = convert(lists, array(BIGINT))
+    elif not element.is_numeric:
+        raise ProgrammingError(f"{name.upper()} needs an array of numbers, not {lists.type}", position=position)
+    if name == "array_avg" or element.is_approximate:
+        lists = convert(lists, array(DOUBLE))
+        return (lists,), DOUBLE
+    return (lists,), _total_type((lists,))
+
+
+def _bind_extreme(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    check_count(name, arguments, 1, position)
+    lists = as_array(arguments[0], name, 1, position)
+    if element_of(lists).is_nested:
+        raise ProgrammingError(f"{name.upper()} doesn't compare {element_of(lists)}", position=position)
+    return (lists,), element_of(lists)
+
+
+def _total(call: Call) -> Kernel:
+    arrow, is_average = to_arrow(call.type), call.function == "array_avg"
+
+    def run(column: pa.Array) -> pa.Array:
+        lists = Lists(column)
+        present = validity(lists.items)
+        owners = lists.owners if present is None else lists.owners[present]
+        items = lists.items if present is None else lists.items.drop_null()
+        counts = np.bincount(owners, minlength=lists.count)
+        if call.type.kind is Kind.DOUBLE:
+            with np.errstate(all="ignore"):
+                sums = np.bincount(owners, numbers(items, np.float64), lists.count)
+                values = sums / np.maximum(counts, 1) if is_average else sums
+            if np.isinf(values).any() and np.isfinite(numbers(items, np.float64)).all():
+                raise DataError("overflow")
+            return from_numbers(values, arrow, counts > 0)
+        wide = pa.decimal256(76, call.type.scale) if call.type.kind is Kind.DECIMAL else pa.decimal128(38, 0)
+        grouped = pa.table({"g": indexes(owners), "v": pc.cast(items, wide)}).group_by("g").aggregate([("v", "sum")])
+        places = np.full(lists.count, -1, np.int64)
+        places[numbers(grouped["g"].combine_chunks(), np.int64)] = np.arange(grouped.num_rows)
+        totals = grouped["v_sum"].combine_chunks()
+        try:
+            return pc.cast(totals, arrow).take(indexes(np.maximum(places, 0), places >= 0))
+        except pa.ArrowInvalid:
+            raise DataError("overflow") from None
+
+    return over_first(run)
+
+
+def _extreme(call: Call) -> Kernel:
+    is_least = call.function == "array_min"
+
+    def run(column: pa.Array) -> pa.Array:
+        lists = Lists(column)
+        present = validity(lists.items)
+        places = np.arange(len(lists.items)) if present is None else np.flatnonzero(present)
+        ranks = _ranks(lists.items)[places]
+        owners = lists.owners[places]
+        order = np.lexsort((ranks if is_least else -ranks, owners))
+        best = np.full(lists.count, -1, np.int64)
+        sorted_owners = owners[order]
+        is_first = np.ones(len(order), bool)
+        is_first[1:] = sorted_owners[1:] != sorted_owners[:-1]
+        best[sorted_owners[is_first]] = places[order[is_first]]
+        return lists.items.take(indexes(np.maximum(best, 0), best >= 0))
+
+    return over_first(run)
+
+
+# Ranges and the rest
+
+
+def _range(call: Call) -> Kernel:
+    """range(stop), range(start, stop[, step]): without the stop; generate_series with it."""
+    inclusive = call.function == "array_series"
+
+    def run(*columns: pa.Array) -> pa.Array:
+        mask = all_valid(*columns)
+        values = [numbers(column, np.int64) for column in columns]
+        start, stop = (np.zeros_like(values[0]), values[0]) if len(values) == 1 else values[:2]
+        step = values[2] if len(values) == 3 else np.ones_like(start)
+        if mask is not None:
+            start, stop, step = np.where(mask, start, 0), np.where(mask, stop, -1), np.where(mask, step, 1)
+        if (step == 0).any():
+            raise DataError("the step of a range must not be 0")
+        # In floats first: the difference may be more than 64 bits.
+        if (np.abs((stop.astype(float) - start) / step) > MOST_ITEMS).any():
+            raise DataError("a range is too long", hint=f"the most is {MOST_ITEMS} elements")
+        span = (stop - start + (np.sign(step) if inclusive else 0)) * np.sign(step)
+        lengths = np.maximum(-(-span // np.abs(step)), 0)
+        if mask is not None:
+            lengths = np.where(mask, lengths, 0)
+        if lengths.sum() > MOST_ITEMS:
+            raise DataError("the ranges are too long", hint=f"the most is {MOST_ITEMS} elements")
+        places = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        items = np.repeat(start, lengths) + places * np.repeat(step, lengths)
+        return made(from_numbers(items, pa.int64()), lengths, pa.list_(pa.int64()), mask)
+
+    return over_arrays(run)
+
+
+def _fill(call: Call) -> Kernel:
+    arrow = to_arrow(call.type)
+
+    def run(value: pa.Array, count: pa.Array) -> pa.Array:
+        valid = validity(count)
+        lengths = np.maximum(numbers(count, np.int64), 0)
+        lengths = lengths if valid is None else np.where(valid, lengths, 0)
+        if lengths.sum() > MOST_ITEMS:
+            raise DataError("the arrays are too long", hint=f"the most is {MOST_ITEMS} elements at a time")
+        return made(value.take(indexes(np.repeat(np.arange(len(value)), lengths))), lengths, arrow, valid)
+
+    return over_arrays(run)
+
+
+def _bind_fill(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    check_count(name, arguments, 2, position)
+    value, count = arguments
+    if not count.type.is_integer and count.type.kind is not Kind.NULL:
+        raise ProgrammingError(f"argument 2 of {name.upper()} must be BIGINT, not {count.type}", position=position)
+    return (value, convert(count, BIGINT)), array(value.type)
+
+
+def _bind_nested(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    check_count(name, arguments, 1, position)
+    lists = as_array(arguments[0], name, 1, position)
+    if element_of(lists).kind is Kind.NULL:
+        return (convert(lists, array(array(NULL))),), array(NULL)
+    if element_of(lists).kind is not Kind.ARRAY:
+        raise ProgrammingError(f"FLATTEN needs an array of arrays, not {lists.type}", position=position)
+    return (lists,), element_of(lists)
+
+
+_ONE_ARRAY = signature(ARRAY, result=lambda arguments: arguments[0].type)
+_TYPE = "the type of x"
+FUNCTIONS = (
+    list_function("array_sort", "x ARRAY", _TYPE, _ONE_ARRAY, _sort, names=("ARRAY_SORT", "LIST_SORT"), can_fail=True),
+    list_function(
+        "array_reverse_sort",
+        "x ARRAY",
+        _TYPE,
+        _ONE_ARRAY,
+        _sort,
+        names=("ARRAY_REVERSE_SORT", "LIST_REVERSE_SORT"),
+        can_fail=True,
+    ),
+    list_function("array_distinct", "x ARRAY", _TYPE, _ONE_ARRAY, _distinct, names=("ARRAY_DISTINCT", "LIST_DISTINCT")),
+    list_function("array_reverse", "x ARRAY", _TYPE, _ONE_ARRAY, _reverse, names=("ARRAY_REVERSE", "LIST_REVERSE")),
+    *(
+        list_function(name, "x ARRAY, y ARRAY", result, bind_two(kind), _set_operation, names=names)
+        for name, result, kind, names in (
+            ("array_has_all", "BOOLEAN", lambda kind: BOOLEAN, ("ARRAY_HAS_ALL", "LIST_HAS_ALL")),
+            ("array_has_any", "BOOLEAN", lambda kind: BOOLEAN, ("ARRAY_HAS_ANY", "LIST_HAS_ANY", "ARRAYS_OVERLAP")),
+            ("array_intersect", _TYPE, same_type, ("ARRAY_INTERSECT", "LIST_INTERSECT")),
+            ("array_except", _TYPE, same_type, ("ARRAY_EXCEPT",)),
+        )
+    ),
+    list_function("flatten", "x ARRAY of ARRAYs", "the elements' type", _bind_nested, _flatten, names=("FLATTEN",)),
+    *(
+        list_function(name, "x ARRAY of numbers", result, _bind_total, _total, names=names, can_fail=True)
+        for name, result, names in (
+            ("array_sum", "BIGINT, DECIMAL(38, s) or DOUBLE", ("ARRAY_SUM", "LIST_SUM")),
+            ("array_avg", "DOUBLE", ("ARRAY_AVG", "LIST_AVG", "ARRAY_AVERAGE")),
+        )
+    ),
+    *(
+        list_function(name, "x ARRAY", "the element's type", _bind_extreme, _extreme, names=names)
+        for name, names in (("array_min", ("ARRAY_MIN", "LIST_MIN")), ("array_max", ("ARRAY_MAX", "LIST_MAX")))
+    ),
+    *(
+        list_function(
+            name,
+            "[start BIGINT,] stop BIGINT [, step BIGINT]",
+            "BIGINT[]",
+            signature(BIGINT, BIGINT, BIGINT, result=array(BIGINT), optional=2),
+            _range,
+            names=names,
+            can_fail=True,
+        )
+        for name, names in (("array_range", ("RANGE",)), ("array_series", ("ARRAY_SERIES",)))
+    ),
+    list_function("array_fill", "item, count BIGINT", "ARRAY", _bind_fill, _fill, names=("ARRAY_FILL",), can_fail=True),
+)

@@ -1,0 +1,254 @@
+"""The rarer functions on text: TRANSLATE, OVERLAY, FORMAT, quoting, distances. Most go through Python, once per
+distinct text."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.errors import DataError, Position, ProgrammingError
+from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.coercion import convert
+from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, never_fails
+from runnel.expressions.nodes import Call, Expression
+from runnel.expressions.per_value import per_value
+from runnel.expressions.signature import ANY_TEXT, named, signature
+from runnel.sqltypes import BIGINT, INTEGER, VARCHAR, Kind, SqlType, can_cast
+
+_LONGEST = 100_000_000
+
+
+def _translate(text: str, old: str, new: str) -> str:
+    table: dict[int, str | None] = {}
+    for place, character in enumerate(old):
+        table.setdefault(ord(character), new[place] if place < len(new) else None)
+    return text.translate(table)
+
+
+def _overlay(text: str, new: str, start: int, count: int | None = None) -> str:
+    if start < 1:
+        raise DataError(f"OVERLAY start must be at least 1, not {start}")
+    length = len(new) if count is None else count
+    return text[: start - 1] + new + text[max(start - 1 + length, 0) :]
+
+
+def _quote_literal(text: str) -> str:
+    quoted = text.replace("'", "''")
+    return "E'" + quoted.replace("\\", "\\\\") + "'" if "\\" in text else f"'{quoted}'"
+
+
+def _quote_nullable(text: str | None) -> str:
+    return "NULL" if text is None else _quote_literal(text)
+
+
+def _quote_identifier(text: str) -> str:
+    is_plain = text.isascii() and text.replace("_", "a").isalnum() and not text[0].isdigit() and text == text.lower()
+    return text if is_plain else '"' + text.replace('"', '""') + '"'
+
+
+def _format(pattern: str | None, *values: str | None) -> str | None:
+    """PostgreSQL's FORMAT: %s, %I, %L, %%, with a position (%1$s), a width and `-` for the left."""
+    if pattern is None:
+        return None
+    parts: list[str] = []
+    at, following = 0, 0
+    while at < len(pattern):
+        if pattern[at] != "%":
+            end = pattern.find("%", at)
+            end = len(pattern) if end < 0 else end
+            parts.append(pattern[at:end])
+            at = end
+            continue
+        at, text, following = _specifier(pattern, at + 1, following, values)
+        parts.append(text)
+    return "".join(parts)
+
+
+def _specifier(pattern: str, at: int, following: int, values: Sequence[str | None]) -> tuple[int, str, int]:
+    if pattern[at : at + 1] == "%":
+        return at + 1, "%", following
+    end = at
+    while end < len(pattern) and pattern[end] in "0123456789$-":
+        end += 1
+    if end == len(pattern):
+        raise DataError("the pattern of FORMAT ends within a %")
+    head, kind = pattern[at:end], pattern[end]
+    place, dollar, rest = head.partition("$")
+    if not dollar:
+        place, rest = "", head
+    if (dollar and not place.isdigit()) or (not rest.removeprefix("-").isdigit() and rest not in ("", "-")):
+        raise DataError(f"FORMAT doesn't know %{head}{kind}")
+    index = int(place) if place else following + 1
+    if not 1 <= index <= len(values):
+        raise DataError("FORMAT has too few arguments")
+    text = _formatted(kind, values[index - 1])
+    width = min(int(rest.removeprefix("-") or 0), 10_000)
+    return end + 1, text.ljust(width) if rest.startswith("-") else text.rjust(width), index
+
+
+def _formatted(kind: str, value: str | None) -> str:
+    if kind == "s":
+        return value or ""
+    if kind == "L":
+        return _quote_nullable(value)
+    if kind == "I":
+        if value is None:
+            raise DataError("NULL can't be formatted as an identifier")
+        return _quote_identifier(value) if value else '""'
+    raise DataError(f"FORMAT doesn't know %{kind}", hint="it knows %s, %I, %L and %%")
+
+
+def _levenshtein(left: str, right: str) -> int:
+    if len(left) * len(right) > _LONGEST:
+        raise DataError("the texts are too long for LEVENSHTEIN")
+    row = list(range(len(right) + 1))
+    for number, first in enumerate(left, 1):
+        before, row[0] = row[0], number
+        for place, second in enumerate(right, 1):
+            before, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, before + (first != second))
+    return row[-1]
+
+
+def _to_base(number: int, base: int) -> str:
+    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+    if not 2 <= base <= 36:
+        raise DataError("a base must be 2 to 36")
+    value = number if number >= 0 else number + 2**64
+    text = ""
+    while True:
+        value, digit = divmod(value, base)
+        text = digits[digit] + text
+        if not value:
+            return text
+
+
+_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+
+
+def _normalize(text: str, form: str = "NFC") -> str:
+    if form.upper() not in _FORMS:
+        raise DataError(f"there is no normal form {form}", hint=f"the forms are {', '.join(_FORMS)}")
+    return unicodedata.normalize(form.upper(), text)  # type: ignore[arg-type]
+
+
+def _to_ascii(text: str) -> str:
+    return unicodedata.normalize("NFD", text).encode("ascii", "ignore").decode()
+
+
+def _unicode(text: str) -> int:
+    return ord(text[0]) if text else -1
+
+
+def _bit_length(text: Datum) -> Datum:
+    return pc.multiply(pc.binary_length(text), pack_scalar(8, INTEGER))
+
+
+def _spaces(count: int) -> str:
+    if count > _LONGEST:
+        raise DataError(f"a text of {count} characters is too long")
+    return " " * max(count, 0)
+
+
+def _bind_format(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    if not arguments:
+        raise ProgrammingError("FORMAT takes at least 1 argument, not 0", position=position)
+    for item in arguments:
+        if not can_cast(item.type, VARCHAR) or item.type.kind is Kind.VARBINARY:
+            raise ProgrammingError(f"FORMAT doesn't take {item.type}", position=item.position or position)
+    return tuple(convert(item, VARCHAR) for item in arguments), VARCHAR
+
+
+def _contains(call: Call) -> Kernel:
+    general = per_value(lambda text, part: part in text)(call)
+
+    def run(text: Datum, part: Datum) -> Datum:
+        if isinstance(part, pa.Scalar) and part.is_valid:
+            return pc.match_substring(text, part.as_py())
+        return general(text, part)
+
+    return run
+
+
+def _text(
+    name: str,
+    arguments: str,
+    types: Sequence[Any],
+    result: SqlType,
+    function: Callable[..., Any],
+    *,
+    optional: int = 0,
+    names: tuple[str, ...] = (),
+    can_fail: bool = False,
+) -> Function:
+    return named(
+        name,
+        arguments,
+        str(result),
+        signature(*types, result=result, optional=optional),
+        per_value(function),
+        sql_names=names,
+        can_fail=always_may_fail if can_fail else never_fails,
+        family="string",
+    )
+
+
+FUNCTIONS = (
+    _text("translate", "s VARCHAR, old VARCHAR, new VARCHAR", [VARCHAR] * 3, VARCHAR, _translate),
+    _text(
+        "overlay",
+        "s VARCHAR PLACING new VARCHAR FROM start BIGINT [FOR count BIGINT]",
+        [VARCHAR, VARCHAR, BIGINT, BIGINT],
+        VARCHAR,
+        _overlay,
+        optional=1,
+        can_fail=True,
+    ),
+    _text("quote_literal", "x ANY", [ANY_TEXT], VARCHAR, _quote_literal),
+    _text("quote_ident", "s VARCHAR", [VARCHAR], VARCHAR, lambda text: _quote_identifier(text) if text else '""'),
+    named(
+        "quote_nullable",
+        "x ANY",
+        "VARCHAR",
+        signature(ANY_TEXT, result=VARCHAR),
+        per_value(_quote_nullable, is_strict=False),
+        family="string",
+    ),
+    named(
+        "format",
+        "pattern VARCHAR, x ANY, …",
+        "VARCHAR",
+        _bind_format,
+        per_value(_format, is_strict=False),
+        can_fail=always_may_fail,
+        family="string",
+    ),
+    _text("levenshtein", "s VARCHAR, t VARCHAR", [VARCHAR] * 2, INTEGER, _levenshtein, can_fail=True, names=("EDITDIST3",)),
+    _text("to_base", "x BIGINT, base BIGINT", [BIGINT] * 2, VARCHAR, _to_base, can_fail=True),
+    _text("to_hex", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 16)),
+    _text("to_bin", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 2)),
+    _text("to_oct", "x BIGINT", [BIGINT], VARCHAR, lambda number: _to_base(number, 8)),
+    _text("normalize", "s VARCHAR [, form VARCHAR]", [VARCHAR] * 2, VARCHAR, _normalize, optional=1, can_fail=True),
+    _text(
+        "strip_accents",
+        "s VARCHAR",
+        [VARCHAR],
+        VARCHAR,
+        lambda text: "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c)),
+    ),
+    _text("to_ascii", "s VARCHAR", [VARCHAR], VARCHAR, _to_ascii),
+    _text("unicode", "s VARCHAR", [VARCHAR], INTEGER, _unicode, names=("ORD",)),
+    _text("space", "count BIGINT", [BIGINT], VARCHAR, _spaces, can_fail=True),
+    named("bit_length", "s VARCHAR", "INTEGER", signature(VARCHAR, result=INTEGER), kernel=_bit_length, family="string"),
+    named(
+        "contains",
+        "s VARCHAR, part VARCHAR",
+        "BOOLEAN",
+        signature(VARCHAR, VARCHAR, result=SqlType(Kind.BOOLEAN)),
+        _contains,
+        family="string",
+    ),
+)
