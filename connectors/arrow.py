@@ -302,13 +302,11 @@ def _of_polars_frame(frame: Any) -> Origin:
 
 
 def _of_relation(relation: Any) -> Origin:
-    """A DuckDB relation. A stream left open would block its connection, so the schema is that of no rows of it."""
-    schema = pa.RecordBatchReader.from_stream(relation.limit(0)).schema
+    """A DuckDB relation."""
+    from runnel.connectors.arrow_relation import relation_batches, relation_schema
 
-    def open_batches(wanted: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
-        return (batch.select(wanted) for batch in pa.RecordBatchReader.from_stream(relation))
-
-    return LazyOrigin(schema, open_batches)
+    schema = relation_schema(relation)
+    return LazyOrigin(schema, lambda wanted: relation_batches(relation, schema.names, wanted))
 
 
 def _of_stream(obj: Any) -> Origin:

@@ -39,6 +39,7 @@ from runnel.sqltypes import (
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
 
 if TYPE_CHECKING:
+    from runnel.catalog import Snapshot
     from runnel.expressions.python_function import PythonFunction
     from runnel.planner.bind_window import Windows
 
@@ -48,6 +49,10 @@ class QueryBinder(Protocol):
 
     sql: str
     parameter_types: tuple[SqlType, ...]
+    snapshot: Snapshot
+
+    def note(self, kind: str, name: str, version: int) -> None:
+        """Notes something of the catalog that the plan depends on."""
 
     def subquery(self, tree: Any, outer: Scope) -> Relation:
         """The relation of a subquery, whose columns may refer to `outer`."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from runnel import sqltypes
 from runnel.expressions.aggregate_function import AggregateFunction
 from runnel.expressions.aggregates import AGGREGATES
 from runnel.expressions.functions import SQL_NAMES
+from runnel.expressions.python_function import PythonFunction
 from runnel.expressions.window_functions import WINDOW_FUNCTIONS, WindowFunction
 from runnel.rows import Row
 from runnel.sqltypes import Kind, SqlType
@@ -43,8 +46,8 @@ _WINDOWS = {
 }
 
 
-def function_rows() -> list[Row]:
-    """Name, kind, arguments, result and family of each function, by name."""
+def function_rows(own: Iterable[PythonFunction]) -> list[Row]:
+    """Name, kind, arguments, result and family of each function, by name; `own` are those of the connection."""
     rows: list[Row] = [
         (name, "scalar", function.arguments, function.result, function.family) for name, function in SQL_NAMES.items()
     ]
@@ -52,6 +55,10 @@ def function_rows() -> list[Row]:
         names = dict.fromkeys((aggregate.name.upper(), *(name.upper() for name in aggregate.sql_names)))
         rows += [(name, "aggregate", *_of_aggregate(aggregate), "aggregates") for name in names if name != "COUNT_STAR"]
     rows += [(name.upper(), "window", *_of_window(item), "windows") for name, item in WINDOW_FUNCTIONS.items()]
+    rows += [
+        (item.name.upper(), "scalar", ", ".join(map(str, item.parameters)), str(item.result), "Python functions")
+        for item in own
+    ]
     rows += [(name, "table", arguments, result, "table functions") for name, arguments, result in _TABLE_FUNCTIONS]
     return sorted(rows, key=lambda row: (row[0], row[1]))
 

@@ -109,7 +109,9 @@ def _shown(mapping: Mapping) -> list[TableColumn]:
 def _functions(database: Database) -> Result:
     from runnel.statements.functions import function_rows
 
-    return Result(_texts("name", "kind", "arguments", "result", "family"), function_rows())
+    return Result(
+        _texts("name", "kind", "arguments", "result", "family"), function_rows(database.catalog.snapshot.functions.values())
+    )
 
 
 def _data_connections(database: Database) -> Result:
