@@ -6,11 +6,13 @@ the query around: `depth` 1 is the query that the subquery directly stands in, 2
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from runnel.expressions.nodes import Expression
+from runnel.expressions.nodes import Expression, SortKey
 from runnel.frozen import frozen
-from runnel.relation import Change, Field, JoinKind, Relation
+from runnel.relation import Change, Field, JoinKind, Relation, Single, mapped
+from runnel.sqltypes import BIGINT
 
 
 @frozen(kw_only=True)
@@ -91,3 +93,109 @@ class DependentJoin(Relation):
     @property
     def fields(self) -> tuple[Field, ...]:
         return (*self.left.fields, *self.right.fields)
+
+
+@frozen(kw_only=True)
+class GroupLimit(Single):
+    """LIMIT within groups: of the rows with the same `keys` (NULL is the same as NULL), in the order of `order`, `count` rows
+    (None: all) after leaving out `offset`. Both are BIGINT literals or parameters."""
+
+    keys: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    count: Expression | None
+    offset: Expression | None
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        last = (item for item in (self.count, self.offset) if item is not None)
+        return (*self.keys, *(key.expression for key in self.order), *last)
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(
+            keys=mapped(self.keys, change),
+            order=tuple(key.mapped(change) for key in self.order),
+            count=None if self.count is None else change(self.count),
+            offset=None if self.offset is None else change(self.offset),
+        )
+
+
+@frozen(kw_only=True)
+class Series(Single):
+    """Each input row once per value of GENERATE_SERIES(start, stop, step), the value as a last column `name`; the three
+    `arguments` are over the input's columns. With `outer` a row whose series is empty comes once, with NULL. With
+    `ordinality` a BIGINT from 1 follows."""
+
+    arguments: tuple[Expression, ...]
+    name: str
+    outer: bool = False
+    ordinality: str | None = None
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(arguments=mapped(self.arguments, change))
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        last = () if self.ordinality is None else (Field(self.ordinality, BIGINT),)
+        return (*self.input.fields, Field(self.name, self.arguments[0].type), *last)
+
+
+SUBQUERIES = (ScalarSubquery, InSubquery, Exists)
+OuterChange = Callable[[Expression, int], Expression | None]
+
+
+def map_outer(relation: Relation, change: OuterChange, nesting: int = 0) -> Relation:
+    """The relation with expressions in it changed, those of its subqueries too, from the outside in: where
+    `change(expression, nesting)` gives one, that takes the expression's place as a whole. `nesting` says how many levels
+    inside the relation the expression stands: an `OuterColumn` there is from outside the relation if it is deeper."""
+    if isinstance(relation, DependentJoin):
+        left = map_outer(relation.left, change, nesting)
+        inputs: tuple[Relation, ...] = (left, map_outer(relation.right, change, nesting + 1))
+    else:
+        inputs = tuple(map_outer(item, change, nesting) for item in relation.inputs)
+    if any(new is not old for new, old in zip(inputs, relation.inputs, strict=True)):
+        relation = relation.with_inputs(inputs)
+    return relation.map_expressions(lambda item: map_outer_in(item, change, nesting))
+
+
+def map_outer_in(expression: Expression, change: OuterChange, nesting: int = 0) -> Expression:
+    """Like `map_outer`, for an expression that stands `nesting` levels inside."""
+    changed = change(expression, nesting)
+    if changed is not None:
+        return changed
+    old = expression.children
+    children = tuple(map_outer_in(child, change, nesting) for child in old)
+    if any(new is not child for new, child in zip(children, old, strict=True)):
+        expression = expression.with_children(children)
+    if isinstance(expression, SUBQUERIES):
+        inner = map_outer(expression.relation, change, nesting + 1)
+        if inner is not expression.relation:
+            expression = replace(expression, relation=inner)
+    return expression
+
+
+def outer_columns(relation: Relation) -> list[OuterColumn]:
+    """The columns from outside of the relation, each with its depth as seen from the relation itself."""
+    found: list[OuterColumn] = []
+
+    def note(item: Expression, nesting: int) -> Expression | None:
+        if isinstance(item, OuterColumn) and item.depth > nesting:
+            found.append(replace(item, depth=item.depth - nesting))
+        return None
+
+    map_outer(relation, note)
+    return found
+
+
+def deepened(relation: Relation, by: int) -> Relation:
+    """The relation as it stands `by` levels further inside (or outside, where negative)."""
+
+    def change(item: Expression, nesting: int) -> Expression | None:
+        if isinstance(item, OuterColumn) and item.depth > nesting:
+            return replace(item, depth=item.depth + by)
+        return None
+
+    return map_outer(relation, change) if by else relation

@@ -181,7 +181,10 @@ class ExpressionBinder:
         if isinstance(tree, _COMPARISONS) and isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
             return self._compare_rows(tree, left, right)
         if isinstance(tree, _COMPARISONS) and isinstance(right, (exp.Any, exp.All)):
-            raise NotSupportedError("ANY and ALL are not supported", hint="use IN or EXISTS", position=self._at(tree))
+            # Loaded on first use: few statements compare with all values of a set.
+            from runnel.planner.bind_quantified import quantified
+
+            return quantified(self, self._query, self._scope, tree, function)
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
 
     def _compare_rows(self, tree: Any, left: Any, right: Any) -> Expression:

@@ -11,12 +11,14 @@ from runnel.catalog import Table, View
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, transform
+from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.convert import renamed
 from runnel.planner.scope import Bound, Scope, ScopeColumn, scope_of
 from runnel.planner.supported import function_call, position_of
-from runnel.relation import Field, Generate, Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
-from runnel.sqltypes import BIGINT, BOOLEAN, NULL, Kind, common_type
+from runnel.relation import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
+from runnel.sqltypes import BOOLEAN, Kind, common_type
+from runnel.subqueries import DependentJoin, deepened, outer_columns
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Binder
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 ONE_ROW = Values(rows=((),), columns=())
 _SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
 _FILE_FUNCTIONS = frozenset({"csv_file", "json_file", "json_flat_file", "parquet_file", "lines_file"})
+
+
+@frozen
+class LateralBound(Bound):
+    """A relation that reads columns of the item left of it."""
 
 
 class FromBinder:
@@ -46,6 +53,8 @@ class FromBinder:
         return position_of(tree, self._binder.sql)
 
     def _item(self, tree: Any, left: Bound | None) -> Bound:
+        if isinstance(tree, exp.Lateral):
+            tree = without_lateral(tree)
         if isinstance(tree, exp.Unnest):
             return self._unnest(tree, left or Bound(ONE_ROW, Scope((), self._outer)), is_left=False)
         alias, names = _alias(tree)
@@ -53,17 +62,19 @@ class FromBinder:
         if isinstance(tree, exp.Table):
             call = function_call(tree.this)
             if call is not None:
-                relation, name = self._table_function(tree.this, *call), call[0].lower()
+                relation, name = self._table_function(tree, *call), call[0].lower()
                 if isinstance(relation, Scan):
                     return self._scan(relation.table, alias or name, names, self._at(tree))
+                if alias is not None and not names:
+                    names = (alias,)
             else:
                 return self._table(tree, alias, names)
         elif isinstance(tree, exp.Values):
-            relation, name = self._binder.values(tree), ""
+            relation, name = self._binder.values(tree, self._outer), ""
         elif isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Table):
             return self._parenthesised(tree, alias)
         elif isinstance(tree, (exp.Subquery, exp.Query)):
-            relation, name = self._binder.query(tree, None), ""
+            relation, name = self._binder.query(tree, self._outer), ""
         else:
             raise NotSupportedError(f"{tree.key.upper()} is not supported in FROM", position=self._at(tree))
         relation = renamed(relation, names, f'"{alias or name}"', self._at(tree))
@@ -87,7 +98,7 @@ class FromBinder:
 
             return self._scan(schema_table(tree.name, self._binder, position), alias or tree.name, names, position)
         name = self._binder.unqualified(tree)
-        common = self._binder.common_table(name)
+        common = self._binder.common_table(name, self._outer)
         if common is not None:
             relation = renamed(common, names, f'"{alias or name}"', position)
             return Bound(relation, scope_of(relation.fields, alias or name, self._outer))
@@ -124,7 +135,7 @@ class FromBinder:
             raise
 
     def _table_function(self, tree: Any, name: str, arguments: list[Any]) -> Relation:
-        binder = ExpressionBinder(self._binder, Scope(), "a table function")
+        binder = ExpressionBinder(self._binder, Scope((), self._outer), "a table function")
         positional: list[Expression] = []
         named: dict[str, Expression] = {}
         for argument in arguments:
@@ -139,7 +150,12 @@ class FromBinder:
                 positional.append(binder.bind(argument))
         lower = name.lower()
         if lower in ("generate_series", "generate_stream"):
-            return generator(lower, positional, named, self._at(tree))
+            from runnel.planner.bind_series import generator
+
+            with_ordinality = bool(tree.args.get("ordinality"))
+            return generator(lower, positional, named, with_ordinality, self._at(tree.this))
+        if tree.args.get("ordinality"):
+            raise NotSupportedError("WITH ORDINALITY goes with GENERATE_SERIES and UNNEST", position=self._at(tree))
         if lower in _FILE_FUNCTIONS:
             return self._file(lower, positional, named, self._at(tree))
         raise ProgrammingError(
@@ -184,9 +200,14 @@ class FromBinder:
     def _join(self, left: Bound, join: Any) -> Bound:
         tree, side = join.this, (join.args.get("side") or "").upper()
         position = self._at(tree)
+        if isinstance(tree, exp.Lateral) and isinstance(tree.this, exp.Unnest):
+            join = join.copy()
+            join.set("this", without_lateral(tree))
+            tree = join.this
         if isinstance(tree, exp.Unnest):
             return self._join_unnest(left, join, side)
-        right = self._item(tree, left)
+        is_lateral = isinstance(tree, exp.Lateral) or (isinstance(tree, exp.Table) and function_call(tree.this) is not None)
+        right = self._lateral(tree, left, _SIDES[side]) if is_lateral else self._item(tree, left)
         for nested in tree.args.get("joins") or [] if not isinstance(tree, exp.Subquery) else []:
             right = self._join(right, nested)
         if join.args.get("using") or join.args.get("method") == "NATURAL":
@@ -196,19 +217,36 @@ class FromBinder:
         if on is None:
             if side or (join.args.get("kind") or "").upper() == "INNER":
                 raise ProgrammingError("this JOIN needs ON or USING", hint="or write CROSS JOIN", position=position)
-            relation = Join(kind=JoinKind.CROSS, left=left.relation, right=right.relation, position=position)
-            return Bound(relation, scope)
+            return Bound(_joined(JoinKind.CROSS, left, right, None, position), scope)
         condition = ExpressionBinder(self._binder, scope, "ON").condition(on)
-        relation = Join(kind=_SIDES[side], left=left.relation, right=right.relation, condition=condition, position=position)
-        return Bound(relation, scope)
+        return Bound(_joined(_SIDES[side], left, right, condition, position), scope)
+
+    def _lateral(self, tree: Any, left: Bound, kind: JoinKind) -> Bound:
+        """An item that may refer to the columns left of it; a `LateralBound` where it does."""
+        around = Scope(left.scope.columns, self._outer)
+        bound = FromBinder(self._binder, around)._item(tree, None)
+        scope = Scope(bound.scope.columns, self._outer)
+        used = [column for column in outer_columns(bound.relation) if column.depth == 1]
+        if not used:
+            return Bound(deepened(bound.relation, -1), scope)
+        if kind in (JoinKind.RIGHT, JoinKind.FULL):
+            raise ProgrammingError(
+                f'the right side of a {kind.name} JOIN can\'t refer to column "{used[0].name}" of its left side',
+                hint="use an INNER or a LEFT JOIN",
+                position=used[0].position or self._at(tree),
+            )
+        return LateralBound(bound.relation, scope)
 
     def _join_unnest(self, left: Bound, join: Any, side: str) -> Bound:
         on = join.args.get("on")
-        if side not in ("", "LEFT") or not (on is None or (isinstance(on, exp.Boolean) and on.this)):
-            raise NotSupportedError(
-                "UNNEST can be joined with CROSS JOIN, a comma, or LEFT JOIN … ON TRUE", position=self._at(join.this)
-            )
-        return self._unnest(join.this, left, is_left=side == "LEFT")
+        if side not in ("", "LEFT"):
+            raise NotSupportedError(f"{side} JOIN with UNNEST is not supported", position=self._at(join.this))
+        if on is None or (isinstance(on, exp.Boolean) and on.this):
+            return self._unnest(join.this, left, is_left=side == "LEFT")
+        right = self._lateral(join.this, left, _SIDES[side])
+        scope = left.scope.beside(right.scope, len(left.relation.fields), self._at(join.this))
+        condition = ExpressionBinder(self._binder, scope, "ON").condition(on)
+        return Bound(_joined(_SIDES[side], left, right, condition, self._at(join.this)), scope)
 
     def _join_using(self, left: Bound, right: Bound, join: Any, kind: JoinKind) -> Bound:
         position = self._at(join.this)
@@ -226,17 +264,14 @@ class FromBinder:
             pairs.append((first, transform(second, lambda item: _shifted(item, width))))
         equal = [build.call("eq", [a, b], position) for a, b in pairs]
         condition = build.call("and", equal, position) if len(equal) > 1 else (equal[0] if equal else None)
-        relation = Join(
-            kind=kind if condition is not None or kind is not JoinKind.INNER else JoinKind.CROSS,
-            left=left.relation,
-            right=right.relation,
-            condition=condition if condition is not None or kind is JoinKind.INNER else _true(),
-            position=position,
-        )
+        if condition is None and kind is JoinKind.INNER:
+            relation = _joined(JoinKind.CROSS, left, right, None, position)
+        else:
+            relation = _joined(kind, left, right, condition or _true(), position)
         return self._merged(relation, scope, [name for name, _ in named], pairs, kind)
 
     def _merged(
-        self, relation: Join, scope: Scope, names: list[str], pairs: list[tuple[Expression, Expression]], kind: JoinKind
+        self, relation: Relation, scope: Scope, names: list[str], pairs: list[tuple[Expression, Expression]], kind: JoinKind
     ) -> Bound:
         merged = []
         for name, (first, second) in zip(names, pairs, strict=True):
@@ -262,37 +297,19 @@ class FromBinder:
         return Bound(project, Scope(tuple(columns), scope.outer))
 
 
-def generator(name: str, positional: list[Expression], named: dict[str, Expression], position: Position | None) -> Relation:
-    """GENERATE_SERIES(start, stop [, step]) or GENERATE_STREAM(rate)."""
-    parameters = ["start", "stop", "step"] if name == "generate_series" else ["rate"]
-    needed = 2 if name == "generate_series" else 1
-    if len(positional) > len(parameters):
-        raise ProgrammingError(f"{name.upper()} takes at most {len(parameters)} arguments", position=position)
-    values = dict(zip(parameters, positional, strict=False))
-    for key, value in named.items():
-        if key not in parameters or key in values:
-            raise ProgrammingError(
-                f'{name.upper()} has no further argument "{key}"', hint=f"it takes {', '.join(parameters)}", position=position
-            )
-        values[key] = value
-    missing = [parameter for parameter in parameters[:needed] if parameter not in values]
-    if missing:
-        raise ProgrammingError(f'{name.upper()} needs the argument "{missing[0]}"', position=position)
-    for key, value in values.items():
-        if not (value.type.is_integer or value.type == NULL):
-            raise ProgrammingError(
-                f'argument "{key}" of {name.upper()} must be an integer, not {value.type}', position=value.position or position
-            )
-    if name == "generate_series":
-        values.setdefault("step", Literal(value=1, type=BIGINT))
-    arguments = tuple(build.cast(values[key], BIGINT, implicit=True) for key in parameters)
-    return Generate(
-        function=name,
-        arguments=arguments,
-        columns=(Field("v", BIGINT),),
-        unbounded=name == "generate_stream",
-        position=position,
-    )
+def without_lateral(tree: Any) -> Any:
+    """What stands behind LATERAL, with the alias that stands around it."""
+    inner = tree.this.copy()
+    if not isinstance(inner, exp.Unnest | exp.Subquery):
+        inner = exp.Table(this=inner, ordinality=tree.args.get("ordinality"))
+    if tree.args.get("alias") is not None:
+        inner.set("alias", tree.args["alias"].copy())
+    return inner
+
+
+def _joined(kind: JoinKind, left: Bound, right: Bound, condition: Expression | None, position: Position | None) -> Relation:
+    join = DependentJoin if isinstance(right, LateralBound) else Join
+    return join(kind=kind, left=left.relation, right=right.relation, condition=condition, position=position)
 
 
 def _shifted(item: Expression, by: int) -> Expression:

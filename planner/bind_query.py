@@ -38,6 +38,7 @@ from runnel.relation import (
     references,
 )
 from runnel.sqltypes import BIGINT, NULL, SqlType
+from runnel.subqueries import deepened
 
 if TYPE_CHECKING:
     from runnel.expressions.python_function import PythonFunction
@@ -71,6 +72,8 @@ class CommonTable:
     tree: Any
     columns: tuple[str, ...]
     visible: Mapping[str, CommonTable]
+    outer: Scope | None = None
+    """The scope around the query with the WITH."""
 
 
 @dataclass(slots=True)
@@ -95,7 +98,7 @@ class Binder:
         if isinstance(tree, exp.SetOperation):
             return self._ordered(self._set_operation(tree, outer), tree)
         if isinstance(tree, exp.Values):
-            return self._ordered(self.values(tree), tree)
+            return self._ordered(self.values(tree, outer), tree)
         if isinstance(tree, (exp.Subquery, exp.Paren)):
             return self._ordered(self.query(tree.this, outer), tree)
         if isinstance(tree, exp.Table):
@@ -134,13 +137,16 @@ class Binder:
         """Notes a catalog object (or the indexes of one) that the plan depends on."""
         self.dependencies[kind, name.lower()] = Dependency(kind, name, version)
 
-    def common_table(self, name: str) -> Relation | None:
-        """The relation of the CTE of that name; None where no CTE is called so."""
+    def common_table(self, name: str, outer: Scope | None) -> Relation | None:
+        """The relation of the CTE of that name, as it stands in a query with `outer` around; None where no CTE is called so."""
         common = self.common_tables.get(name.lower())
         if common is None:
             return None
         binder = self._inside(common.visible)
-        return renamed(binder.query(common.tree, None), common.columns, f'"{name}"', None)
+        relation = binder.query(common.tree, common.outer)
+        if common.outer is not None and outer is not None:
+            relation = deepened(relation, outer.level - common.outer.level)
+        return renamed(relation, common.columns, f'"{name}"', None)
 
     def view_query(self, view: View) -> Relation:
         """The relation of a view's query, bound anew."""
@@ -155,9 +161,9 @@ class Binder:
         """The columns of a view, as its query is now."""
         return renamed(self.view_query(view), view.columns, f'view "{view.name}"', None).fields
 
-    def values(self, tree: Any) -> Relation:
+    def values(self, tree: Any, outer: Scope | None = None) -> Relation:
         """VALUES: columns in the common types of their rows, called EXPR$0, EXPR$1, …"""
-        binder = ExpressionBinder(self, Scope(), "VALUES")
+        binder = ExpressionBinder(self, Scope((), outer), "VALUES")
         rows = [[binder.bind(item) for item in _row(row)] for row in tree.expressions]
         width = len(rows[0])
         for number, row in enumerate(rows, 1):
@@ -205,8 +211,8 @@ class Binder:
             own.add(name.lower())
             alias = item.args["alias"]
             columns = tuple(column.name for column in alias.args.get("columns") or [])
-            visible = {**visible, name.lower(): CommonTable(item.this, columns, visible)}
-            self._inside(visible).common_table(name)
+            visible = {**visible, name.lower(): CommonTable(item.this, columns, visible, outer)}
+            self._inside(visible).common_table(name, outer)
         body = tree.copy()
         body.set("with_", None)
         return self._inside(visible).query(body, outer)

@@ -21,9 +21,8 @@ from runnel.planner.convert import distinct_rows
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
-from runnel.relation import Aggregate, Change, Filter, Project, Relation, Sort, expressions_of, references
-from runnel.relation import walk as relations_of
-from runnel.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery
+from runnel.relation import Aggregate, Change, Filter, Project, Relation, Sort, references
+from runnel.subqueries import SUBQUERIES
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Binder
@@ -319,17 +318,13 @@ class _Above:
             number = self._columns[len(self._keys)] if self._first_call > len(self._keys) else None
             return grouping_value(expression, self._keys, self._sets, number)
         if isinstance(expression, Column):
-            raise ProgrammingError(
-                f'column "{expression.name}" must be in GROUP BY or in an aggregate function',
-                hint=f'add "{expression.name}" to GROUP BY, or take ANY_VALUE({expression.name})',
-                position=expression.position,
-            )
-        if isinstance(expression, (Exists, ScalarSubquery, InSubquery)) and _is_correlated(expression):
-            raise NotSupportedError(
-                "a correlated subquery above GROUP BY is not supported",
-                hint="group in a derived table first",
-                position=expression.position,
-            )
+            from runnel.planner.bind_groups import ungrouped
+
+            raise ungrouped(expression)
+        if isinstance(expression, SUBQUERIES):
+            from runnel.planner.bind_groups import subquery_above
+
+            expression = subquery_above(expression, self._keys, [item.name for item in self._columns])
         children = tuple(self.rewritten(child) for child in expression.children)
         return expression.with_children(children) if children else expression
 
@@ -357,15 +352,6 @@ def _star_of(tree: Any) -> str | None:
 
 def _key_name(key: Expression, index: int) -> str:
     return key.name if isinstance(key, Column) else f"$key{index}"
-
-
-def _is_correlated(subquery: Exists | ScalarSubquery | InSubquery) -> bool:
-    return any(
-        isinstance(node, OuterColumn)
-        for relation in relations_of(subquery.relation)
-        for expression in expressions_of(relation)
-        for node in walk(expression)
-    )
 
 
 def _is_above_groups(expression: Expression) -> bool:

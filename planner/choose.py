@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from runnel import relation as logical
 from runnel.catalog import Snapshot
@@ -24,7 +24,11 @@ from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import BIGINT
+from runnel.subqueries import GroupLimit, Series
 from runnel.windows import Window, WindowCall
+
+Narrowable: TypeAlias = physical.HashJoin | physical.Unnest | physical.Series
+"""The operators that can leave out columns."""
 
 PARTITION_BUILD_ROWS = 100_000
 """From this many rows on, the build side of a join is divided by key instead of given whole to every processor."""
@@ -125,7 +129,7 @@ def _fused(
             condition=conjunction(parts),
             projections=_unless_identity(projections, len(request.columns)),
         )
-    if isinstance(below, physical.HashJoin | physical.Unnest):
+    if isinstance(below, Narrowable):
         below, condition, projections = _narrowed(below, condition, projections)
     projections = _unless_identity(projections, len(below.fields))
     if condition is None and projections is None:
@@ -134,10 +138,10 @@ def _fused(
 
 
 def _narrowed(
-    below: physical.HashJoin | physical.Unnest, condition: Expression | None, projections: tuple[Expression, ...] | None
-) -> tuple[physical.HashJoin | physical.Unnest, Expression | None, tuple[Expression, ...] | None]:
-    """A join, or an UNNEST, that gives only the columns that are read above it, and what is above it over those columns. A
-    projection of columns alone is left to it."""
+    below: Narrowable, condition: Expression | None, projections: tuple[Expression, ...] | None
+) -> tuple[Narrowable, Expression | None, tuple[Expression, ...] | None]:
+    """A join, an UNNEST or a series that gives only the columns that are read above it, and what is above it over those
+    columns. A projection of columns alone is left to it."""
     if projections is None or below.columns is not None:
         return below, condition, projections
     if condition is None and all(isinstance(item, Column) for item in projections):
@@ -151,7 +155,7 @@ def _narrowed(
     return _giving(below, kept), condition, tuple(renumber(item, places) for item in projections)
 
 
-def _giving(below: physical.HashJoin | physical.Unnest, columns: list[int]) -> physical.HashJoin | physical.Unnest:
+def _giving(below: Narrowable, columns: list[int]) -> Narrowable:
     return replace(below, fields=tuple(below.fields[i] for i in columns), columns=tuple(columns))
 
 
@@ -324,6 +328,29 @@ def _partitioned(call: WindowCall, key: Expression, column: Column) -> WindowCal
     return replace(call, partition=tuple(column if item == key else item for item in call.partition))
 
 
+def _series(node: Series, snapshot: Snapshot) -> Physical:
+    return physical.Series(
+        fields=node.fields,
+        rows=estimate(node),
+        input=choose(node.input, snapshot),
+        arguments=node.arguments,
+        outer=node.outer,
+        ordinality=node.ordinality,
+    )
+
+
+def _group_limit(node: GroupLimit, snapshot: Snapshot) -> Physical:
+    return physical.GroupLimit(
+        fields=node.fields,
+        rows=estimate(node),
+        input=choose(node.input, snapshot),
+        keys=node.keys,
+        order=node.order,
+        count=node.count,
+        offset=node.offset,
+    )
+
+
 def needed_rows(count: Expression, offset: Expression | None) -> Expression:
     """How many rows a first stage must keep so that a last one can leave out `offset` and give `count`."""
     if offset is None:
@@ -347,4 +374,6 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     logical.Unnest: _unnest,
     logical.Expand: _expand,
     Window: _window,
+    Series: _series,
+    GroupLimit: _group_limit,
 }

@@ -16,6 +16,7 @@ from runnel.frozen import frozen
 from runnel.planner import physical
 from runnel.planner.physical import Physical
 from runnel.relation import Field, JoinKind, Relation
+from runnel.subqueries import GroupLimit, Series
 from runnel.windows import Window
 
 Properties = dict[str, str]
@@ -176,6 +177,19 @@ def _window(node: Window | physical.Window) -> _Description:
     return "Window", {"compute": ", ".join(f"{call} AS {name}" for call, name in zip(node.calls, names, strict=True))}
 
 
+def _series(node: Series | physical.Series) -> _Description:
+    return "Generate_series per row", {"arguments": listed(node.arguments), "outer": "yes" if node.outer else ""}
+
+
+def _group_limit(node: GroupLimit | physical.GroupLimit) -> _Description:
+    return "Limit per group", {
+        "of": listed(node.keys),
+        "by": _sort_keys(node.order),
+        "count": _optional(node.count),
+        "offset": _optional(node.offset),
+    }
+
+
 def _source_scan(node: physical.SourceScan) -> _Description:
     columns = node.table.columns
     read = tuple(columns[i].name for i in node.request.columns)
@@ -247,6 +261,8 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     logical.Union: _union,
     logical.SetOperation: _set_operation,
     logical.Unnest: _unnest,
+    Series: _series,
+    GroupLimit: _group_limit,
     physical.SourceScan: _source_scan,
     physical.IndexScan: _index_scan,
     physical.Fragment: _fragment,
@@ -265,5 +281,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.Expand: _expand,
     Window: _window,
     physical.Window: _window,
+    physical.Series: _series,
+    physical.GroupLimit: _group_limit,
     physical.Write: _write,
 }

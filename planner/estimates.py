@@ -26,6 +26,7 @@ from runnel.relation import (
     Unnest,
     Values,
 )
+from runnel.subqueries import GroupLimit, Series
 
 UNKNOWN_SELECTIVITY = 0.25
 EQUALITY_SELECTIVITY = 0.1
@@ -130,7 +131,12 @@ def _expand(node: Expand) -> int | None:
     return None if rows is None else rows * len(node.projections)
 
 
-def _unnest(node: Unnest) -> int | None:
+def _group_limit(node: GroupLimit) -> int | None:
+    rows = estimate(node.input)
+    return None if rows is None else max(1, rows // 4)
+
+
+def _unnest(node: Unnest | Series) -> int | None:
     rows = estimate(node.input)
     return None if rows is None else rows * ELEMENTS_PER_ARRAY
 
@@ -148,4 +154,6 @@ _ESTIMATES: dict[type[Relation], Callable[..., int | None]] = {
     SetOperation: lambda node: estimate(node.left),
     Unnest: _unnest,
     Expand: _expand,
+    Series: _unnest,
+    GroupLimit: _group_limit,
 }

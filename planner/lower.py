@@ -279,6 +279,29 @@ def _window(to: _Lowering, node: physical.Window) -> _Output:
     return _Output(vertex, True, names)
 
 
+def _series(to: _Lowering, node: physical.Series) -> _Output:
+    from runnel.processors.series import series
+
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    has_ordinality = node.ordinality is not None
+    supplier = series(node.arguments, names, outer=node.outer, ordinality=has_ordinality, columns=node.columns)
+    return to.follow(rows, "series", supplier, to.beside(rows), names)
+
+
+def _group_limit(to: _Lowering, node: physical.GroupLimit) -> _Output:
+    from runnel.processors.group_limit import group_limit
+
+    rows = to.lower(node.input)
+    supplier = group_limit(node.keys, node.order, node.count, node.offset)
+    keys = _key_names(node.keys, rows.names)
+    if not rows.is_parallel or not keys:
+        return to.follow(rows, "limit per group", supplier, 1)
+    vertex = to.vertex("limit per group", supplier, to.parallelism)
+    to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
+    return _Output(vertex, True, rows.names)
+
+
 def _write(to: _Lowering, node: physical.Write) -> _Output:
     from runnel.processors.write import write
 
@@ -309,5 +332,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.Unnest: _unnest,
     physical.Expand: _expand,
     physical.Window: _window,
+    physical.Series: _series,
+    physical.GroupLimit: _group_limit,
     physical.Write: _write,
 }

@@ -210,6 +210,27 @@ class Window(SingleInput):
 
 
 @frozen(kw_only=True)
+class Series(SingleInput):
+    """Each row once per value of the series from the first to the second of the `arguments`, by the third. The columns of the
+    result are as with Unnest."""
+
+    arguments: tuple[Expression, ...]
+    outer: bool
+    ordinality: str | None
+    columns: tuple[int, ...] | None = None
+
+
+@frozen(kw_only=True)
+class GroupLimit(SingleInput):
+    """Of the rows with the same `keys`, in order, `count` rows (None: all) after `offset`."""
+
+    keys: tuple[Expression, ...]
+    order: tuple[SortKey, ...]
+    count: Expression | None
+    offset: Expression | None
+
+
+@frozen(kw_only=True)
 class Write(SingleInput):
     """Writes all rows to `table` and gives one row: their number."""
 

@@ -1,14 +1,14 @@
 """Names that an expression may use at one place of a query, and what they refer to.
 
 A scope lists the columns of the FROM clause in the order of `*`. Names match without regard to case. A name that isn't
-found is looked for in the query around (a correlated subquery), one level up.
+found is looked for in the query around (a correlated subquery), then in the one around that.
 """
 
 from __future__ import annotations
 
 from dataclasses import field, replace
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression
 from runnel.frozen import frozen
 from runnel.relation import Field, Relation
@@ -69,24 +69,27 @@ class Scope:
         raise self.unknown(name, qualifier, position)
 
     def _resolve_outside(self, name: str, qualifier: str | None, position: Position | None) -> Expression:
-        assert self.outer is not None
-        outside = self.outer.find(name, qualifier)
-        if len(outside) == 1:
-            column = outside[0]
-            return OuterColumn(index=column.index, name=column.name, type=column.type, position=position)
-        if not outside and self.outer.outer is not None and self.outer.outer.find(name, qualifier):
-            raise NotSupportedError(
-                f'column "{name}" is of a query two levels up, which is not supported',
-                hint="join with that table in the query between",
-                position=position,
-            )
-        if outside:
-            return self.outer.resolve(name, qualifier, position)
+        depth, scope = 1, self.outer
+        while scope is not None:
+            found = scope.find(name, qualifier)
+            if len(found) == 1:
+                column = found[0]
+                return OuterColumn(index=column.index, name=column.name, type=column.type, depth=depth, position=position)
+            if found:
+                return scope.resolve(name, qualifier, position)
+            depth, scope = depth + 1, scope.outer
         raise self.unknown(name, qualifier, position)
+
+    @property
+    def level(self) -> int:
+        """How many queries are around, this one counted."""
+        return 1 if self.outer is None else 1 + self.outer.level
 
     def unknown(self, name: str, qualifier: str | None, position: Position | None) -> ProgrammingError:
         """The error for a name that is in no scope, with the nearest name there is."""
-        scopes = [self] if self.outer is None else [self, self.outer]
+        scopes = [self]
+        while scopes[-1].outer is not None:
+            scopes.append(scopes[-1].outer)
         names = [c.name for scope in scopes for c in scope.columns]
         tables = {c.qualifier for scope in scopes for c in scope.columns if c.qualifier}
         if qualifier is not None and qualifier.lower() not in {table.lower() for table in tables}:

@@ -11,6 +11,7 @@ from typing import Any
 
 from runnel.errors import NotSupportedError
 from runnel.relation import Aggregate, Join, JoinKind, Limit, Relation, SetOperation, Sort
+from runnel.subqueries import GroupLimit
 from runnel.windows import Window
 
 _STREAM_ON_THE_LEFT = frozenset(JoinKind) - {JoinKind.RIGHT, JoinKind.FULL}
@@ -110,10 +111,22 @@ _NAMES = {
     JoinKind.FULL: "a FULL JOIN",
 }
 
+
+def _group_limit(node: GroupLimit) -> None:
+    if never_ends(node.input):
+        raise NotSupportedError(
+            "a LIMIT for each outer row is not supported for a streaming query",
+            detail="an input of this query has no end, so the first rows of a group are never known",
+            hint="put the stream on the left side of the join",
+            position=node.position,
+        )
+
+
 _CHECKS: dict[type[Relation], Callable[[Any], None]] = {
     Aggregate: _aggregate,
     Sort: _sort,
     SetOperation: _set_operation,
     Window: _window,
     Join: _join,
+    GroupLimit: _group_limit,
 }

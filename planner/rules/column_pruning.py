@@ -31,6 +31,7 @@ from runnel.relation import (
     Unnest,
     Values,
 )
+from runnel.subqueries import GroupLimit, Series
 from runnel.windows import Window
 
 Places = dict[int, int]
@@ -185,6 +186,18 @@ def _unnest(node: Unnest, needed: set[int]) -> _Pruned:
     return unnested, places | added
 
 
+def _series(node: Series, needed: set[int]) -> _Pruned:
+    width = len(node.input.fields)
+    below, places = _narrow(node.input, {i for i in needed if i < width} | _read(node.arguments))
+    moved = node.map_expressions(_moved(places)).with_inputs((below,))
+    return moved, places | {width + i: len(below.fields) + i for i in range(len(node.fields) - width)}
+
+
+def _group_limit(node: GroupLimit, needed: set[int]) -> _Pruned:
+    below, places = _narrow(node.input, needed | _read(node.own_expressions))
+    return node.map_expressions(_moved(places)).with_inputs((below,)), places
+
+
 def _expand(node: Expand, needed: set[int]) -> _Pruned:
     kept = sorted(needed)
     projections = [[expressions[i] for i in kept] for expressions in node.projections]
@@ -227,6 +240,8 @@ _RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {
     Union: _union,
     SetOperation: _set_operation,
     Unnest: _unnest,
+    Series: _series,
+    GroupLimit: _group_limit,
     Expand: _expand,
     Window: _window,
 }

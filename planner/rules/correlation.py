@@ -1,184 +1,322 @@
-"""Taking a correlated subquery apart: what it says of the outer query's columns becomes the condition of a join.
+"""Taking a correlated subquery apart, after Neumann and Kemper, "Unnesting Arbitrary Queries" (BTW 2015).
 
-The outer columns may stand in conjuncts of Filters below Projects, joins, DISTINCT and ORDER BY. Such a conjunct is pulled
-up to the top of the subquery; the columns it reads are passed up with it, behind the subquery's own. Anything else that is
-correlated is refused: a GROUP BY, LIMIT or UNION in between would see other rows for every outer row.
+`Unnesting.pull` makes of a relation that reads columns of an outer row one that doesn't, and the conditions ("parts") under
+which a row of it belongs to an outer row. In WHERE clauses parts are conjuncts that rise to the top, where they become the
+condition of a join. What groups, numbers or compares rows (GROUP BY, LIMIT, OVER, UNION, …) must not mix those of different
+outer rows: there the parts are made equalities between outer columns and inner ones, and the inner ones join the keys. Often
+they are such equalities already. Otherwise the relation is joined with the *domain*, the distinct values of the outer columns:
+then each row carries the outer values that it belongs to. That takes the outer relation twice.
+
+Select lists rise too, as expressions to be computed behind the join. So what fails in them fails for rows that an outer row
+reaches only; where something that can fail must be computed below, the domain is joined first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 from runnel.errors import NotSupportedError
-from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts, transform, walk
-from runnel.planner.rules.rewriting import column, conjunction, renumber, shift
-from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, Sort, expressions_of, references
+from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import Column, Expression, Literal, SortKey, columns_of, conjuncts, walk
+from runnel.planner.rules.anchoring import Anchoring
+from runnel.planner.rules.correlated_joins import pull_join
+from runnel.planner.rules.pulled import (
+    Pulled,
+    as_it_is,
+    fails,
+    is_outer,
+    outer_indexes,
+    outer_sides,
+    pair_of,
+    provided,
+    same_as,
+    with_inner,
+    with_outer,
+)
+from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
+from runnel.relation import (
+    Aggregate,
+    Expand,
+    Filter,
+    Generate,
+    Join,
+    Limit,
+    Project,
+    Relation,
+    SetOperation,
+    Sort,
+    Union,
+    Unnest,
+    Values,
+    expressions_of,
+    references,
+)
 from runnel.relation import walk as relations_of
-from runnel.subqueries import OuterColumn
+from runnel.sqltypes import BIGINT
+from runnel.subqueries import GroupLimit, OuterColumn, ScalarSubquery, Series
+from runnel.windows import Window
 
-
-def correlated_parts(expression: Expression) -> Iterator[OuterColumn]:
-    """The references to the outer query in an expression."""
-    return (node for node in walk(expression) if isinstance(node, OuterColumn))
+ONE_ROW = Values(rows=((),), columns=())
 
 
 def is_correlated(relation: Relation) -> bool:
-    """Whether anything in a relation refers to the outer query."""
-    return any(True for node in relations_of(relation) for item in expressions_of(node) for _ in correlated_parts(item))
+    """Whether anything in a relation (without subqueries) refers to the outer row."""
+    return any(is_outer(part) for node in relations_of(relation) for item in expressions_of(node) for part in walk(item))
 
 
-def decorrelated(relation: Relation, outer_width: int, what: str) -> tuple[Relation, Expression | None]:
-    """The subquery without its correlation, and the condition that pairs its rows with the outer ones.
+class Unnesting(Anchoring):
+    """Takes the correlation with the rows of `outer` out of relations."""
 
-    The condition is over the outer query's `outer_width` columns followed by those of the new relation, which has
-    perhaps more columns than the old one, at the end. `what` names the construct in errors.
-    """
-    freed, parts = _pull(relation, what)
-
-    def joined(part: Expression) -> Expression:
-        return transform(shift(part, outer_width), _outer_to_column)
-
-    return freed, conjunction(joined(part) for part in parts)
-
-
-def _outer_to_column(node: Expression) -> Expression:
-    if isinstance(node, OuterColumn):
-        return Column(index=node.index, name=node.name, type=node.type, position=node.position)
-    return node
+    def pull(self, node: Relation) -> Pulled:
+        """The relation without its correlation. Subqueries and LATERAL in it are taken apart already."""
+        if not is_correlated(node):
+            return as_it_is(node)
+        rule = _RULES.get(type(node))
+        if rule is None:
+            raise _refused(node)
+        pulled: Pulled = rule(self, node)
+        return pulled
 
 
-_Pulled = tuple[Relation, list[Expression]]
-
-
-def _pull(node: Relation, what: str) -> _Pulled:
-    """The node without correlation, and its correlated conjuncts over the node's new columns."""
-    if not is_correlated(node):
-        return node, []
-    rule = _RULES.get(type(node))
-    if rule is None:
-        raise _refused(node, what)
-    pulled: _Pulled = rule(node, what)
-    return pulled
-
-
-def _refused(node: Relation, what: str) -> NotSupportedError:
-    below = [item for r in relations_of(node) for e in expressions_of(r) for item in correlated_parts(e)]
+def _refused(node: Relation) -> NotSupportedError:
+    below = [part for r in relations_of(node) for e in expressions_of(r) for part in walk(e) if is_outer(part)]
+    name = getattr(below[0], "name", "?")
     return NotSupportedError(
-        f'the reference to the outer column "{below[0].name}" is not supported in this place',
-        detail=f"a correlated {what} may refer to it in WHERE only, with no GROUP BY, LIMIT or UNION around",
+        f'the reference to the outer column "{name}" is not supported in this place',
         hint="join with a derived table instead",
         position=below[0].position or node.position,
     )
 
 
-def _no_correlation(expressions: Sequence[Expression], node: Relation, what: str) -> None:
-    if any(True for item in expressions for _ in correlated_parts(item)):
-        raise _refused(node, what)
-
-
-def _filter(node: Filter, what: str) -> _Pulled:
-    below, parts = _pull(node.input, what)
-    staying = []
+def _filter(to: Anchoring, node: Filter) -> Pulled:
+    """What can fail behind a part waits with it."""
+    below = to.rows(node.input)
+    parts, staying = list(below.parts), []
     for part in conjuncts(node.condition):
-        if any(True for _ in correlated_parts(part)):
-            parts.append(part)
+        moved = substitute(part, below.columns)
+        if outer_indexes([moved]) or (parts and not below.is_reached and fails(moved)):
+            parts.append(moved)
         else:
-            staying.append(part)
+            staying.append(moved)
     condition = conjunction(staying)
-    return (below if condition is None else replace(node, input=below, condition=condition)), parts
+    relation = below.relation if condition is None else replace(node, input=below.relation, condition=condition)
+    is_reached = below.is_reached and len(parts) == len(below.parts)
+    return Pulled(relation, below.columns, tuple(parts), None, is_reached)
 
 
-def _project(node: Project, what: str) -> _Pulled:
-    _no_correlation(node.expressions, node, what)
-    below, parts = _pull(node.input, what)
-    expressions, names = list(node.expressions), list(node.names)
-    places: dict[int, int] = {}
-    for index in sorted(set().union(*map(columns_of, parts))):
-        passed = column(below.fields, index)
-        places[index] = len(expressions)
-        expressions.append(passed)
-        names.append(passed.name)
-    project = replace(node, input=below, expressions=tuple(expressions), names=tuple(names))
-    return project, [renumber(part, places) for part in parts]
+def _project(to: Anchoring, node: Project) -> Pulled:
+    return _projected(to, to.pull(node.input), node)
 
 
-def _distinct(node: Aggregate, what: str) -> _Pulled:
-    """DISTINCT over more columns has more rows, but as many different ones for one outer row."""
-    if node.aggregates:
-        raise _refused(node, what)
-    _no_correlation(node.keys, node, what)
-    below, parts = _pull(node.input, what)
-    keys, names = list(node.keys), list(node.names)
-    places: dict[int, int] = {}
-    for index in sorted(set().union(*map(columns_of, parts))):
-        passed = column(below.fields, index)
-        places[index] = len(keys)
-        keys.append(passed)
-        names.append(passed.name)
-    distinct = replace(node, input=below, keys=tuple(keys), names=tuple(names))
-    return distinct, [renumber(part, places) for part in parts]
+def _projected(to: Anchoring, below: Pulled, node: Project) -> Pulled:
+    uses = [part.index for item in node.expressions for part in walk(item) if isinstance(part, Column)]
+    if any(uses.count(i) > 1 and not is_trivial(item) and not is_outer(item) for i, item in enumerate(below.columns)):
+        below = to.settled(to.complete(below))
+    columns = tuple(substitute(item, below.columns) for item in node.expressions)
+    defaults = below.defaults
+    if defaults is not None:
+        defaults = tuple(substitute(item, defaults) for item in node.expressions)
+    return replace(below, columns=columns, defaults=defaults)
 
 
-def _sort(node: Sort, what: str) -> _Pulled:
-    _no_correlation([key.expression for key in node.keys], node, what)
-    below, parts = _pull(node.input, what)
-    return replace(node, input=below), parts
+def _sort(to: Anchoring, node: Sort) -> Pulled:
+    """Without a LIMIT around it an order means nothing inside a query."""
+    return to.pull(node.input)
 
 
-_BOTH_SIDES = (JoinKind.INNER, JoinKind.CROSS)
-_LEFT_SIDE = (JoinKind.SEMI, JoinKind.ANTI, JoinKind.NULL_ANTI)
+def _limit(to: Anchoring, node: Limit) -> Pulled:
+    projections: list[Project] = []
+    below = node.input
+    order: tuple[SortKey, ...] = ()
+    while isinstance(below, Project):
+        projections.append(below)
+        below = below.input
+    if isinstance(below, Sort):
+        below, order = below.input, below.keys
+    pulled = to.pull(below)
+    if pulled.defaults is None or not keeps_a_row(node):
+        pulled = _limited(to, to.complete(pulled), node, order)
+    for projection in reversed(projections):
+        pulled = _projected(to, pulled, projection)
+    return pulled
 
 
-def _join(node: Join, what: str) -> _Pulled:
-    _no_correlation((*node.left_keys, *node.right_keys), node, what)
-    staying = [part for part in conjuncts(node.condition) if not any(True for _ in correlated_parts(part))]
-    moving = [part for part in conjuncts(node.condition) if any(True for _ in correlated_parts(part))]
-    if node.kind in _LEFT_SIDE:
-        _no_correlation(moving, node, what)
-        if is_correlated(node.right):
-            raise _refused(node.right, what)
-        left, parts = _pull(node.left, what)
-        old, by = len(node.left.fields), len(left.fields) - len(node.left.fields)
-        condition = conjunction(_widened(part, old, by) for part in staying)
-        return replace(node, left=left, condition=condition), parts
-    if node.kind not in _BOTH_SIDES:
-        raise _refused(node, what)
-    return _pull_both(node, staying, moving, what)
-
-
-def _pull_both(node: Join, staying: list[Expression], moving: list[Expression], what: str) -> _Pulled:
-    left, left_parts = _pull(node.left, what)
-    right, right_parts = _pull(node.right, what)
-    old, by = len(node.left.fields), len(left.fields) - len(node.left.fields)
-    joined = replace(node, left=left, right=right, condition=conjunction(_widened(part, old, by) for part in staying))
-    parts = left_parts + [shift(part, len(left.fields)) for part in right_parts]
-    parts += [_widened(part, old, by) for part in moving]
-    if by == 0:
-        return joined, parts
-    width = len(node.fields)
-    order = [*range(old), *range(old + by, width + by), *range(old, old + by), *range(width + by, len(joined.fields))]
-    columns = references(joined.fields)
-    project = Project(
-        input=joined,
-        expressions=tuple(columns[i] for i in order),
-        names=tuple(columns[i].name for i in order),
+def _limited(to: Anchoring, pulled: Pulled, node: Limit | GroupLimit, order: tuple[SortKey, ...]) -> Pulled:
+    moved = tuple(key.mapped(lambda item: substitute(item, pulled.columns)) for key in order)
+    pulled = to.ready(pulled, [key.expression for key in moved])
+    values = provided(pulled.parts)
+    keys = tuple(pair[1] for pair in map(pair_of, pulled.parts) if pair is not None)
+    if isinstance(node, GroupLimit):
+        keys += tuple(with_outer(substitute(key, pulled.columns), values) for key in node.keys)
+    relation = GroupLimit(
+        input=pulled.relation,
+        keys=keys,
+        order=tuple(key.mapped(lambda item: with_outer(item, values)) for key in moved),
+        count=node.count,
+        offset=node.offset,
         position=node.position,
     )
-    places = {index: place for place, index in enumerate(order)}
-    return project, [renumber(part, places) for part in parts]
+    return replace(pulled, relation=relation)
 
 
-def _widened(part: Expression, old: int, by: int) -> Expression:
-    """A condition of a join whose left side had `old` columns and now has `by` more at its end."""
-    return renumber(part, {i: i if i < old else i + by for i in columns_of(part)})
+def _group_limit(to: Anchoring, node: GroupLimit) -> Pulled:
+    pulled = to.rows(node.input)
+    return _limited(to, to.ready(pulled, [substitute(key, pulled.columns) for key in node.keys]), node, node.order)
 
 
-_RULES: dict[type[Relation], Callable[[Any, str], _Pulled]] = {
+def keeps_a_row(limit: Limit) -> bool:
+    """Whether of one row a LIMIT certainly leaves that row."""
+    value = getattr(limit.count, "value", 1 if limit.count is None else 0)
+    return isinstance(value, int) and value > 0 and limit.offset is None
+
+
+def _aggregate(to: Anchoring, node: Aggregate) -> Pulled:
+    """The inner sides of the parts become further keys. Without keys of its own there is one row for an outer row without
+    inner ones too: the defaults."""
+    below = to.rows(node.input)
+    below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
+    values = provided(below.parts)
+
+    def moved(item: Expression) -> Expression:
+        return with_outer(substitute(item, below.columns), values)
+
+    keys = [moved(key) for key in node.keys]
+    count = len(keys)
+    parts = []
+    for part in below.parts:
+        pair = pair_of(part)
+        if pair is None:
+            parts.append(part)
+            continue
+        if pair[1] not in keys[count:]:
+            keys.append(pair[1])
+        place = keys.index(pair[1], count)
+        parts.append(with_inner(part, Column(index=place, name=f"$outer{place}", type=pair[1].type)))
+    names = (*node.names[:count], *(f"$outer{i}" for i in range(count, len(keys))), *node.names[count:])
+    calls = tuple(call.map_expressions(moved) for call in node.aggregates)
+    relation = replace(node, input=below.relation, keys=tuple(keys), aggregates=calls, names=names)
+    columns = references(relation.fields)
+    defaults = None if count else tuple(_value_of_no_rows(call) for call in node.aggregates)
+    return Pulled(relation, (*columns[:count], *columns[len(keys) :]), tuple(parts), defaults, below.is_reached)
+
+
+_NULL_WITHOUT_ROWS = ("sum", "avg", "min", "max", "any_value")
+
+
+def _value_of_no_rows(call: AggregateCall) -> Expression:
+    if call.function in ("count", "count_star"):
+        return Literal(value=0, type=BIGINT)
+    if call.function in _NULL_WITHOUT_ROWS:
+        return Literal(value=None, type=call.type)
+    # A literal is kept: it may be a constant of the call, such as a separator.
+    without = call.map_expressions(lambda item: Literal(value=None, type=item.type) if _varies(item) else item)
+    nothing = Aggregate(input=Values(rows=(), columns=()), keys=(), aggregates=(without,), names=("value",))
+    return ScalarSubquery(relation=nothing, type=call.type, position=call.position)
+
+
+def _varies(item: Expression) -> bool:
+    return bool(columns_of(item)) or any(isinstance(part, OuterColumn) for part in walk(item))
+
+
+def _branches(to: Anchoring, nodes: Iterable[Relation]) -> tuple[list[Relation], int, tuple[Expression, ...]]:
+    """The branches of a set operation with the outer values as further columns, how many columns there were, and the parts."""
+    pulled = [to.rows(node) for node in nodes]
+    indexes = set().union(*(outer_indexes((*item.parts, *item.columns)) for item in pulled))
+    relations: list[Relation] = []
+    outer: dict[int, OuterColumn] = {}
+    count = 0
+    for item in pulled:
+        reached = any(map(fails, item.columns))
+        anchored = to.anchor(item, indexes, reached=reached, plain=True)
+        outer |= {column.index: column for part in anchored.parts for column in outer_sides(part)}
+        values = provided(anchored.parts)
+        columns = [with_outer(column, values) for column in anchored.columns]
+        count = len(columns)
+        names = (*(f"$value{i}" for i in range(count)), *(f"$outer{i}" for i in sorted(indexes)))
+        expressions = (*columns, *(values[i] for i in sorted(indexes)))
+        relations.append(Project(input=anchored.relation, expressions=expressions, names=names))
+    places = references(relations[0].fields)[count:]
+    parts = tuple(same_as(outer[i], place) for i, place in zip(sorted(indexes), places, strict=True))
+    return relations, count, parts
+
+
+def _union(to: Anchoring, node: Union) -> Pulled:
+    relations, count, parts = _branches(to, node.parts)
+    relation = replace(node, parts=tuple(relations))
+    return Pulled(relation, references(relation.fields)[:count], parts)
+
+
+def _set_operation(to: Anchoring, node: SetOperation) -> Pulled:
+    (left, right), count, parts = _branches(to, node.inputs)
+    relation = replace(node, left=left, right=right)
+    return Pulled(relation, references(relation.fields)[:count], parts)
+
+
+def _values(to: Anchoring, node: Values) -> Pulled:
+    if len(node.rows) == 1:
+        return Pulled(ONE_ROW, node.rows[0])
+    return to.pull(Union(parts=tuple(replace(node, rows=(row,)) for row in node.rows), position=node.position))
+
+
+def _generate(to: Anchoring, node: Generate) -> Pulled:
+    series = Series(input=ONE_ROW, arguments=node.arguments, name=node.columns[0].name, position=node.position)
+    return to.pull(series)
+
+
+def _per_row(to: Anchoring, node: Unnest | Series) -> Pulled:
+    below = to.rows(node.input)
+    below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
+    values = provided(below.parts)
+    moved = node.map_expressions(lambda item: with_outer(substitute(item, below.columns), values))
+    relation = moved.with_inputs((below.relation,))
+    added = references(relation.fields)[len(below.relation.fields) :]
+    return replace(below, relation=relation, columns=(*below.columns, *added))
+
+
+def _window(to: Anchoring, node: Window) -> Pulled:
+    below = to.rows(node.input)
+    below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
+    values = provided(below.parts)
+    keys = tuple(pair[1] for pair in map(pair_of, below.parts) if pair is not None)
+    moved = node.map_expressions(lambda item: with_outer(substitute(item, below.columns), values))
+    calls = tuple(replace(call, partition=(*keys, *call.partition)) for call in moved.calls)
+    relation = replace(moved, input=below.relation, calls=calls)
+    added = references(relation.fields)[len(below.relation.fields) :]
+    return replace(below, relation=relation, columns=(*below.columns, *added))
+
+
+def _expand(to: Anchoring, node: Expand) -> Pulled:
+    below = to.rows(node.input)
+    below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
+    values = provided(below.parts)
+    count = len(node.names)
+    passed = [pair[1] for pair in map(pair_of, below.parts) if pair is not None]
+    projections = tuple(
+        (*(with_outer(substitute(item, below.columns), values) for item in listed), *passed) for listed in node.projections
+    )
+    names = (*node.names, *(f"$outer{i}" for i in range(len(passed))))
+    relation = replace(node, input=below.relation, projections=projections, names=names)
+    places = iter(references(relation.fields)[count:])
+    parts = tuple(part if pair_of(part) is None else with_inner(part, next(places)) for part in below.parts)
+    return Pulled(relation, references(relation.fields)[:count], parts, None, below.is_reached)
+
+
+_RULES: dict[type[Relation], Callable[[Anchoring, Any], Pulled]] = {
     Filter: _filter,
     Project: _project,
-    Aggregate: _distinct,
     Sort: _sort,
-    Join: _join,
+    Limit: _limit,
+    GroupLimit: _group_limit,
+    Aggregate: _aggregate,
+    Join: pull_join,
+    Union: _union,
+    SetOperation: _set_operation,
+    Values: _values,
+    Generate: _generate,
+    Unnest: _per_row,
+    Series: _per_row,
+    Window: _window,
+    Expand: _expand,
 }

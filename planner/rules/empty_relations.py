@@ -19,6 +19,7 @@ from runnel.relation import (
     Limit,
     Project,
     Relation,
+    Single,
     Sort,
     Union,
     Unnest,
@@ -26,6 +27,7 @@ from runnel.relation import (
     references,
     transform,
 )
+from runnel.subqueries import GroupLimit, Series
 from runnel.windows import Window
 
 _EMPTY_WITH_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.SEMI, JoinKind.RIGHT)
@@ -55,7 +57,7 @@ def _filter(node: Filter) -> Relation:
     return _empty(node) if is_false or is_empty(node.input) else node
 
 
-def _passing(node: Project | Sort | Unnest | Expand | Window) -> Relation:
+def _passing(node: Single) -> Relation:
     return _empty(node) if is_empty(node.input) else node
 
 
@@ -103,6 +105,8 @@ _RULES: dict[type[Relation], Callable[[Any], Relation]] = {
     Unnest: _passing,
     Expand: _passing,
     Window: _passing,
+    Series: _passing,
+    GroupLimit: _passing,
     Limit: _limit,
     Aggregate: _aggregate,
     Join: _join,

@@ -37,6 +37,7 @@ from runnel.relation import (
     Union,
     Unnest,
 )
+from runnel.subqueries import GroupLimit, Series
 from runnel.windows import Window
 
 Parts = list[Expression]
@@ -107,7 +108,7 @@ def _set_operation(node: SetOperation, parts: Parts) -> Relation:
     return _kept(replace(node, left=_push(node.left, moving), right=_push(node.right, moving)), staying)
 
 
-def _unnest(node: Unnest, parts: Parts) -> Relation:
+def _per_row(node: Unnest | Series, parts: Parts) -> Relation:
     width = len(node.input.fields)
     moving, staying = divide(parts, lambda part: reads_only(part, 0, width), node.outer)
     below = _push(node.input, moving)
@@ -118,6 +119,14 @@ def _window(node: Window, parts: Parts) -> Relation:
     """0 and −0 are one partition, but a condition could tell them apart: so none over DOUBLE moves."""
     shared = set.intersection(*(_plain_columns(call.partition) for call in node.calls))
     moving, staying = divide(parts, lambda part: columns_of(part) <= shared, True)
+    below = _push(node.input, moving)
+    return _kept(node if below is node.input else replace(node, input=below), staying)
+
+
+def _group_limit(node: GroupLimit, parts: Parts) -> Relation:
+    """What is about the keys alone takes whole groups away."""
+    keys = {key.index for key in node.keys if isinstance(key, Column)}
+    moving, staying = divide(parts, lambda part: bool(columns_of(part)) and columns_of(part) <= keys, False)
     below = _push(node.input, moving)
     return _kept(node if below is node.input else replace(node, input=below), staying)
 
@@ -182,7 +191,9 @@ _RULES: dict[type[Relation], Callable[[Any, Parts], Relation]] = {
     Aggregate: _aggregate,
     Union: _union,
     SetOperation: _set_operation,
-    Unnest: _unnest,
+    Unnest: _per_row,
+    Series: _per_row,
+    GroupLimit: _group_limit,
     Window: _window,
     Join: _join,
 }

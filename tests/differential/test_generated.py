@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from math import isnan
 from typing import Any
@@ -30,8 +30,8 @@ TIMEOUT = 20.0
 Rows = list[tuple[Any, ...]]
 
 
-def differences(seed: int, count: int) -> Iterator[str]:
-    """What the engines disagree on in `count` queries."""
+def differences(seed: int, count: int, make: Callable[[random.Random], Any] = Generator) -> Iterator[str]:
+    """What the engines disagree on in `count` queries of the generator that `make` makes."""
     source = random.Random(seed)
     plain = tables(source)
     with runnel.connect() as ours, duckdb.connect() as theirs:
@@ -43,7 +43,7 @@ def differences(seed: int, count: int) -> Iterator[str]:
                 ours.register(name, in_disguise(table, source))
             else:
                 _make_map(ours, name, table, source)
-        generator = Generator(source)
+        generator = make(source)
         for _ in range(count):
             sql, is_ordered = generator.query()
             difference = _difference(ours.cursor(), theirs, sql, is_ordered)
@@ -121,10 +121,10 @@ def test_a_wrong_answer_is_seen(cursor: runnel.Cursor, rows: list[int | None]) -
     assert _agree([(1,), (2,)], [(2,), (1,)], is_ordered=False)
 
 
-def main(seconds: float, seed: int) -> None:
+def main(seconds: float, seed: int, make: Callable[[random.Random], Any] = Generator) -> None:
     end, done, found = time.monotonic() + seconds, 0, 0
     while time.monotonic() < end:
-        for difference in differences(seed, 50):
+        for difference in differences(seed, 50, make):
             found += 1
             print(difference, flush=True)
         done, seed = done + 50, seed + 1

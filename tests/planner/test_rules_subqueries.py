@@ -12,9 +12,9 @@ from runnel.expressions import build
 from runnel.expressions.aggregates import aggregate_call
 from runnel.planner.rules import apply
 from runnel.planner.rules.subqueries import subqueries_to_joins
-from runnel.relation import Aggregate, Join, JoinKind, Limit
-from runnel.sqltypes import BOOLEAN, INTEGER, VARCHAR
-from runnel.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery
+from runnel.relation import Aggregate, Field, Generate, Join, JoinKind, Limit, walk
+from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR
+from runnel.subqueries import Exists, GroupLimit, InSubquery, OuterColumn, ScalarSubquery
 from tests.planner.relations import (
     both,
     column,
@@ -107,7 +107,7 @@ def test_a_correlated_in_passes_the_columns_it_needs() -> None:
     assert isinstance(found, Join)
     assert found.kind is JoinKind.NULL_ANTI
     assert str(found.condition) == "(size > quantity)"
-    assert [item.name for item in found.right.fields] == ["k", "size"]
+    assert [str(key) for key in found.right_keys] == ["__key"]
 
 
 def test_nested_subqueries_are_taken_apart_from_the_inside() -> None:
@@ -122,17 +122,36 @@ def test_nested_subqueries_are_taken_apart_from_the_inside() -> None:
     assert kinds(found) == [JoinKind.SEMI, JoinKind.SEMI]
 
 
-def test_other_correlation_is_refused_with_its_remedy() -> None:
+def test_an_equality_needs_no_domain() -> None:
     left, right, _ = both()
     outer = OuterColumn(index=1, name="ticker", type=VARCHAR)
     matching = where(right, build.call("eq", [column(right, "__key"), outer]))
-    limited = Limit(input=matching, count=number(3), offset=number(1))
-    with pytest.raises(NotSupportedError, match='the outer column "ticker" is not supported') as refused:
-        subqueries_to_joins(where(left, Exists(relation=limited, type=BOOLEAN)))
-    assert refused.value.hint
     largest = Aggregate(input=matching, keys=(), aggregates=(aggregate_call("MAX", [column(right, "size")]),), names=("m",))
-    with pytest.raises(NotSupportedError, match="scalar subquery that refers to the outer query") as refused:
-        subqueries_to_joins(project(left, m=ScalarSubquery(relation=largest, type=INTEGER)))
+    found = subqueries_to_joins(project(left, m=ScalarSubquery(relation=largest, type=INTEGER)))
+    assert kinds(found) == [JoinKind.LEFT]
+    grouped = next(item for item in walk(found) if isinstance(item, Aggregate))
+    assert [str(key) for key in grouped.keys] == ["__key"]
+
+
+def test_any_other_condition_takes_the_domain() -> None:
+    left, right, _ = both()
+    outer = OuterColumn(index=1, name="ticker", type=VARCHAR)
+    greater = where(right, build.call("gt", [column(right, "__key"), outer]))
+    limited = Limit(input=greater, count=number(3), offset=number(1))
+    found = subqueries_to_joins(where(left, Exists(relation=limited, type=BOOLEAN)))
+    assert kinds(found) == [JoinKind.SEMI, JoinKind.INNER]
+    assert any(isinstance(item, GroupLimit) for item in walk(found))
+    assert any(isinstance(item, Aggregate) and not item.aggregates for item in walk(found))
+
+
+def test_a_stream_has_no_domain() -> None:
+    stream = Generate(function="generate_stream", arguments=(number(1),), columns=(Field("v", BIGINT),), unbounded=True)
+    _, right, _ = both()
+    outer = OuterColumn(index=0, name="v", type=BIGINT)
+    greater = where(right, build.call("gt", [build.cast(column(right, "size"), BIGINT), outer]))
+    limited = Limit(input=greater, count=number(3), offset=number(1))
+    with pytest.raises(NotSupportedError, match="not supported over a streaming source") as refused:
+        subqueries_to_joins(where(stream, Exists(relation=limited, type=BOOLEAN)))
     assert refused.value.hint
 
 

@@ -48,6 +48,9 @@ update t set a = a + ?, b = case when a in (1, 2) then 1 else 2 end where c = ?
 update t as x set "from" = (select max(a) from u)
 delete from t
 delete from t x where x.a = 1 and not exists (select 1)
+select * from t, lateral (select u.a from u where u.b = t.b) x
+select * from t left join lateral generate_series(1, t.a) with ordinality as g(v, n) on true
+select a = any (select 1), b > all (select 2), c <> all (d) from t
 explain select 1
 explain plan for insert into t values (1)
 explain (dag, format dot) update t set a = 1

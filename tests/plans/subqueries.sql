@@ -14,3 +14,10 @@ SELECT ticker FROM trades t WHERE EXISTS (SELECT 1 FROM companies c WHERE c.__ke
 SELECT ticker FROM trades t WHERE quantity > (SELECT MAX(size) FROM companies c WHERE c.__key = t.ticker);
 SELECT ticker FROM trades t WHERE EXISTS (SELECT MAX(size) FROM companies c WHERE c.__key = t.ticker);
 SELECT t.ticker FROM trades t LEFT JOIN companies c ON t.ticker = c.__key AND c.country IN (SELECT line FROM lines);
+SELECT ticker, (SELECT COUNT(*) FROM companies c WHERE c.__key = t.ticker) FROM trades t;
+SELECT ticker, (SELECT COUNT(*) FROM companies c WHERE c.size < t.quantity) FROM trades t;
+SELECT ticker FROM trades t WHERE price = (SELECT MIN(u.price) FROM trades u WHERE u.ticker = t.ticker AND u.quantity <> t.quantity);
+SELECT t.ticker, best.country FROM trades t LEFT JOIN LATERAL (SELECT country FROM companies c WHERE c.size < t.quantity ORDER BY size DESC LIMIT 1) best ON TRUE;
+SELECT c.__key, v FROM companies c, LATERAL GENERATE_SERIES(1, c.size) AS g(v);
+SELECT ticker FROM trades t WHERE quantity > ALL (SELECT size FROM companies c WHERE c.__key = t.ticker);
+SELECT ticker, COUNT(*) FROM trades t GROUP BY ticker HAVING EXISTS (SELECT 1 FROM companies c WHERE c.__key = t.ticker AND c.size > 3);

@@ -1,0 +1,120 @@
+"""LIMIT within groups: the first rows of each group in an order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import MAX_ROWS, Indexes, indexes, join_batches, numbers
+from runnel.dag import ProcessorFactory
+from runnel.expressions.context import Frame
+from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
+from runnel.expressions.nodes import Expression, SortKey
+from runnel.frozen import frozen
+from runnel.processor import Outbox, ProcessorContext
+from runnel.processors.constants import row_count
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.ordering import Ordering
+from runnel.processors.row_identity import factorise
+
+LEAST_BUFFER = 65_536
+"""Rows that can't be among the first ones any more are dropped when this many, or twice those kept the last time, are held."""
+
+
+@frozen
+class GroupLimitPlan:
+    """A compiled GroupLimit, shared by executions."""
+
+    keys: tuple[Evaluator, ...]
+    ordering: Ordering | None
+    count: Expression | None
+    offset: Expression | None
+
+
+class GroupLimit(EmittingProcessor):
+    """Holds the rows that may be among the first ones of their group; emits them at the end."""
+
+    def __init__(self, plan: GroupLimitPlan) -> None:
+        super().__init__()
+        self._plan = plan
+        self._batches: list[pa.RecordBatch] = []
+        self._held = 0
+        self._kept = 0
+        self._skip = 0
+        self._count: int | None = None
+        self._is_over = False
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        evaluation = context.job.evaluation
+        self._skip = row_count(self._plan.offset, evaluation, "OFFSET") or 0
+        self._count = row_count(self._plan.count, evaluation, "LIMIT")
+        self.is_satisfied = self._count == 0
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self._held += batch.num_rows
+        if self._count is not None and self._held > max(2 * self._kept, LEAST_BUFFER):
+            rows = join_batches(self._batches)
+            order, places = self._ranked(rows)
+            kept = np.sort(order[places < self._skip + self._count])
+            self._batches = [rows.take(indexes(kept))]
+            self._held = self._kept = len(kept)
+        self.check_accumulated(self._held)
+
+    def _ranked(self, rows: pa.RecordBatch) -> tuple[Indexes, Indexes]:
+        """The rows group by group, each group in order, and the place of each within its group, from 0."""
+        count = rows.num_rows
+        frame = Frame(rows.columns, count, self.context.job.evaluation)
+        order = np.arange(count)
+        if self._plan.ordering is not None:
+            found = self._plan.ordering.indices(self._plan.ordering.columns(frame))
+            order = numbers(found, np.uint64).astype(np.int64)
+        if not self._plan.keys:
+            return order, np.arange(count)
+        codes, _ = factorise([evaluate(key, frame) for key in self._plan.keys])
+        grouped = order[np.argsort(codes[order], kind="stable")]
+        sorted_codes = codes[grouped]
+        begins = np.flatnonzero(np.concatenate(([True], sorted_codes[1:] != sorted_codes[:-1])))
+        sizes = np.diff(np.concatenate((begins, [count])))
+        return grouped, np.arange(count) - np.repeat(begins, sizes)
+
+    def complete(self) -> bool:
+        if not self._is_over:
+            self._is_over = True
+            if self._batches and not self.is_satisfied:
+                self.emit_all(self._first_rows())
+        return self.drain()
+
+    def _first_rows(self) -> Iterator[pa.RecordBatch]:
+        rows = join_batches(self._batches)
+        self._batches = []
+        order, places = self._ranked(rows)
+        wanted = places >= self._skip
+        if self._count is not None:
+            wanted &= places < self._skip + self._count
+        chosen = order[wanted]
+        for start in range(0, len(chosen), MAX_ROWS):
+            yield rows.take(indexes(chosen[start : start + MAX_ROWS]))
+
+    def state(self) -> list[pa.RecordBatch]:
+        """The rows that are held; at the end they are emitted before a snapshot, and nothing is left."""
+        return self._batches
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        self.take(0, batch)
+
+    def close(self) -> None:
+        super().close()
+        self._batches = []
+
+
+def group_limit(
+    keys: Sequence[Expression], order: Sequence[SortKey], count: Expression | None, offset: Expression | None
+) -> ProcessorFactory:
+    """A supplier of processors that emit, of each group of rows with the same keys, in the given order `count` rows (None: all)
+    after leaving out `offset`. All rows of a group must come to one processor."""
+    plan = GroupLimitPlan(tuple(map(compile_expression, keys)), Ordering(order) if order else None, count, offset)
+    return lambda: GroupLimit(plan)

@@ -1,0 +1,132 @@
+"""Binding of `x < ANY (…)` and `x < ALL (…)`, over a subquery or an array.
+
+`= ANY` is IN and `<> ALL` is NOT IN. The others need only know of the values how many there are, how many aren't NULL, the
+smallest and the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions import build
+from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, walk
+from runnel.planner.convert import converted
+from runnel.planner.scope import Scope
+from runnel.planner.supported import position_of
+from runnel.relation import Aggregate, Project, Relation, Unnest, Values, references
+from runnel.sqltypes import BIGINT, BOOLEAN, Kind, common_type
+from runnel.subqueries import InSubquery, OuterColumn, ScalarSubquery, map_outer_in
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_expression import ExpressionBinder, QueryBinder
+
+_ORDERED = ("lt", "le", "gt", "ge")
+_SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "<>"}
+
+
+def quantified(binder: ExpressionBinder, query: QueryBinder, scope: Scope, tree: Any, function: str) -> Expression:
+    """The BOOLEAN of a comparison whose right side is exp.Any or exp.All."""
+    position = position_of(tree, query.sql)
+    is_all = isinstance(tree.expression, exp.All)
+    if function not in _SYMBOLS:
+        raise NotSupportedError("ANY and ALL go with =, <>, <, <=, > and >=", position=position)
+    left = tree.this.unnest()
+    if isinstance(left, exp.Tuple):
+        raise NotSupportedError("a row can't be compared by ANY or ALL", hint="use IN or EXISTS", position=position)
+    operand, relation = binder.bind(left), _relation(binder, query, scope, tree.expression.this)
+    if len(relation.fields) != 1:
+        raise ProgrammingError(
+            f"the subquery of {'ALL' if is_all else 'ANY'} must have one column, not {len(relation.fields)}", position=position
+        )
+    shared = common_type(operand.type, relation.fields[0].type)
+    if shared is None:
+        raise ProgrammingError(
+            f"cannot apply '{_SYMBOLS[function]}' operator to [{operand.type}, {relation.fields[0].type}]",
+            hint="consider adding an explicit CAST",
+            position=position,
+        )
+    if operand.type != shared:
+        operand = build.cast(operand, shared, implicit=True)
+    relation = converted(relation, (shared,))
+    if (function, is_all) in (("eq", False), ("ne", True)):
+        found = InSubquery(operands=(operand,), relation=relation, type=BOOLEAN, position=position)
+        return build.call("not", [found], position) if is_all else found
+    return _by_extremes(operand, relation, function, is_all, position)
+
+
+def _relation(binder: ExpressionBinder, query: QueryBinder, scope: Scope, tree: Any) -> Relation:
+    inner = tree.unnest()
+    if isinstance(inner, exp.Query | exp.Values):
+        return query.subquery(inner, scope)
+    array = binder.bind(inner)
+    if array.type.kind is not Kind.ARRAY:
+        raise ProgrammingError(
+            f"ANY and ALL take a subquery or an ARRAY, not {array.type}",
+            position=array.position or position_of(tree, query.sql),
+        )
+    return Unnest(input=Values(rows=((),), columns=()), array=_inside(array), name="element")
+
+
+def _inside(expression: Expression) -> Expression:
+    """The expression as a subquery beside it would write it."""
+
+    def change(item: Expression, nesting: int) -> Expression | None:
+        if isinstance(item, Column) and not nesting:
+            return OuterColumn(index=item.index, name=item.name, type=item.type, position=item.position)
+        if isinstance(item, OuterColumn) and item.depth >= max(nesting, 1):
+            return replace(item, depth=item.depth + 1)
+        return None
+
+    return map_outer_in(expression, change)
+
+
+def _by_extremes(operand: Expression, relation: Relation, function: str, is_all: bool, position: Position | None) -> Expression:
+    """One subquery with the four numbers, to which the operand goes, if that is possible; else one subquery for each."""
+    from runnel.expressions.aggregates import aggregate_call
+
+    value = references(relation.fields)[0]
+    calls = [
+        aggregate_call("count", [], position=position),
+        aggregate_call("count", [value], position=position),
+        aggregate_call("min", [value], position=position),
+        aggregate_call("max", [value], position=position),
+    ]
+
+    def grouped(chosen: Sequence[int]) -> Relation:
+        picked = tuple(calls[i] for i in chosen)
+        return Aggregate(input=relation, keys=(), aggregates=picked, names=tuple(f"$bound{i}" for i in chosen))
+
+    if all(isinstance(item, Column | OuterColumn | Literal | Parameter | Call | Cast) for item in walk(operand)):
+        bounds = grouped(range(4))
+        columns = references(bounds.fields)
+        verdict = _verdict(_inside(operand), lambda i: columns[i], function, is_all)
+        inner = Project(input=bounds, expressions=(verdict,), names=("verdict",))
+        return ScalarSubquery(relation=inner, type=BOOLEAN, position=position)
+
+    def apart(i: int) -> Expression:
+        return ScalarSubquery(relation=grouped([i]), type=calls[i].type, position=position)
+
+    return _verdict(operand, apart, function, is_all)
+
+
+def _verdict(operand: Expression, bound: Callable[[int], Expression], function: str, is_all: bool) -> Expression:
+    """The comparison by the number of values (0), of those not NULL (1), the smallest (2) and the largest (3)."""
+    zero = Literal(value=0, type=BIGINT)
+    true, false, unknown = (Literal(value=value, type=BOOLEAN) for value in (True, False, None))
+    if function in _ORDERED:
+        # For ALL the value that is hardest to fulfil decides, for ANY the easiest.
+        place = 3 if (function in ("gt", "ge")) is is_all else 2
+        decided = build.call(function, [operand, bound(place)])
+    else:
+        decided = build.call("or", [build.call("ne", [operand, bound(2)]), build.call("ne", [operand, bound(3)])])
+        if function == "eq":
+            decided = build.call("not", [decided])
+    clear = build.call("not", [decided]) if is_all else decided
+    has_null = build.call("or", [build.call("lt", [bound(1), bound(0)]), build.call("is_null", [operand])])
+    conditions = [build.call("eq", [bound(0), zero]), clear, has_null]
+    return build.case(conditions, [true if is_all else false, false if is_all else true, unknown], true if is_all else false)

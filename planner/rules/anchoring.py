@@ -1,0 +1,148 @@
+"""Giving an uncorrelated relation the values of outer columns: the domain, and what is made of parts with it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import replace
+
+from runnel.errors import NotSupportedError
+from runnel.expressions.evaluate import is_volatile
+from runnel.expressions.nodes import Call, Column, Expression
+from runnel.planner.rules.pulled import (
+    Pulled,
+    fails,
+    is_outer_only,
+    marked,
+    outer_indexes,
+    pair_of,
+    provided,
+    same_as,
+    where_present,
+    with_outer,
+)
+from runnel.planner.rules.rewriting import conjunction, project_columns, shift
+from runnel.planner.streaming import never_ends
+from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, expressions_of, references
+from runnel.relation import walk as relations_of
+from runnel.sqltypes import BOOLEAN
+from runnel.subqueries import OuterColumn
+
+
+class Anchoring(ABC):
+    """What all kinds of nodes need to have the correlation with the rows of `outer` taken out."""
+
+    def __init__(self, outer: Relation) -> None:
+        self._outer = outer
+
+    @abstractmethod
+    def pull(self, node: Relation) -> Pulled:
+        """The relation without its correlation. Subqueries and LATERAL in it are taken apart already."""
+
+    def rows(self, node: Relation) -> Pulled:
+        """`pull`, without defaults."""
+        return self.complete(self.pull(node))
+
+    def domain(self, indexes: Iterable[int]) -> tuple[Relation, list[OuterColumn]]:
+        """The distinct values of the outer relation's columns at `indexes`, and these columns."""
+        _check_domain(self._outer)
+        projected = project_columns(self._outer, sorted(indexes))
+        fields = projected.fields
+        names = tuple(item.name for item in fields)
+        distinct = Aggregate(input=projected, keys=references(fields), aggregates=(), names=names)
+        columns = [
+            OuterColumn(index=index, name=item.name, type=item.type, depth=0)
+            for index, item in zip(sorted(indexes), fields, strict=True)
+        ]
+        return distinct, columns
+
+    def anchor(self, pulled: Pulled, needed: Iterable[int] = (), *, reached: bool = False, plain: bool = False) -> Pulled:
+        """The same with parts that only equate outer expressions with inner ones, or are about the outer row alone. The columns
+        at `needed` are among those that the relation has. `reached`: only rows that belong to an outer row. `plain`: each
+        part equates one outer column, each one once."""
+        wanted, found = set(needed), provided(pulled.parts)
+        if plain:
+            fits = len(found) == len(pulled.parts)
+        else:
+            fits = all(pair_of(part) is not None or is_outer_only(part) for part in pulled.parts)
+        is_reached = pulled.is_reached or not pulled.parts
+        if fits and wanted <= found.keys() and (is_reached or not reached):
+            return _without_nulls(pulled) if plain else pulled
+        assert pulled.defaults is None
+        domain, columns = self.domain(wanted | outer_indexes(pulled.parts))
+        width = len(pulled.relation.fields)
+        places = references(domain.fields, width)
+        values = {column.index: place for column, place in zip(columns, places, strict=True)}
+        condition = conjunction(with_outer(part, values) for part in pulled.parts)
+        kind = JoinKind.CROSS if condition is None else JoinKind.INNER
+        relation = Join(kind=kind, left=pulled.relation, right=domain, condition=condition)
+        parts = tuple(same_as(column, values[column.index]) for column in columns)
+        return Pulled(relation, pulled.columns, parts, None, True)
+
+    def ready(self, pulled: Pulled, expressions: Iterable[Expression], *, plain: bool = False) -> Pulled:
+        """Anchored so that the expressions (over the relation and outer columns) can be computed in it."""
+        listed = list(expressions)
+        return self.anchor(pulled, outer_indexes(listed), reached=any(map(fails, listed)), plain=plain)
+
+    def complete(self, pulled: Pulled) -> Pulled:
+        """The same without defaults: they are rows of the relation."""
+        if pulled.defaults is None:
+            return pulled
+        if not pulled.parts:
+            return replace(pulled, defaults=None)
+        indexes = outer_indexes((*pulled.parts, *pulled.columns, *pulled.defaults))
+        domain, columns = self.domain(indexes)
+        width = len(columns)
+        values: dict[int, Expression] = dict(zip(sorted(indexes), references(domain.fields), strict=True))
+        right = marked(pulled.relation)
+        condition = conjunction(with_outer(shift(part, width), values) for part in pulled.parts)
+        relation = Join(kind=JoinKind.LEFT, left=domain, right=right, condition=condition)
+        mark = references(relation.fields)[-1]
+        results = tuple(
+            where_present(mark, with_outer(shift(item, width), values), with_outer(default, values))
+            for item, default in zip(pulled.columns, pulled.defaults, strict=True)
+        )
+        parts = tuple(same_as(column, values[column.index]) for column in columns)
+        return Pulled(relation, results, parts, None, True)
+
+    def settled(self, pulled: Pulled) -> Pulled:
+        """The same with columns that are the relation's own, and parts over it."""
+        if all(isinstance(item, Column) for item in pulled.columns):
+            return pulled
+        pulled = self.ready(pulled, pulled.columns)
+        values = provided(pulled.parts)
+        fields = pulled.relation.fields
+        width = len(fields)
+        relation = Project(
+            input=pulled.relation,
+            expressions=(*references(fields), *(with_outer(item, values) for item in pulled.columns)),
+            names=(*(item.name for item in fields), *(f"$value{i}" for i in range(len(pulled.columns)))),
+        )
+        return replace(pulled, relation=relation, columns=references(relation.fields)[width:])
+
+
+def _without_nulls(pulled: Pulled) -> Pulled:
+    """The same without the rows that fulfil no part because a NULL equals nothing: for parts to be made null-safe."""
+    pairs = [pair_of(part) for part in pulled.parts if isinstance(part, Call) and part.function == "eq"]
+    tests = (Call(function="is_not_null", arguments=(pair[1],), type=BOOLEAN) for pair in pairs if pair is not None)
+    condition = conjunction(tests)
+    return pulled if condition is None else replace(pulled, relation=Filter(input=pulled.relation, condition=condition))
+
+
+def _check_domain(outer: Relation) -> None:
+    position = outer.position
+    if never_ends(outer):
+        raise NotSupportedError(
+            "this correlated subquery is not supported over a streaming source",
+            detail="all different values of the outer columns would have to be known first",
+            hint="let the subquery compare columns of the stream by = only, or write a join",
+            position=position,
+        )
+    for node in relations_of(outer):
+        if any(is_volatile(item) for item in expressions_of(node)):
+            raise NotSupportedError(
+                "this correlated subquery is not supported over rows that a volatile function makes",
+                detail="the outer rows are read twice, and would differ",
+                hint="write the rows to a mapping first",
+                position=node.position or position,
+            )

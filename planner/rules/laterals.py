@@ -1,0 +1,164 @@
+"""LATERAL becomes joins.
+
+A right side that only computes with the left row (a projection, a filter, UNNEST, GENERATE_SERIES) is put on top of the left
+side, so that nothing is joined at all. Any other is taken apart by `correlation` and joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runnel.expressions.nodes import Column, Expression, Literal, conjuncts
+from runnel.planner.rules.correlation import Unnesting, is_correlated
+from runnel.planner.rules.pulled import joined, marked, outer_indexes, where_present, with_outer
+from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
+from runnel.relation import (
+    Field,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Project,
+    Relation,
+    Unnest,
+    Values,
+    references,
+)
+from runnel.sqltypes import BOOLEAN
+from runnel.subqueries import DependentJoin, Series
+
+
+def dependent_join(node: DependentJoin, right: Relation) -> Relation:
+    """The join as one of plain relations. `right` is its right side, in which the left row's columns have depth 0."""
+    is_left = node.kind is JoinKind.LEFT
+    condition = None if _is_true(node.condition) else node.condition
+    if not is_correlated(right):
+        kind = node.kind if is_left else JoinKind.CROSS if condition is None else JoinKind.INNER
+        if is_left and condition is None:
+            condition = node.condition
+        return Join(kind=kind, left=node.left, right=right, condition=condition, position=node.position)
+    grafted = _grafted_outer(node.left, right) if is_left else _grafted(node.left, right)
+    if grafted is not None and (not is_left or condition is None):
+        return _where(_projected(grafted[0], node, grafted[1]), condition)
+    if is_left and condition is not None:
+        return _left_where(node, right, condition)
+    return _where(_paired(node, right, is_left), condition)
+
+
+def _is_true(condition: Expression | None) -> bool:
+    return condition is None or (isinstance(condition, Literal) and condition.value is True)
+
+
+def _where(relation: Relation, condition: Expression | None) -> Relation:
+    return relation if condition is None else Filter(input=relation, condition=condition, position=condition.position)
+
+
+def _projected(relation: Relation, node: DependentJoin, right: Sequence[Expression]) -> Relation:
+    """The left side's columns, which are the relation's first ones, and those of the right side."""
+    fields = node.fields
+    width = len(node.left.fields)
+    expressions = (*references(relation.fields)[:width], *right)
+    return Project(input=relation, expressions=expressions, names=tuple(item.name for item in fields), position=node.position)
+
+
+def _paired(node: DependentJoin, right: Relation, is_left: bool) -> Relation:
+    """A join in which the condition only pairs left rows with the right rows that are theirs."""
+    pulled = Unnesting(node.left).pull(right)
+    width = len(node.left.fields)
+    parts = [joined(part, width) for part in pulled.parts]
+    if not is_left and pulled.defaults is None:
+        kind = JoinKind.INNER if parts else JoinKind.CROSS
+        relation = Join(kind=kind, left=node.left, right=pulled.relation, condition=conjunction(parts), position=node.position)
+        return _projected(relation, node, [joined(item, width) for item in pulled.columns])
+    relation = Join(
+        kind=JoinKind.LEFT,
+        left=node.left,
+        right=marked(pulled.relation),
+        condition=conjunction(parts) if parts else Literal(value=True, type=BOOLEAN),
+        position=node.position,
+    )
+    mark = references(relation.fields)[-1]
+    defaults: Sequence[Expression | None] = pulled.defaults or [None] * len(pulled.columns)
+    values = []
+    for item, default in zip(pulled.columns, defaults, strict=True):
+        value = joined(item, width)
+        needs_mark = not isinstance(item, Column) or default is not None
+        otherwise = None if default is None else joined(default, width)
+        values.append(where_present(mark, value, otherwise) if needs_mark else value)
+    return _projected(relation, node, values)
+
+
+def _left_where(node: DependentJoin, right: Relation, condition: Expression) -> Relation:
+    unnesting = Unnesting(node.left)
+    pulled = unnesting.settled(unnesting.rows(right))
+    width = len(node.left.fields)
+    columns = [joined(item, width) for item in pulled.columns]
+    own = substitute(condition, (*references(node.left.fields), *columns))
+    parts = [*(joined(part, width) for part in pulled.parts), *conjuncts(own)]
+    relation = Join(
+        kind=JoinKind.LEFT, left=node.left, right=pulled.relation, condition=conjunction(parts), position=node.position
+    )
+    return _projected(relation, node, columns)
+
+
+_Grafted = tuple[Relation, list[Expression]]
+
+
+def _grafted(left: Relation, node: Relation) -> _Grafted | None:
+    """The left side with what `node` computes of each row, and `node`'s columns over that; None where it does more."""
+    if isinstance(node, Values):
+        return (left, [_over(item, left, ()) for item in node.rows[0]]) if len(node.rows) == 1 else None
+    if isinstance(node, Generate):
+        if node.unbounded:
+            return None
+        series = Series(input=left, arguments=node.arguments, name=node.columns[0].name, position=node.position)
+        moved = series.map_expressions(lambda item: _over(item, left, ()))
+        return moved, [references(moved.fields)[-1]]
+    if not isinstance(node, Project | Filter | Unnest | Series):
+        return None
+    below = _grafted(left, node.input)
+    if below is None:
+        return None
+    relation, columns = below
+    if isinstance(node, Project):
+        relation, columns = _settled(relation, columns)
+        return relation, [_over(item, left, columns) for item in node.expressions]
+    if isinstance(node, Filter):
+        return Filter(input=relation, condition=_over(node.condition, left, columns), position=node.position), columns
+    width = len(relation.fields)
+    moved = node.map_expressions(lambda item: _over(item, left, columns)).with_inputs((relation,))
+    return moved, [*columns, *references(moved.fields)[width:]]
+
+
+def _settled(relation: Relation, columns: list[Expression]) -> _Grafted:
+    """The same with what is computed made columns, so that it may be used more than once."""
+    if all(map(is_trivial, columns)):
+        return relation, columns
+    fields: tuple[Field, ...] = relation.fields
+    names = (*(item.name for item in fields), *(f"$value{i}" for i in range(len(columns))))
+    project = Project(input=relation, expressions=(*references(fields), *columns), names=names)
+    return project, list(references(project.fields)[len(fields) :])
+
+
+def _over(expression: Expression, left: Relation, columns: Sequence[Expression]) -> Expression:
+    values = references(left.fields)
+    return with_outer(substitute(expression, columns), dict(enumerate(values)))
+
+
+def _grafted_outer(left: Relation, node: Relation) -> _Grafted | None:
+    """`_grafted` for LEFT JOIN: a row of which nothing comes is kept. Only for UNNEST or GENERATE_SERIES of the row itself."""
+    if isinstance(node, Project):
+        if not all(isinstance(item, Column) for item in node.expressions):
+            return None
+        below = _grafted_outer(left, node.input)
+        return None if below is None else (below[0], [substitute(item, below[1]) for item in node.expressions])
+    is_first = isinstance(node, Generate) or (
+        isinstance(node, Unnest | Series) and isinstance(node.input, Values) and len(node.input.rows) == 1
+    )
+    if not is_first or (isinstance(node, Unnest | Series) and outer_indexes(node.input.own_expressions)):
+        return None
+    grafted = _grafted(left, node)
+    if grafted is None or not isinstance(grafted[0], Unnest | Series):
+        return None
+    return replace(grafted[0], outer=True), grafted[1]

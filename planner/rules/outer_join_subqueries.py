@@ -1,0 +1,118 @@
+"""Subqueries in the condition of an outer join.
+
+One that is not correlated is joined to the side whose columns it is about, none of whose rows that loses. Any other makes the
+join LATERAL: a left row is joined with the right rows for which the condition is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from runnel.errors import NotSupportedError
+from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts, walk
+from runnel.planner.rules.constant_folding import fold_constants
+from runnel.planner.rules.hoisting import Hoisting
+from runnel.planner.rules.laterals import dependent_join
+from runnel.planner.rules.rewriting import conjunction, project_columns, renumber
+from runnel.planner.rules.subqueries import subqueries_to_joins
+from runnel.relation import Filter, Join, JoinKind, Relation
+from runnel.subqueries import SUBQUERIES, DependentJoin, OuterColumn, deepened, map_outer_in, outer_columns
+
+
+def outer_join(node: Join) -> Relation:
+    """A LEFT, RIGHT or FULL join whose condition holds subqueries, without them."""
+    if all(_is_one_sided(part, node) for part in conjuncts(node.condition)):
+        return _joined_to_sides(node)
+    if node.kind is JoinKind.RIGHT:
+        return _turned(node)
+    if node.kind is not JoinKind.LEFT:
+        found = [item for item in walk(node.condition) if isinstance(item, SUBQUERIES)] if node.condition else []
+        raise NotSupportedError(
+            "a subquery in the condition of a FULL JOIN, over both its sides, is not supported",
+            hint="put it in the select list of a derived table",
+            position=found[0].position if found else node.position,
+        )
+    assert node.condition is not None
+    condition = _from_the_right(node.condition, len(node.left.fields))
+    right = subqueries_to_joins(Filter(input=deepened(node.right, 1), condition=condition, position=node.position))
+    dependent = DependentJoin(kind=JoinKind.LEFT, left=node.left, right=right, position=node.position)
+    return dependent_join(dependent, deepened(fold_constants(right), -1))
+
+
+def _is_one_sided(part: Expression, node: Join) -> bool:
+    """Whether all subqueries of a part are about one side, and read nothing of this join themselves."""
+    width = len(node.left.fields)
+    sides: set[bool] = set()
+    for item in walk(part):
+        if isinstance(item, SUBQUERIES):
+            if any(column.depth == 1 for column in outer_columns(item.relation)):
+                return False
+            sides.update(index >= width for child in item.children for index in columns_of(child))
+    return len(sides) < 2
+
+
+def _joined_to_sides(node: Join) -> Relation:
+    """Here right columns are numbered from _FAR while the sides grow; `_sides_swapped` turns to the right side's own view."""
+    width = len(node.left.fields)
+    left, right = Hoisting(node.left), Hoisting(node.right)
+    parts = []
+    for part in conjuncts(node.condition):
+        apart = _mapped(part, lambda index: index if index < width else _FAR + index - width)
+        if any(index >= _FAR for index in _subject(apart)):
+            apart = _mapped(right.rewrite(_mapped(apart, _sides_swapped)), _sides_swapped)
+        parts.append(left.rewrite(apart))
+    grown = len(left.relation.fields)
+    condition = conjunction(_mapped(part, lambda i: i if i < _FAR else i - _FAR + grown) for part in parts)
+    joined = replace(node, left=left.relation, right=right.relation, condition=condition)
+    return project_columns(joined, [*range(width), *range(grown, grown + len(node.right.fields))])
+
+
+def _subject(part: Expression) -> set[int]:
+    """The columns that the subqueries of a part are about."""
+    found = (item for item in walk(part) if isinstance(item, SUBQUERIES))
+    return {index for item in found for child in item.children for index in columns_of(child)}
+
+
+def _mapped(expression: Expression, place: Callable[[int], int]) -> Expression:
+    return renumber(expression, {index: place(index) for index in columns_of(expression)})
+
+
+def _sides_swapped(index: int) -> int:
+    return index - _FAR if index >= _FAR else index + _FAR
+
+
+_FAR = 1 << 30
+
+
+def _from_the_right(condition: Expression, width: int) -> Expression:
+    """A join's condition over the right side's columns, the left side's being an outer row's."""
+
+    def change(item: Expression, nesting: int) -> Expression | None:
+        if isinstance(item, Column) and not nesting:
+            if item.index >= width:
+                return replace(item, index=item.index - width)
+            return OuterColumn(index=item.index, name=item.name, type=item.type, position=item.position)
+        if not isinstance(item, OuterColumn) or item.depth < nesting:
+            return None
+        if item.depth == nesting and item.index >= width:
+            return replace(item, index=item.index - width)
+        return replace(item, depth=item.depth + 1)
+
+    return map_outer_in(condition, change)
+
+
+def _turned(node: Join) -> Relation:
+    """A RIGHT join as a LEFT one, in whose condition the sides have changed places."""
+    left, right = len(node.left.fields), len(node.right.fields)
+
+    def change(item: Expression, nesting: int) -> Expression | None:
+        is_own = (isinstance(item, Column) and not nesting) or (isinstance(item, OuterColumn) and 0 < nesting == item.depth)
+        if not is_own or not isinstance(item, Column | OuterColumn):
+            return None
+        return replace(item, index=item.index + right if item.index < left else item.index - left)
+
+    assert node.condition is not None
+    condition = map_outer_in(node.condition, change)
+    turned = outer_join(replace(node, kind=JoinKind.LEFT, left=node.right, right=node.left, condition=condition))
+    return project_columns(turned, [*range(right, right + left), *range(right)])

@@ -1,0 +1,152 @@
+"""The subqueries of each kind of relational node, made joins below it or around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from runnel.errors import NotSupportedError
+from runnel.expressions.nodes import Call, Expression, Literal, conjuncts, walk
+from runnel.planner.rules.constant_folding import fold_constants
+from runnel.planner.rules.hoisting import Hoisting, exists_join, has_subquery, in_join
+from runnel.planner.rules.laterals import dependent_join
+from runnel.planner.rules.outer_join_subqueries import outer_join
+from runnel.planner.rules.rewriting import conjunction, project_columns
+from runnel.relation import (
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Project,
+    Relation,
+    Sort,
+    Union,
+    Unnest,
+    Values,
+    expressions_of,
+    transform,
+)
+from runnel.sqltypes import BOOLEAN
+from runnel.subqueries import SUBQUERIES, DependentJoin, Exists, InSubquery, Series, deepened
+from runnel.windows import Window
+
+
+def without_subqueries(relation: Relation) -> Relation:
+    """The relation without subquery expressions and LATERAL."""
+    return transform(relation, _rewrite)
+
+
+def _rewrite(node: Relation) -> Relation:
+    if isinstance(node, DependentJoin):
+        return _dependent(node)
+    if not any(has_subquery(item) for item in expressions_of(node)):
+        return node
+    rule = _RULES.get(type(node))
+    if rule is None:
+        raise _unsupported(node)
+    return rule(node)
+
+
+def _unsupported(node: Relation) -> NotSupportedError:
+    found = [item for e in expressions_of(node) for item in walk(e) if isinstance(item, SUBQUERIES)]
+    return NotSupportedError(
+        "a subquery in this clause is not supported",
+        hint="put it in the WHERE clause or the select list of a derived table",
+        position=found[0].position or node.position,
+    )
+
+
+def _filter(node: Filter) -> Relation:
+    return _filtered(node.input, conjuncts(node.condition), len(node.fields))
+
+
+def _filtered(relation: Relation, parts: list[Expression], width: int) -> Relation:
+    """The rows for which all parts are true, of which some hold subqueries; the first `width` columns."""
+    for part in parts:
+        found = _as_join(relation, part)
+        if found is not None:
+            relation = found
+            continue
+        hoisting = Hoisting(relation)
+        condition = hoisting.rewrite(part)
+        relation = Filter(input=hoisting.relation, condition=condition, position=part.position)
+    return project_columns(relation, range(width))
+
+
+def _as_join(relation: Relation, part: Expression) -> Relation | None:
+    """The join that a conjunct is as a whole; None if it isn't [NOT] IN or [NOT] EXISTS."""
+    negated = isinstance(part, Call) and part.function == "not"
+    inner = part.arguments[0] if isinstance(part, Call) and negated else part
+    if isinstance(inner, Exists):
+        found = exists_join(relation, inner, JoinKind.ANTI if negated else JoinKind.SEMI)
+        if found is None:
+            return Filter(input=relation, condition=Literal(value=False, type=BOOLEAN)) if negated else relation
+        return found
+    if isinstance(inner, InSubquery) and not any(has_subquery(item) for item in inner.operands):
+        return in_join(relation, inner, JoinKind.NULL_ANTI if negated else JoinKind.SEMI)
+    return None
+
+
+def _project(node: Project) -> Relation:
+    hoisting = Hoisting(node.input)
+    expressions = tuple(hoisting.rewrite(item) for item in node.expressions)
+    return replace(node, input=hoisting.relation, expressions=expressions)
+
+
+def _aggregate(node: Aggregate) -> Relation:
+    hoisting = Hoisting(node.input)
+    keys = tuple(hoisting.rewrite(item) for item in node.keys)
+    calls = tuple(call.map_expressions(hoisting.rewrite) for call in node.aggregates)
+    return replace(node, input=hoisting.relation, keys=keys, aggregates=calls)
+
+
+def _sort(node: Sort) -> Relation:
+    hoisting = Hoisting(node.input)
+    keys = tuple(key._replace(expression=hoisting.rewrite(key.expression)) for key in node.keys)
+    return project_columns(replace(node, input=hoisting.relation, keys=keys), range(len(node.fields)))
+
+
+def _with_added(node: Any) -> Relation:
+    """A node that gives its input's columns and adds some: those of the hoisted subqueries in between are left out."""
+    hoisting = Hoisting(node.input)
+    rewritten = node.map_expressions(hoisting.rewrite).with_inputs((hoisting.relation,))
+    width, added = len(node.input.fields), len(hoisting.relation.fields)
+    return project_columns(rewritten, [*range(width), *range(added, len(rewritten.fields))])
+
+
+def _values(node: Values) -> Relation:
+    """A row with a subquery is a projection of a row without columns."""
+    parts = []
+    for row in node.rows:
+        one: Relation = Values(rows=((),), columns=(), position=node.position)
+        names = tuple(item.name for item in node.columns)
+        parts.append(_project(Project(input=one, expressions=row, names=names, position=node.position)))
+    return parts[0] if len(parts) == 1 else Union(parts=tuple(parts), position=node.position)
+
+
+def _join(node: Join) -> Relation:
+    """The parts of an inner join's condition that hold subqueries are a filter above it."""
+    if node.kind is not JoinKind.INNER:
+        return outer_join(node)
+    parts = conjuncts(node.condition)
+    first = next(i for i, part in enumerate(parts) if has_subquery(part))
+    below = replace(node, condition=conjunction(parts[:first]))
+    return _filtered(below, parts[first:], len(node.fields))
+
+
+def _dependent(node: DependentJoin) -> Relation:
+    return dependent_join(node, deepened(fold_constants(node.right), -1))
+
+
+_RULES: dict[type[Relation], Callable[[Any], Relation]] = {
+    Filter: _filter,
+    Project: _project,
+    Aggregate: _aggregate,
+    Sort: _sort,
+    Unnest: _with_added,
+    Series: _with_added,
+    Window: _with_added,
+    Values: _values,
+    Join: _join,
+}

@@ -1,0 +1,34 @@
+"""Generated queries with correlated subqueries give what DuckDB gives.
+
+`python -m tests.differential.test_correlated SECONDS [SEED]` goes on for as long as told and prints what it finds.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import pytest
+
+from tests.differential.correlated import CorrelatedGenerator
+from tests.differential.test_generated import differences, main
+
+SEEDS = range(16)
+QUERIES_PER_SEED = 25
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_correlated_subqueries(seed: int) -> None:
+    assert list(differences(seed, QUERIES_PER_SEED, CorrelatedGenerator)) == []
+
+
+def test_all_shapes_are_made() -> None:
+    """The generator's own test: what it should reach, it reaches."""
+    generator = CorrelatedGenerator(random.Random(1))
+    texts = " ".join(generator.query()[0] for _ in range(400))
+    for word in ("LATERAL", "NOT IN", "ALL (", "EXCEPT", "HAVING", "LIMIT 1 OFFSET 1", "FULL JOIN", "DISTINCT"):
+        assert word in texts
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1000, CorrelatedGenerator)
