@@ -68,9 +68,18 @@ class Spark:
 
     def brought(self, frame: Any) -> Any:
         """The same DataFrame in our session."""
+        return self._of_plan(frame._jdf.logicalPlan())
+
+    def _of_plan(self, plan: Any) -> Any:
         own = self.own
         dataset = own._jvm.org.apache.spark.sql.classic.Dataset
-        return _frame(own, dataset.ofRows(own._jsparkSession, frame._jdf.logicalPlan()))
+        return _frame(own, dataset.ofRows(own._jsparkSession, plan))
+
+    def first_rows(self, frame: Any, count: int) -> Any:
+        """A DataFrame of our session cut to `count` rows *in each partition*: whoever reads it stops when he has enough, so
+        that Spark needn't run them all, as its own LIMIT would."""
+        # Spark's LIMIT is a GlobalLimit over a LocalLimit: the latter is what counts within a partition.
+        return self._of_plan(frame.limit(min(count, 2**31 - 1))._jdf.logicalPlan().child())
 
     def view(self, frame: Any) -> str:
         """Names a DataFrame of our session, for queries in it."""

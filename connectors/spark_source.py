@@ -90,7 +90,8 @@ class Views:
 def partitions(
     spark: Spark, frame: Any, fields: Sequence[Field], *, is_ordered: bool, description: str, limit: int | None = None
 ) -> Sequence[SourcePartition]:
-    """The partitions that read a DataFrame whose columns are `fields` (for no fields, any one column)."""
+    """The partitions that read a DataFrame whose columns are `fields` (for no fields, any one column), no more than `limit`
+    rows of it."""
     fetch = Fetch(spark, lambda: frame, is_ordered, description)
     readers = 1 if is_ordered or limit is not None else READERS
     return [SparkPartition(fetch, fields, limit) for _ in range(readers)]

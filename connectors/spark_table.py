@@ -10,7 +10,7 @@ from runnel.catalog import TableColumn
 from runnel.connector import ReadableTable, ScanRequest, Sink, SinkRequest, Source, SourcePartition, WritableTable, WriteMode
 from runnel.connectors.spark_options import SparkOptions
 from runnel.connectors.spark_origin import Origin, columns_of, matched, unique_names
-from runnel.connectors.spark_session import SessionOwner, Spark
+from runnel.connectors.spark_session import SessionOwner, Spark, spark_errors
 from runnel.connectors.spark_types import row_width
 from runnel.errors import NotSupportedError
 from runnel.processor import JobContext
@@ -110,10 +110,13 @@ class SparkScan(Source):
 
         table, request = self._table, self._request
         spark = table.owner.get()
-        frame = table.own_frame(spark)
         limit = request.limit if request.predicate is None else None
-        # For the number of rows any column will do.
-        frame = frame.select(*[f"c{i}" for i in request.columns]) if request.columns else frame.selectExpr("TRUE AS c0")
+        with spark_errors():
+            frame = table.own_frame(spark)
+            # For the number of rows any column will do.
+            frame = frame.select(*[f"c{i}" for i in request.columns]) if request.columns else frame.selectExpr("TRUE AS c0")
+            if limit is not None:
+                frame = spark.first_rows(frame, limit)
         fields = [Field(table.columns[i].name, table.columns[i].type) for i in request.columns]
         return partitions(spark, frame, fields, is_ordered=False, description=f"scan of {table.name}", limit=limit)
 

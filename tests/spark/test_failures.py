@@ -1,0 +1,147 @@
+"""Failures in Spark, and ending what runs there."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import runnel
+from runnel.connectors.spark_errors import spark_error
+
+Query = Callable[[str], list[tuple[Any, ...]]]
+
+ENDLESS = "SELECT MAX(a.id * b.id % 7) AS m FROM RANGE(10000000) a, RANGE(10000000) b"
+
+
+def wait_until(condition: Callable[[], bool]) -> bool:
+    """Waits for what another process does; there is nothing to be told by."""
+    until = time.monotonic() + 30
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.01)
+    return condition()
+
+
+def active_jobs(session: Any) -> list[int]:
+    return list(session.sparkContext.statusTracker().getActiveJobsIds())
+
+
+@pytest.fixture
+def endless(session: Any, connection: runnel.Connection) -> None:
+    connection.register("endless", session.sql(ENDLESS))
+
+
+def test_closing_the_cursor_cancels_the_job(session: Any, endless: None, cursor: runnel.Cursor) -> None:
+    cursor.execute("SELECT m FROM endless")
+    assert wait_until(lambda: bool(active_jobs(session)))
+    cursor.close()
+    assert wait_until(lambda: not active_jobs(session))
+
+
+def test_cancel_from_another_thread(session: Any, endless: None, cursor: runnel.Cursor) -> None:
+    cursor.execute("SELECT m FROM endless")
+    assert wait_until(lambda: bool(active_jobs(session)))
+    canceller = threading.Thread(target=cursor.cancel)
+    canceller.start()
+    with pytest.raises(runnel.OperationalError) as failure:
+        cursor.fetchall()
+    canceller.join()
+    assert failure.value.code == runnel.ErrorCode.CANCELLED
+    assert wait_until(lambda: not active_jobs(session))
+
+
+def test_time_out(session: Any, endless: None, cursor: runnel.Cursor) -> None:
+    with pytest.raises(runnel.OperationalError, match="longer than its time-out") as failure:
+        cursor.execute("SELECT m FROM endless", timeout=1).fetchall()
+    assert failure.value.code == runnel.ErrorCode.TIMEOUT
+    assert wait_until(lambda: not active_jobs(session))
+
+
+def test_closing_the_connection_ends_its_jobs_only(session: Any) -> None:
+    with runnel.connect(spark=session) as connection:
+        connection.register("endless", session.sql(ENDLESS))
+        cursor = connection.execute("SELECT m FROM endless")
+        assert wait_until(lambda: bool(active_jobs(session)))
+    assert wait_until(lambda: not active_jobs(session))
+    with pytest.raises(runnel.InterfaceError):
+        cursor.fetchall()
+    assert session.range(4).count() == 4
+
+
+def test_a_job_that_the_program_cancels(session: Any, endless: None, cursor: runnel.Cursor) -> None:
+    cursor.execute("SELECT m FROM endless")
+    assert wait_until(lambda: bool(active_jobs(session)))
+    session.sparkContext.cancelAllJobs()
+    with pytest.raises(runnel.OperationalError, match="the Spark job was cancelled") as failure:
+        cursor.fetchall()
+    assert failure.value.code == runnel.ErrorCode.CANCELLED
+
+
+def test_a_limit_ends_the_scan(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
+    # A trillion rows: it must be told to Spark how few of them are wanted.
+    connection.register("t", session.range(0, 10**12, 1, 1000))
+    assert len(cursor.execute("SELECT id FROM t LIMIT 3 OFFSET 2").fetchall()) == 3
+    assert len(cursor.execute("SELECT id FROM t LIMIT 5").fetchall()) == 5
+    assert wait_until(lambda: not active_jobs(session))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ("SELECT 1 / CAST(id AS INT) FROM RANGE(3)", runnel.DataError, "division by zero"),
+        ("SELECT id + 9223372036854775807 FROM RANGE(3)", runnel.DataError, "overflow in Spark"),
+        (
+            "SELECT CAST(CONCAT('a', id) AS INT) FROM RANGE(1)",
+            runnel.DataError,
+            "the value 'a0' of the type \"STRING\" cannot be cast",
+        ),
+        ("SELECT RAISE_ERROR('gone wrong') AS x", runnel.OperationalError, "gone wrong"),
+        ("SELECT nope FROM RANGE(3)", runnel.ProgrammingError, "with name `nope` cannot be resolved"),
+        ("SELECT * FROM nope", runnel.ProgrammingError, "the table or view `nope` cannot be found"),
+        ("SELEC", runnel.ProgrammingError, "syntax error at or near 'SELEC'"),
+        ("DROP TABLE IF EXISTS nope", runnel.ProgrammingError, "is a command, not a query"),
+    ],
+)
+def test_errors(session: Any, query: Query, text: str, kind: type[runnel.Error], message: str, capfd: Any) -> None:
+    session.conf.set("spark.sql.ansi.enabled", "true")
+    try:
+        with pytest.raises(kind) as failure:
+            query(text)
+    finally:
+        session.conf.set("spark.sql.ansi.enabled", "false")
+    assert type(failure.value) is kind
+    assert message in failure.value.message
+    assert "\n" not in failure.value.message
+    assert "\tat " not in str(failure.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_paths_and_tables_that_are_not_there(cursor: runnel.Cursor, tmp_path: Path) -> None:
+    with pytest.raises(runnel.ProgrammingError, match="path does not exist") as failure:
+        cursor.execute(f"CREATE MAPPING t TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{tmp_path}/none')")
+    assert "declare the columns" in (failure.value.hint or "")
+    with pytest.raises(runnel.ProgrammingError, match="`nope` cannot be found") as failure:
+        cursor.execute("CREATE MAPPING t TYPE Spark OPTIONS ('table' = 'nope')")
+    assert failure.value.code == runnel.ErrorCode.OBJECT_NOT_FOUND
+
+
+def test_a_file_that_is_damaged(cursor: runnel.Cursor, tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 this is none PAR1")
+    cursor.execute(f"CREATE MAPPING t (id BIGINT) TYPE Spark OPTIONS ('path' = '{tmp_path}/a.parquet')")
+    with pytest.raises(runnel.OperationalError):
+        cursor.execute("SELECT * FROM t").fetchall()
+
+
+def test_what_is_no_error_of_spark_stays() -> None:
+    own = runnel.DataError("x")
+    assert spark_error(own) is own
+    interrupt = KeyboardInterrupt()
+    assert spark_error(interrupt) is interrupt
+    found = spark_error(ConnectionRefusedError(111, "Connection refused"))
+    assert isinstance(found, runnel.OperationalError)
+    assert found.code == runnel.ErrorCode.CONNECTION_PROBLEM
+    assert isinstance(spark_error(RuntimeError("What. Now")), runnel.OperationalError)

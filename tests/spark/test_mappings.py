@@ -1,0 +1,223 @@
+"""CREATE MAPPING … TYPE Spark: its options, what it reads, and writing to it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import runnel
+from runnel.connectors.spark_options import read_options
+
+
+def visible(folder: Path) -> list[str]:
+    """What a reader of the folder would look at."""
+    return sorted(item.name for item in folder.iterdir() if not item.name.startswith(("_", "."))) if folder.exists() else []
+
+
+def leftovers(folder: Path) -> list[str]:
+    return [item.name for item in folder.rglob("*") if item.name.startswith("_runnel-")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "doesn't say what it reads"),
+        ({"format": "parquet"}, 'option "path" of connector Spark is missing'),
+        ({"path": "/a/b"}, 'option "format" of connector Spark is missing, and the path "/a/b" doesn\'t tell it'),
+        ({"table": "a", "query": "b"}, 'options "table" and "query" of connector Spark contradict each other'),
+        ({"format": "csv", "path": "x", "table": "a"}, 'options "format" and "table" of connector Spark contradict each other'),
+        ({"path": "x", "query": "a"}, 'options "path" and "query" of connector Spark contradict each other'),
+        ({"format": "csv", "path": "x", "heeder": "true"}, 'unknown option "heeder" of Spark\'s format csv'),
+        ({"format": "parquet", "path": "x", "header": "true"}, 'unknown option "header" of Spark\'s format parquet'),
+        ({"table": "a", "header": "true"}, 'option "header" of connector Spark is not for a mapping on a table'),
+        ({"query": "a", "header": "true"}, 'option "header" of connector Spark is not for a mapping on a query'),
+        ({"path": "x", "PATH": "y"}, 'option "path" of connector Spark is given twice'),
+        ({"path": ""}, 'option "path" of connector Spark is empty'),
+    ],
+)
+def test_wrong_options(options: dict[str, str], message: str) -> None:
+    with pytest.raises(runnel.ProgrammingError) as failure:
+        read_options(options, None)
+    assert failure.value.message.endswith(message) or message in failure.value.message
+    with pytest.raises(runnel.ProgrammingError, match="both an external name"):
+        read_options({"table": "a"}, "b")
+
+
+def test_options_that_go_on() -> None:
+    found = read_options({"Format": "CSV", "path": "x", "header": "true"}, None)
+    assert (found.format, found.path, found.passed) == ("csv", "x", {"header": "true"})
+    found = read_options({"format": "jdbc", "url": "jdbc:x", "query": "SELECT 1"}, None)
+    assert (found.format, found.path, found.query, found.passed) == ("jdbc", None, None, {"url": "jdbc:x", "query": "SELECT 1"})
+    assert read_options({}, "db.t").table == "db.t"
+
+
+def test_files(session: Any, cursor: runnel.Cursor, tmp_path: Path) -> None:
+    session.range(0, 100, 1, 3).selectExpr("id", "id / 4 AS q").write.parquet(str(tmp_path / "p"))
+    cursor.execute(f"CREATE MAPPING p TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{tmp_path}/p')")
+    assert cursor.execute("SELECT COUNT(*), SUM(id), MAX(q) FROM p").fetchall() == [(100, 4950, 24.75)]
+    session.range(100, 101).selectExpr("id", "0D AS q").write.mode("append").parquet(str(tmp_path / "p"))
+    assert cursor.execute("SELECT COUNT(*) FROM p").fetchall() == [(101,)], (
+        "a query sees the files that are there when it starts"
+    )
+
+
+def test_csv(cursor: runnel.Cursor, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id;name\n1;Ada\n2;\n")
+    options = f"'path' = '{tmp_path}/a.csv', 'header' = 'true', 'sep' = ';'"
+    cursor.execute(f"CREATE MAPPING inferred TYPE Spark OPTIONS ({options}, 'inferSchema' = 'true')")
+    assert cursor.execute("SELECT * FROM inferred ORDER BY id").fetchall() == [(1, "Ada"), (2, None)]
+    cursor.execute(f"CREATE MAPPING declared (name VARCHAR, number SMALLINT EXTERNAL NAME id) TYPE Spark OPTIONS ({options})")
+    with pytest.raises(runnel.Error):
+        # The columns of a CSV file go by place: these are declared in another order than the header's.
+        cursor.execute("SELECT * FROM declared").fetchall()
+    cursor.execute(
+        f"CREATE OR REPLACE MAPPING declared (number SMALLINT EXTERNAL NAME id, name VARCHAR) TYPE Spark OPTIONS ({options})"
+    )
+    assert sorted(cursor.execute("SELECT * FROM declared").fetchall()) == [(1, "Ada"), (2, None)]
+
+
+def test_malformed_values_are_no_nulls(cursor: runnel.Cursor, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1\nx\n")
+    cursor.execute(f"CREATE MAPPING t (id BIGINT) TYPE Spark OPTIONS ('path' = '{tmp_path}/a.csv')")
+    with pytest.raises(runnel.Error, match=r"[Mm]alformed|MALFORMED"):
+        cursor.execute("SELECT * FROM t").fetchall()
+
+
+def test_tables_and_temporary_views(session: Any, cursor: runnel.Cursor) -> None:
+    session.range(3).createOrReplaceTempView("three")
+    cursor.execute("CREATE MAPPING t TYPE Spark OPTIONS ('table' = 'three')")
+    cursor.execute('CREATE MAPPING u EXTERNAL NAME "three" TYPE Spark')
+    assert cursor.execute("SELECT COUNT(*) FROM t JOIN u ON t.id = u.id").fetchall() == [(3,)]
+    session.range(4).createOrReplaceTempView("three")
+    assert cursor.execute("SELECT COUNT(*) FROM t").fetchall() == [(4,)]
+    session.catalog.dropTempView("three")
+    with pytest.raises(runnel.ProgrammingError, match="`three` cannot be found"):
+        cursor.execute("SELECT * FROM t").fetchall()
+
+
+def test_a_column_that_is_gone(session: Any, cursor: runnel.Cursor) -> None:
+    session.sql("SELECT 1 AS a, 2 AS b").createOrReplaceTempView("changing")
+    cursor.execute("CREATE MAPPING t TYPE Spark OPTIONS ('table' = 'changing')")
+    session.sql("SELECT 1 AS a").createOrReplaceTempView("changing")
+    with pytest.raises(runnel.OperationalError, match='column "b" of "t" is not there any more'):
+        cursor.execute("SELECT * FROM t").fetchall()
+
+
+def test_a_new_path(cursor: runnel.Cursor, tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    cursor.execute(f"CREATE MAPPING t (id BIGINT, name VARCHAR) TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{path}')")
+    with pytest.raises(runnel.ProgrammingError, match="path does not exist"):
+        cursor.execute("SELECT * FROM t").fetchall()
+    assert cursor.execute("INSERT INTO t VALUES (1, 'a'), (2, NULL)").rowcount == 2
+    assert cursor.execute("SINK INTO t (name) SELECT 'x' FROM TABLE(GENERATE_SERIES(1, 3))").rowcount == 3
+    assert sorted(cursor.execute("SELECT * FROM t").fetchall(), key=repr) == sorted(
+        [(1, "a"), (2, None), *[(None, "x")] * 3], key=repr
+    )
+    assert cursor.execute("INSERT INTO t SELECT id + 10, name FROM t WHERE id IS NOT NULL").rowcount == 2
+    assert cursor.execute("SELECT COUNT(*), MAX(id) FROM t").fetchall() == [(7, 12)]
+    assert not leftovers(tmp_path)
+
+
+COLUMNS = [
+    ("BOOLEAN", True),
+    ("TINYINT", -1),
+    ("BIGINT", -(2**63)),
+    ("DECIMAL(38, 10)", Decimal("-1.5000000000")),
+    ("REAL", 1.5),
+    ("DOUBLE", 0.1),
+    ("VARCHAR", "Grüße 🦀"),
+    ("VARBINARY", b"\x00\xff"),
+    ("DATE", date(1, 1, 1)),
+    ("TIMESTAMP", datetime(1969, 12, 31, 23, 59, 59, 999999)),
+    ("TIMESTAMP WITH TIME ZONE", datetime(2024, 2, 29, 1, tzinfo=UTC)),
+    ("INTERVAL DAY TO SECOND", timedelta(days=-1, microseconds=1)),
+    ("BIGINT[]", [1, None]),
+]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_types_go_there_and_back(cursor: runnel.Cursor, tmp_path: Path, file_format: str) -> None:
+    columns = ", ".join(f"c{i} {name}" for i, (name, _) in enumerate(COLUMNS))
+    cursor.execute(f"CREATE MAPPING t ({columns}) TYPE Spark OPTIONS ('format' = '{file_format}', 'path' = '{tmp_path}/new')")
+    marks = ", ".join("?" for _ in COLUMNS)
+    values = tuple(value for _, value in COLUMNS)
+    cursor.executemany(f"INSERT INTO t VALUES ({marks})", [values, (None,) * len(COLUMNS)])
+    assert sorted(cursor.execute("SELECT * FROM t").fetchall(), key=repr) == sorted([values, (None,) * len(values)], key=repr)
+
+
+def test_time_of_day_in_parquet(cursor: runnel.Cursor, tmp_path: Path) -> None:
+    cursor.execute(f"CREATE MAPPING t (t TIME) TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{tmp_path}/new')")
+    cursor.execute("INSERT INTO t VALUES (?)", (time(23, 59, 59, 999999),))
+    assert cursor.execute("SELECT t FROM t").fetchall() == [(time(23, 59, 59, 999999),)]
+
+
+def test_a_failure_leaves_nothing(connection: runnel.Connection, cursor: runnel.Cursor, tmp_path: Path) -> None:
+    path = tmp_path / "new"
+    cursor.execute(f"CREATE MAPPING t (id BIGINT) TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{path}')")
+    with pytest.raises(runnel.DataError, match="division by zero"):
+        cursor.execute("INSERT INTO t SELECT 10 / (500000 - v) FROM TABLE(GENERATE_SERIES(1, 1000000))")
+    assert visible(path) == []
+    assert not leftovers(tmp_path)
+
+
+def test_rows_are_invisible_before_the_commit(connection: runnel.Connection, cursor: runnel.Cursor, tmp_path: Path) -> None:
+    from runnel.connector import SinkRequest, WriteMode
+
+    path = tmp_path / "new"
+    cursor.execute(f"CREATE MAPPING t (id BIGINT) TYPE Spark OPTIONS ('format' = 'json', 'path' = '{path}')")
+    table: Any = connection._database.catalog.snapshot.get("t").table  # type: ignore[union-attr]
+    sink = table.sink(SinkRequest(WriteMode.INSERT, (0,)))
+    sink.write(pa.record_batch({"id": pa.array([1, 2])}))
+    first = sink.stage(1)
+    sink.write(pa.record_batch({"id": pa.array([3])}))
+    second = sink.stage(2)
+    assert visible(path) == []
+    sink.commit(first)
+    assert sorted(cursor.execute("SELECT id FROM t").fetchall()) == [(1,), (2,)]
+    sink.commit(first)
+    sink.abort(second)
+    sink.close()
+    assert sorted(cursor.execute("SELECT id FROM t").fetchall()) == [(1,), (2,)]
+    assert not leftovers(tmp_path)
+
+
+def test_writing_to_a_table(session: Any, cursor: runnel.Cursor) -> None:
+    session.sql("CREATE TABLE written (id BIGINT, name STRING, later DOUBLE) USING parquet")
+    try:
+        cursor.execute("CREATE MAPPING t (name VARCHAR, id BIGINT) TYPE Spark OPTIONS ('table' = 'written')")
+        assert cursor.execute("INSERT INTO t VALUES ('a', 1), ('b', 2)").rowcount == 2
+        assert sorted(tuple(row) for row in session.table("written").collect()) == [(1, "a", None), (2, "b", None)]
+        assert sorted(cursor.execute("SELECT * FROM t").fetchall()) == [("a", 1), ("b", 2)]
+        with pytest.raises(runnel.DataError):
+            cursor.execute("INSERT INTO t SELECT 'c', 1 / (v - 2) FROM TABLE(GENERATE_SERIES(1, 3))")
+        assert session.table("written").count() == 2
+    finally:
+        session.sql("DROP TABLE written")
+
+
+def test_what_can_not_be_written(session: Any, connection: runnel.Connection, cursor: runnel.Cursor, tmp_path: Path) -> None:
+    cursor.execute("CREATE MAPPING q TYPE Spark OPTIONS ('query' = 'SELECT 1 AS a')")
+    connection.register("r", session.range(1))
+    for name in ("q", "r"):
+        with pytest.raises(runnel.NotSupportedError, match=f'INSERT is not supported by table "{name}" of connector Spark'):
+            cursor.execute(f"INSERT INTO {name} VALUES (1)")
+    (tmp_path / "a.json").write_text('{"a": 1}\n')
+    cursor.execute(f"CREATE MAPPING f (a BIGINT) TYPE Spark OPTIONS ('path' = '{tmp_path}/a.json')")
+    with pytest.raises(runnel.OperationalError, match="is a file, to which rows can't be added"):
+        cursor.execute("INSERT INTO f VALUES (1)")
+
+
+def test_a_saved_mapping_needs_no_spark_before_it_is_used(session: Any, tmp_path: Path) -> None:
+    session.range(3).write.parquet(str(tmp_path / "p"))
+    with runnel.connect(tmp_path / "home", spark=session) as connection:
+        connection.execute(f"CREATE MAPPING t TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{tmp_path}/p')")
+    with runnel.connect(tmp_path / "home") as connection:
+        owner = connection._database.connectors.get("Spark").owner  # type: ignore[attr-defined]
+        assert owner.running is None
+        connection.register("frame", session.range(3))
+        assert connection.execute("SELECT COUNT(*) FROM t JOIN frame ON t.id = frame.id").fetchall() == [(3,)]
