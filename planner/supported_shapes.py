@@ -216,11 +216,7 @@ def _var(node: Any) -> Verdict:
         return None
     if isinstance(node.parent, exp.WindowSpec) and node.name.upper() in ("NO OTHERS", "CURRENT ROW", "GROUP", "TIES"):
         return None
-    if (
-        isinstance(node.parent, exp.Ordered)
-        and node.name.upper() == "ALL"
-        and isinstance(node.parent.parent.parent, exp.Select)
-    ):
+    if isinstance(node.parent, exp.Ordered) and node.name.upper() == "ALL":
         return None
     clause = {"Ordered": "ORDER BY ", "Limit": "LIMIT "}.get(type(node.parent).__name__, "")
     return _unsupported(f"{clause}{node.name.upper()}")

@@ -42,7 +42,7 @@ class CompiledCall:
         self, columns: Sequence[pa.Array], rows: Partitions, frames: dict[Frame, Ranges], context: ProcessorContext
     ) -> Iterator[pa.Array | None]:
         """The value of each row in the window's order; before it None, whenever a part of the work is done."""
-        function, arguments = self._call.call.function, ()
+        function = self._call.call.function
         if function in NUMBERINGS:
             yield NUMBERINGS[function](rows)
             return

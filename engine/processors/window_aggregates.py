@@ -202,4 +202,5 @@ def _aggregated(aggregation: Aggregation, columns: list[pa.Array], context: Proc
     processor.init(_NOWHERE, context)
     schema = pa.schema([pa.field(f"c{i}", column.type) for i, column in enumerate(columns)])
     processor.take(0, make_batch(columns, schema, len(columns[-1])))
-    return processor.finished().columns
+    found: list[pa.Array] = processor.finished().columns
+    return found

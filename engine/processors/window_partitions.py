@@ -6,12 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from runnel.batches import Indexes, Mask, Numbers, flags, from_numbers, indexes, numbers, validity
+from runnel.batches import Indexes, Mask, indexes
 from runnel.expressions.nodes import SortKey
-from runnel.expressions.sorting import sortable, sorted_rows
-from runnel.processors.row_identity import factorise, is_plain
+from runnel.processors.row_order import Digits, digits_of, joined, order_of
 
 
 class Partitions:
@@ -23,68 +21,46 @@ class Partitions:
 
     def __init__(self, partition: Sequence[pa.Array], keys: Sequence[pa.Array], order: Sequence[SortKey], rows: int) -> None:
         self.rows = rows
-        columns = [_identity(item) for item in partition]
-        ordered = [sortable(item) for item in keys]
-        directions = [(False, True)] * len(columns) + [(key.descending, key.nulls_first) for key in order]
-        if columns or ordered:
-            self.order = numbers(sorted_rows([*columns, *ordered], directions), np.uint64).astype(np.int64)
-        else:
-            self.order = np.arange(rows)
+        parts = joined([digits_of(item, None) for item in partition], rows)
+        wanted = [(key.descending, key.nulls_first) for key in order]
+        ordered = [digits_of(item, direction) for item, direction in zip(keys, wanted, strict=True)]
+        whole = joined([parts, *ordered], rows) if ordered else parts
+        self._is_in_order = whole.span == 1
+        self.order = np.arange(rows) if self._is_in_order else order_of(whole)
         self._place = indexes(self.order)
-        begins = _begins([item.take(self._place) for item in columns], rows)
-        self.first_rows = np.flatnonzero(begins)
+        begins = self._begins(parts)
         self.start, self.end, self.partition = _ranges(begins)
-        group_begins = begins | _begins([item.take(self._place) for item in ordered], rows) if ordered else begins
+        group_begins = self._begins(whole) if ordered else begins
         self.group_starts = np.flatnonzero(group_begins)
         self.group_ends = np.append(self.group_starts[1:], rows)
-        self.peer_start, self.peer_end, self.group = _ranges(group_begins)
+        self.peer_start, self.peer_end, self.group = (
+            _ranges(group_begins) if ordered else (self.start, self.end, self.partition)
+        )
 
     def sort(self, column: pa.Array) -> pa.Array:
         """A column of the input in this order."""
-        return column.take(self._place)
+        return column if self._is_in_order else column.take(self._place)
 
     def unsort(self, column: pa.Array) -> pa.Array:
         """A column in this order in the order of the input."""
+        if self._is_in_order:
+            return column
         place = np.empty(self.rows, np.int64)
         place[self.order] = np.arange(self.rows)
         return column.take(indexes(place))
 
-
-def _identity(column: pa.Array) -> pa.Array:
-    """A column that sorts rows of a partition together: nested values by number."""
-    if is_plain(column.type):
-        return sortable(column)
-    codes, _ = factorise([column])
-    return from_numbers(codes, pa.int64())
-
-
-def _begins(columns: Sequence[pa.Array], rows: int) -> Mask:
-    """Where a sorted row differs from the one before."""
-    begins = np.zeros(rows, np.bool_)
-    begins[:1] = True
-    if rows > 1:
-        for column in columns:
-            begins[1:] |= _differs(column)
-    return begins
-
-
-def _differs(column: pa.Array) -> Mask:
-    before, after = column.slice(0, len(column) - 1), column.slice(1)
-    if pa.types.is_integer(column.type) and column.type.bit_width == 64:
-        values: Numbers = numbers(column, np.int64)
-        differs: Mask = values[1:] != values[:-1]
-    else:
-        differs = flags(pc.not_equal(before, after))
-    valid = validity(column)
-    if valid is None:
-        return differs
-    both, either = valid[1:] & valid[:-1], valid[1:] | valid[:-1]
-    return (differs & both) | (either & ~both)
+    def _begins(self, digits: Digits) -> Mask:
+        """Where a row in order differs from the one before."""
+        begins = np.zeros(self.rows, np.bool_)
+        begins[:1] = True
+        if digits.span > 1:
+            values = digits.values[self.order]
+            begins[1:] = values[1:] != values[:-1]
+        return begins
 
 
 def _ranges(begins: Mask) -> tuple[Indexes, Indexes, Indexes]:
     """For each row the first row of its range, the one after its last, and the range's number."""
     starts = np.flatnonzero(begins)
-    ends = np.append(starts[1:], len(begins))
-    number = np.cumsum(begins) - 1
-    return starts[number], ends[number], number
+    lengths = np.diff(np.append(starts, len(begins)))
+    return np.repeat(starts, lengths), np.repeat(starts + lengths, lengths), np.repeat(np.arange(len(starts)), lengths)

@@ -26,8 +26,9 @@ from runnel.expressions.aggregate_states import (
     SumInteger,
     fits_in_64_bits,
 )
-from runnel.expressions.sorting import ordered_integers, sortable, sorted_rows
+from runnel.expressions.sorting import ordered_integers
 from runnel.processors.range_tree import Combine, RangeTree, Values
+from runnel.processors.row_order import digits_of
 from runnel.processors.window_frames import Ranges
 from runnel.processors.window_values import Known, nth_place
 
@@ -161,15 +162,14 @@ def _codes(column: pa.Array) -> tuple[Numbers, _Decode]:
         dtype = _WIDTHS[kind.bit_width]
         values = numbers(column, dtype).astype(np.int64, copy=False)
         return values, lambda codes, valid: from_numbers(codes.astype(dtype), kind, valid)
-    order = numbers(sorted_rows([sortable(column)], [(False, True)]), np.uint64).astype(np.int64)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
+    digits = digits_of(column, (False, True))
+    rows = np.zeros(digits.span, np.int64)
+    rows[digits.values] = np.arange(len(column))
 
     def ranked(codes: Indexes, valid: Mask | None) -> pa.Array:
-        known = codes if valid is None else np.where(valid, codes, 0)
-        return column.take(indexes(order[known] if len(order) else known, valid))
+        return column.take(indexes(rows[codes if valid is None else np.where(valid, codes, 0)], valid))
 
-    return rank, ranked
+    return digits.values, ranked
 
 
 def _from_ordered(codes: Indexes, kind: pa.DataType, valid: Mask | None) -> pa.Array:
