@@ -156,13 +156,17 @@ class _Rendering:
             condition = f"CASE WHEN {' AND '.join(block.where)} THEN {condition} ELSE FALSE END"
         if _is_chain(node.input):
             return replace(block, where=(*block.where, condition))
-        return self.around(replace(block, where=(*block.where, self._kept_here(condition))))
+        return self._decided_here(block, node)
 
-    def _kept_here(self, condition: str) -> str:
-        """A condition that the engine doesn't decide before a join or GROUP BY that comes before it here, on rows that never
-        come through: it would if the condition weren't volatile."""
+    def _decided_here(self, block: _Block, node: nodes.Filter) -> _Block:
+        """A filter that the engine doesn't apply before a join or GROUP BY that comes before it here, to rows that never come
+        through: its condition depends on a volatile column of what is below."""
         never_negative = "rand()" if self.rendering.dialect.name == "spark" else "random()"
-        return f"CASE WHEN {never_negative} >= 0 THEN {condition} ELSE FALSE END"
+        marked = self.around(replace(block, columns=(*block.columns, never_negative), is_plain=False))
+        columns, mark = marked.columns[:-1], marked.columns[-1]
+        condition = self.rendering.condition(node.condition, columns)
+        test = f"CASE WHEN {mark} >= 0 THEN {condition} ELSE FALSE END"
+        return self.around(replace(marked, columns=columns, where=(test,)))
 
     def project(self, node: nodes.Project) -> _Block:
         block = self.block(node.input)
