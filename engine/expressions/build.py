@@ -29,6 +29,12 @@ def call(name: str, arguments: Sequence[Expression], position: Position | None =
     if name.upper() in _LAZY:
         return _lazy(name.upper(), arguments, position)
     name = _by_type(name, arguments)
+    if name.upper() == "DATE_TRUNC" and len(arguments) == 3:
+        # In another zone than the session's: there the local time is cut.
+        wall = call("at_time_zone", arguments[1:], position)
+        return call("at_time_zone", [call(name, [arguments[0], wall], position), arguments[2]], position)
+    if name.upper() == "TIMEZONE" and len(arguments) == 2:
+        return call("at_time_zone", arguments[::-1], position)
     function = FUNCTIONS.get(name) or SQL_NAMES.get(name.upper())
     if function is None:
         raise ProgrammingError(

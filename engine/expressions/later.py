@@ -21,6 +21,15 @@ _MODULES = {
         encode decode unhex=UNHEX,FROM_HEX from_base64=FROM_BASE64,UNBASE64 from_utf8 to_utf8 get_byte binary_substring
         concat_binary= hex to_base64=TO_BASE64,BASE64 md5 sha1 sha224 sha256 sha384 sha512 crc32
     """,
+    "dates": """
+        make_date make_time make_timestamp make_timestamptz make_interval to_microseconds to_milliseconds to_seconds to_minutes
+        to_hours to_days to_weeks to_months to_quarters to_years to_decades date_bin=DATE_BIN,TIME_BUCKET
+        date_diff=DATE_DIFF,DATEDIFF age overlaps= last_day day_name=DAYNAME,DAY_NAME month_name=MONTHNAME,MONTH_NAME
+        year_of=YEAR quarter_of=QUARTER month_of=MONTH week_of=WEEK,WEEKOFYEAR day_of=DAY,DAYOFMONTH
+        dow_of=DAYOFWEEK,WEEKDAY isodow_of=ISODOW doy_of=DAYOFYEAR hour_of=HOUR minute_of=MINUTE second_of=SECOND
+        isoyear_of=ISOYEAR century_of=CENTURY decade_of=DECADE millennium_of=MILLENNIUM epoch_ms epoch_us
+        justify_days justify_hours justify_interval
+    """,
     "integers": """
         bit_and= bit_or= bit_xor=XOR bit_not= bit_shift_left= bit_shift_right= bit_count div factorial width_bucket
         gcd=GCD,GREATEST_COMMON_DIVISOR lcm=LCM,LEAST_COMMON_MULTIPLE log_base= sinh cosh tanh asinh acosh atanh
@@ -53,9 +62,15 @@ _MODULES = {
         map_of= map map_from_entries map_keys map_values map_entries map_size map_contains=MAP_CONTAINS,MAP_CONTAINS_KEY
         map_concat
     """,
+    "regexps": """
+        regexp_match regexp_matches regexp_extract regexp_extract_all regexp_count regexp_substr regexp_instr
+        regexp_full_match similar_to=
+    """,
     "texts": """
         translate overlay quote_literal quote_ident quote_nullable format levenshtein=LEVENSHTEIN,EDITDIST3 to_base to_hex
         to_bin to_oct normalize strip_accents to_ascii unicode=UNICODE,ORD space bit_length contains
     """,
+    "to_char": "to_char to_date to_timestamp to_number",
+    "types_of": "typeof=TYPEOF,PG_TYPEOF gen_random_uuid=GEN_RANDOM_UUID,UUID,UUIDV4",
 }
 LATER: Mapping[str, Mapping[str, tuple[str, ...]]] = {module: _family(text) for module, text in _MODULES.items()}

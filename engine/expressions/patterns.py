@@ -90,7 +90,7 @@ def _like_of_row(ignore_case: bool, text: str, pattern: str, escape: str | None 
     return re.fullmatch(regex, text, re.DOTALL | (re.IGNORECASE if ignore_case else 0)) is not None
 
 
-def _flagged(pattern: str, flags: str, allowed: str) -> str:
+def flagged(pattern: str, flags: str, allowed: str) -> str:
     """The pattern with RE2's inline flags in front."""
     unknown = [flag for flag in flags if flag not in allowed]
     if unknown:
@@ -106,33 +106,33 @@ def _checked_regex(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]
         try:
             return kernel(text)
         except pa.ArrowInvalid as error:
-            raise DataError(_regex_message(error)) from None
+            raise DataError(regex_message(error)) from None
 
     return run
 
 
-def _regex_message(error: Exception) -> str:
+def regex_message(error: Exception) -> str:
     text = str(error)
     head = "Invalid regular expression: "
     return f"invalid regular expression: {text[len(head) :]}" if text.startswith(head) else f"regular expression: {text}"
 
 
 def _regexp_like(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
-    regex = _flagged(pattern, flags, "icsmn")
+    regex = flagged(pattern, flags, "icsmn")
     return _checked_regex(lambda text: pc.match_substring_regex(text, regex))
 
 
 def _regexp_replace(pattern: str, replacement: str, flags: str = "") -> Callable[[Datum], Datum]:
     """Replaces the first match; all of them with the flag g. \\1 stands for the first group."""
-    regex = _flagged(pattern, flags, "gicsmn")
+    regex = flagged(pattern, flags, "gicsmn")
     count = None if "g" in flags else 1
     return _checked_regex(lambda text: pc.replace_substring_regex(text, regex, replacement, max_replacements=count))
 
 
 def _regexp_split(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
-    regex = _flagged(pattern, flags, "icsmn")
+    regex = flagged(pattern, flags, "icsmn")
     if _may_match_nothing(regex):
-        compiled = _python_regex(regex)
+        compiled = python_regex(regex)
         return of_distinct(lambda text: None if text is None else _split_text(compiled, text), VARCHAR, array(VARCHAR))
     return _checked_regex(lambda text: pc.split_pattern_regex(text, regex))
 
@@ -149,11 +149,11 @@ def _may_match_nothing(regex: str) -> bool:
         pc.match_substring_regex(_probes(), regex)
         marked = pc.replace_substring_regex(_probes(), f"({regex})", "\x00\\1\x01")
     except pa.ArrowInvalid as error:
-        raise DataError(_regex_message(error)) from None
+        raise DataError(regex_message(error)) from None
     return any_true(pc.match_substring(marked, _NOTHING))
 
 
-def _python_regex(regex: str) -> re.Pattern[str]:
+def python_regex(regex: str) -> re.Pattern[str]:
     try:
         return re.compile(regex)
     except re.error as error:

@@ -22,6 +22,7 @@ from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.extract import field_name
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_first
+from runnel.expressions.intervals import UNIT_US
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.options import by_option
 from runnel.expressions.signature import named, signature
@@ -61,6 +62,8 @@ def _bind_truncate(name: str, arguments: Sequence[Expression], position: Positio
     check_count(name, arguments, 2, position)
     unit = field_name(arguments[0], name, position)
     known = [*_FIXED_UNITS, *_MONTH_UNITS]
+    if arguments[1].type.is_interval:
+        known = [*_FIXED_UNITS[:-1]] if arguments[1].type.kind is Kind.INTERVAL else [*_MONTH_UNITS]
     if unit not in known:
         raise ProgrammingError(
             f"cannot truncate to {unit.upper()}", hint=suggest(unit, known), position=arguments[0].position or position
@@ -68,7 +71,7 @@ def _bind_truncate(name: str, arguments: Sequence[Expression], position: Positio
     argument = arguments[1]
     if argument.type.kind in (Kind.DATE, Kind.NULL):
         argument = convert(argument, TIMESTAMP)
-    if argument.type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+    if argument.type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.INTERVAL, Kind.INTERVAL_MONTH):
         raise ProgrammingError(
             f"argument 2 of {name.upper()} must be a DATE or TIMESTAMP, not {argument.type}",
             hint="add an explicit CAST",
@@ -82,6 +85,8 @@ def _compile_truncate(call: Call) -> Kernel:
     assert isinstance(unit, Literal)
     months = _MONTH_UNITS.get(unit.value)
     in_zone = call.type.kind is Kind.TIMESTAMP_TZ
+    if call.type.is_interval:
+        return _compile_interval_truncate(call, unit.value, months)
 
     def truncate(value: Datum) -> Datum:
         if months is None:
@@ -92,6 +97,19 @@ def _compile_truncate(call: Call) -> Kernel:
         if not in_zone:
             return truncate(value)
         return instant(truncate(local(value, frame.context.zone)), frame.context.zone)
+
+    return run
+
+
+def _compile_interval_truncate(call: Call, unit: str, months: int | None) -> Kernel:
+    """Toward zero."""
+    size = pack_scalar(UNIT_US[unit] if months is None else months, BIGINT)
+    arrow = to_arrow(call.type)
+    whole = _INT64 if call.type.kind is Kind.INTERVAL else pa.int32()
+
+    def run(frame: Frame, name: Datum, value: Datum) -> Datum:
+        count = pc.cast(value, _INT64)
+        return pc.cast(pc.cast(pc.subtract(count, pc.remainder(count, size)), whole), arrow)
 
     return run
 
@@ -175,13 +193,13 @@ def _compile_zone(call: Call) -> Kernel:
 
 
 FUNCTIONS = (
-    _clock_function("now", ("CURRENT_TIMESTAMP",), TIMESTAMP_TZ),
+    _clock_function("now", ("CURRENT_TIMESTAMP", "TRANSACTION_TIMESTAMP", "STATEMENT_TIMESTAMP"), TIMESTAMP_TZ),
     _clock_function("localtimestamp", (), TIMESTAMP),
-    _clock_function("current_date", (), DATE),
+    _clock_function("current_date", ("TODAY",), DATE),
     _clock_function("current_time", ("LOCALTIME",), TIME),
     Function(
         name="date_trunc",
-        arguments="unit, x DATE, TIMESTAMP or TIMESTAMP WITH TIME ZONE",
+        arguments="unit, x DATE, TIMESTAMP, TIMESTAMP WITH TIME ZONE or INTERVAL [, zone VARCHAR]",
         result="the type of x; TIMESTAMP for a DATE",
         bind=_bind_truncate,
         compile=_compile_truncate,

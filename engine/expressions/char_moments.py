@@ -1,0 +1,319 @@
+"""TO_CHAR of dates, times, timestamps and intervals: each piece of the pattern is worked out for all rows at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.batches import from_numbers, numbers, validity
+from runnel.errors import DataError
+from runnel.expressions.buffers import DAY_US, pack, pack_scalar
+from runnel.expressions.char_patterns import DAYS, MONTHS, Piece, cased, ordinal_ending, pieces_of, roman
+from runnel.sqltypes import BIGINT, VARCHAR, Kind
+
+_EMPTY = pack_scalar("", VARCHAR)
+_INT64 = pa.int64()
+_HOUR, _MINUTE, _SECOND = 3_600_000_000, 60_000_000, 1_000_000
+_MONTH_COUNTS = frozenset({"YYYY", "YYY", "YY", "Y", "Y,YYY", "MM", "RM", "RY", "CC", "Q"})
+
+
+class Moments:
+    """What the pieces are made of: `value` in local time; `offset`, that of the zone in µs, for instants; `zone`, its name."""
+
+    def __init__(self, value: pa.Array, kind: Kind, offset: pa.Array | None = None, zone: str = "") -> None:
+        self.value = value
+        self.kind = kind
+        self.offset = offset
+        self.zone = zone
+
+    @property
+    def micros(self) -> pa.Array:
+        """µs of the day; of an interval all of them."""
+        whole = pc.cast(self.value, _INT64)
+        return whole if self.kind is Kind.INTERVAL else _modulo(whole, DAY_US)
+
+
+def text_of(moments: Moments, pattern: str) -> pa.Array:
+    """The values in the form of a pattern."""
+    parts = [_field(moments, item) if item.field else pack_scalar(item.text, VARCHAR) for item in pieces_of(pattern)]
+    valid = pc.if_else(moments.value.is_valid(), _EMPTY, pa.nulls(1, pa.string())[0])
+    return pc.binary_join_element_wise(valid, *parts, _EMPTY)
+
+
+def _field(moments: Moments, piece: Piece) -> pa.Array:
+    if moments.kind is Kind.INTERVAL_MONTH:
+        if piece.field not in _MONTH_COUNTS:
+            raise DataError(f"{piece.field} is no part of an INTERVAL YEAR TO MONTH")
+        return _number_text(_months_part(moments.value, piece.field), piece)
+    by_number = _NUMBERS.get(piece.field)
+    if by_number is not None:
+        width, number = by_number
+        _check_kind(moments, piece.field)
+        return _number_text(number(moments), piece, width)
+    return _WORDS[piece.field](moments, piece)
+
+
+def _months_part(months: pa.Array, field: str) -> pa.Array:
+    values = numbers(months, np.int32).astype(np.int64)
+    size = np.abs(values)
+    if field in ("MM", "RM"):
+        part = size % 12
+    elif field == "Q":
+        part = size % 12 // 3 + 1
+    elif field == "CC":
+        part = size // 1200
+    else:
+        part = size // 12 % {"YYY": 1000, "YY": 100, "Y": 10}.get(field, 10**12)
+    return from_numbers(np.where(values < 0, -part, part), _INT64, validity(months))
+
+
+_DATE_ONLY = frozenset(
+    {
+        "Y,YYY",
+        "YYYY",
+        "IYYY",
+        "YYY",
+        "IYY",
+        "YY",
+        "IY",
+        "Y",
+        "I",
+        "MM",
+        "IDDD",
+        "DDD",
+        "ID",
+        "D",
+        "IW",
+        "WW",
+        "W",
+        "CC",
+        "J",
+        "Q",
+    }
+)
+
+
+def _check_kind(moments: Moments, field: str) -> None:
+    is_date_part = field in _DATE_ONLY or field in ("MONTH", "MON", "DAY", "DY", "RM", "RY", "RD")
+    if (moments.kind is Kind.TIME and (is_date_part or field == "DD")) or (moments.kind is Kind.INTERVAL and is_date_part):
+        name = "TIME" if moments.kind is Kind.TIME else "INTERVAL DAY TO SECOND"
+        raise DataError(f"{field} is no part of {'a' if name == 'TIME' else 'an'} {name}")
+
+
+def _number_text(number: pa.Array, piece: Piece, width: int = 2) -> pa.Array:
+    if piece.field in ("YYYY", "YYY", "YY", "Y", "IYYY", "IYY", "IY", "I"):
+        width = len(piece.field.replace("IYYY", "YYYY").replace("IYY", "YYY").replace("IY", "YY").replace("I", "Y"))
+    text = pc.cast(pc.abs(number), pa.string())
+    if piece.field == "Y,YYY":
+        text = pc.replace_substring_regex(pc.utf8_lpad(text, 4, "0"), r"([0-9]{3})$", r",\1")
+    elif piece.fills:
+        text = pc.utf8_lpad(text, width, "0")
+    sign = pc.if_else(pc.less(number, pack_scalar(0, BIGINT)), pack_scalar("-", VARCHAR), _EMPTY)
+    parts = [sign, text]
+    if piece.ending:
+        ending = _endings(piece.ending.isupper()).take(_modulo(pc.abs(number), 100))
+        parts.append(ending)
+    return pc.binary_join_element_wise(*parts, _EMPTY)
+
+
+@lru_cache(maxsize=2)
+def _endings(upper: bool) -> pa.Array:
+    endings = [ordinal_ending(number) for number in range(100)]
+    return pack([ending.upper() if upper else ending for ending in endings], VARCHAR)
+
+
+def _modulo(array: pa.Array, size: int) -> pa.Array:
+    return pc.modulo(array, pack_scalar(size, BIGINT))
+
+
+def _part(unit: int, within: int | None) -> Callable[[Moments], pa.Array]:
+    """A part of the day, toward zero for intervals."""
+
+    def run(moments: Moments) -> pa.Array:
+        micros = moments.micros
+        rest = micros if within is None else pc.remainder(micros, pack_scalar(within, BIGINT))
+        return pc.divide(rest, pack_scalar(unit, BIGINT))
+
+    return run
+
+
+def _hour12(moments: Moments) -> pa.Array:
+    hour = _part(_HOUR, DAY_US)(moments)
+    rest = pc.remainder(hour, pack_scalar(12, BIGINT))
+    return pc.if_else(pc.equal(rest, pack_scalar(0, BIGINT)), pack_scalar(12, BIGINT), rest)
+
+
+def _hour24(moments: Moments) -> pa.Array:
+    return _part(_HOUR, DAY_US)(moments)
+
+
+def _day(moments: Moments) -> pa.Array:
+    return _part(DAY_US, None)(moments) if moments.kind is Kind.INTERVAL else pc.day(moments.value)
+
+
+def _year(size: int) -> Callable[[Moments], pa.Array]:
+    return lambda moments: _modulo(pc.year(moments.value), size)
+
+
+def _iso_year(size: int) -> Callable[[Moments], pa.Array]:
+    return lambda moments: _modulo(pc.iso_year(moments.value), size)
+
+
+def _week_of(day: Callable[[pa.Array], pa.Array]) -> Callable[[Moments], pa.Array]:
+    def run(moments: Moments) -> pa.Array:
+        before = pc.subtract(day(moments.value), pack_scalar(1, BIGINT))
+        return pc.add(pc.divide(before, pack_scalar(7, BIGINT)), pack_scalar(1, BIGINT))
+
+    return run
+
+
+def _iso_day_of_year(moments: Moments) -> pa.Array:
+    days = pc.multiply(pc.subtract(pc.iso_week(moments.value), pack_scalar(1, BIGINT)), pack_scalar(7, BIGINT))
+    return pc.add(days, pc.day_of_week(moments.value, count_from_zero=False, week_start=1))
+
+
+def _julian(moments: Moments) -> pa.Array:
+    days = numbers(pc.cast(pc.floor_temporal(moments.value, 1, unit="day"), _INT64), np.int64) // DAY_US
+    return from_numbers(days + 2_440_588, _INT64, validity(moments.value))
+
+
+def _century(moments: Moments) -> pa.Array:
+    one, hundred = pack_scalar(1, BIGINT), pack_scalar(100, BIGINT)
+    return pc.add(pc.divide(pc.subtract(pc.year(moments.value), one), hundred), one)
+
+
+_NUMBERS: dict[str, tuple[int, Callable[[Moments], pa.Array]]] = {
+    "Y,YYY": (4, _year(10**6)),
+    **{field: (len(field), _year(10**6 if len(field) == 4 else 10 ** len(field))) for field in ("YYYY", "YYY", "YY", "Y")},
+    **{field: (len(field), _iso_year(10**6 if len(field) == 4 else 10 ** len(field))) for field in ("IYYY", "IYY", "IY", "I")},
+    "MM": (2, lambda moments: pc.month(moments.value)),
+    "DD": (2, _day),
+    "DDD": (3, lambda moments: pc.day_of_year(moments.value)),
+    "IDDD": (3, _iso_day_of_year),
+    "D": (1, lambda moments: pc.day_of_week(moments.value, count_from_zero=False, week_start=7)),
+    "ID": (1, lambda moments: pc.day_of_week(moments.value, count_from_zero=False, week_start=1)),
+    "W": (1, _week_of(pc.day)),
+    "WW": (2, _week_of(pc.day_of_year)),
+    "IW": (2, lambda moments: pc.iso_week(moments.value)),
+    "CC": (2, _century),
+    "J": (1, _julian),
+    "Q": (1, lambda moments: pc.quarter(moments.value)),
+    "HH24": (2, _hour24),
+    "HH12": (2, _hour12),
+    "HH": (2, _hour12),
+    "MI": (2, _part(_MINUTE, _HOUR)),
+    "SS": (2, _part(_SECOND, _MINUTE)),
+    "SSSS": (1, _part(_SECOND, None)),
+    "SSSSS": (1, _part(_SECOND, None)),
+    "MS": (3, _part(1000, _SECOND)),
+    "US": (6, _part(1, _SECOND)),
+    **{f"FF{digits}": (digits, _part(10 ** (6 - digits), _SECOND)) for digits in range(1, 7)},
+}
+
+
+def _named(names: tuple[str, ...], number: Callable[[pa.Array], pa.Array], width: int) -> Callable[[Moments, Piece], pa.Array]:
+    def run(moments: Moments, piece: Piece) -> pa.Array:
+        _check_kind(moments, piece.field)
+        written = cased(piece.written, names)
+        padded = [name.ljust(width) for name in written] if piece.fills else list(written)
+        return pack(padded, VARCHAR).take(number(moments.value))
+
+    return run
+
+
+def _month_index(value: pa.Array) -> pa.Array:
+    return pc.subtract(pc.month(value), pack_scalar(1, BIGINT))
+
+
+def _day_index(value: pa.Array) -> pa.Array:
+    return pc.day_of_week(value, count_from_zero=True, week_start=7)
+
+
+def _half_of_day(moments: Moments, piece: Piece) -> pa.Array:
+    words = ("A.M.", "P.M.") if "." in piece.field else ("AM", "PM")
+    written = words if piece.written[:1].isupper() else tuple(word.lower() for word in words)
+    afternoon = pc.greater_equal(_hour24(moments), pack_scalar(12, BIGINT))
+    return pc.if_else(afternoon, pack_scalar(written[1], VARCHAR), pack_scalar(written[0], VARCHAR))
+
+
+def _era(moments: Moments, piece: Piece) -> pa.Array:
+    """All years are after the year 1's beginning."""
+    _check_kind(moments, "CC")
+    word = "A.D." if "." in piece.field else "AD"
+    return pa.repeat(pack_scalar(word if piece.written[:1].isupper() else word.lower(), VARCHAR), len(moments.value))
+
+
+def _roman_of(number: Callable[[Moments], pa.Array], width: int, most: int) -> Callable[[Moments, Piece], pa.Array]:
+    def run(moments: Moments, piece: Piece) -> pa.Array:
+        _check_kind(moments, piece.field)
+        values = number(moments)
+        largest = pc.max(values).as_py()
+        if largest is not None and largest > most:
+            raise DataError(f"{largest} can't be written in Roman numerals")
+        texts = [roman(item) for item in range((largest or 0) + 1)]
+        texts = texts if piece.written[:1].isupper() else [text.lower() for text in texts]
+        return pack([text.ljust(width) for text in texts] if piece.fills else texts, VARCHAR).take(values)
+
+    return run
+
+
+def _offset_text(moments: Moments, piece: Piece) -> pa.Array:
+    if moments.kind is not Kind.TIMESTAMP_TZ or moments.offset is None:
+        if moments.kind in (Kind.INTERVAL, Kind.TIME):
+            raise DataError(f"{piece.field} is for a TIMESTAMP WITH TIME ZONE")
+        fallback = {"TZH": "+00", "TZM": "00", "OF": "+00", "TZ": ""}[piece.field]
+        return pa.repeat(pack_scalar(fallback, VARCHAR), len(moments.value))
+    if piece.field == "TZ":
+        return _zone_names(moments, piece.written.isupper())
+    seconds = numbers(moments.offset, np.int64) // 1_000_000
+    minutes = np.abs(seconds) // 60
+    valid = validity(moments.offset)
+    hours = pc.utf8_lpad(pc.cast(from_numbers(minutes // 60, _INT64, valid), pa.string()), 2, "0")
+    rest = pc.utf8_lpad(pc.cast(from_numbers(minutes % 60, _INT64, valid), pa.string()), 2, "0")
+    if piece.field == "TZM":
+        return rest
+    is_west = from_numbers((seconds < 0).astype(np.int8), pa.int8()).cast(pa.bool_())
+    sign = pc.if_else(is_west, pack_scalar("-", VARCHAR), pack_scalar("+", VARCHAR))
+    parts = [sign, hours]
+    if piece.field == "OF":
+        tail = pc.binary_join_element_wise(pack_scalar(":", VARCHAR), rest, _EMPTY)
+        parts.append(pc.if_else(pc.equal(rest, pack_scalar("00", VARCHAR)), _EMPTY, tail))
+    return pc.binary_join_element_wise(*parts, _EMPTY)
+
+
+def _zone_names(moments: Moments, upper: bool) -> pa.Array:
+    """The zone's abbreviation at each moment: one per offset, so looked up once for each."""
+    from datetime import UTC, datetime, timedelta
+    from zoneinfo import ZoneInfo
+
+    zone = ZoneInfo(moments.zone)
+    encoded = moments.offset.dictionary_encode() if moments.offset is not None else None
+    assert encoded is not None
+    first = np.full(len(encoded.dictionary), -1)
+    codes = numbers(encoded.indices, np.int32)
+    for code in range(len(first)):
+        first[code] = int(np.flatnonzero(codes == code)[0])
+    names = []
+    for place in first.tolist():
+        micros = pc.cast(moments.value[place], _INT64).as_py() - moments.offset[place].as_py()  # type: ignore[index]
+        name = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)).astimezone(zone).tzname() or ""
+        names.append(name if upper else name.lower())
+    return pack(names, VARCHAR).take(encoded.indices)
+
+
+_WORDS: dict[str, Callable[[Moments, Piece], pa.Array]] = {
+    "MONTH": _named(MONTHS, _month_index, 9),
+    "MON": _named(tuple(name[:3] for name in MONTHS), _month_index, 3),
+    "DAY": _named(DAYS, _day_index, 9),
+    "DY": _named(tuple(name[:3] for name in DAYS), _day_index, 3),
+    **dict.fromkeys(("AM", "PM", "A.M.", "P.M."), _half_of_day),
+    **dict.fromkeys(("AD", "BC", "A.D.", "B.C."), _era),
+    "RM": _roman_of(lambda moments: pc.month(moments.value), 4, 12),
+    "RY": _roman_of(lambda moments: pc.year(moments.value), 15, 3999),
+    "RD": _roman_of(_day, 6, 31),
+    **dict.fromkeys(("TZH", "TZM", "TZ", "OF"), _offset_text),
+}

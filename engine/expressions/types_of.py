@@ -1,0 +1,63 @@
+"""TYPEOF, and new UUIDs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from runnel.errors import Position
+from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.coercion import check_count
+from runnel.expressions.context import Frame
+from runnel.expressions.function import Bound, Datum, Function, Kernel
+from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.expressions.signature import signature
+from runnel.expressions.uuids import text_of
+from runnel.sqltypes import UUID, VARCHAR
+
+
+def _bind_type(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """The type is known when the call is bound; the value isn't worked out."""
+    check_count(name, arguments, 1, position)
+    return (Literal(value=str(arguments[0].type), type=VARCHAR, position=arguments[0].position),), VARCHAR
+
+
+def _compile_type(call: Call) -> Kernel:
+    literal = call.arguments[0]
+    assert isinstance(literal, Literal)
+    text = pack_scalar(literal.value, VARCHAR)
+    return lambda value: text
+
+
+def _random_uuids(frame: Frame) -> Datum:
+    """Version 4, one per row."""
+    octets = np.frombuffer(os.urandom(16 * frame.num_rows), np.uint8).reshape(-1, 16).copy()
+    octets[:, 6] = octets[:, 6] & 0x0F | 0x40
+    octets[:, 8] = octets[:, 8] & 0x3F | 0x80
+    return text_of(octets)
+
+
+FUNCTIONS = (
+    Function(
+        name="typeof",
+        arguments="x ANY",
+        result="VARCHAR",
+        bind=_bind_type,
+        compile=_compile_type,
+        sql_names=("TYPEOF", "PG_TYPEOF"),
+        family="conversion",
+    ),
+    Function(
+        name="gen_random_uuid",
+        arguments="",
+        result="UUID, a new one for every row",
+        bind=signature(result=UUID),
+        compile=lambda call: _random_uuids,
+        sql_names=("GEN_RANDOM_UUID", "UUID", "UUIDV4"),
+        needs_frame=True,
+        is_volatile=True,
+        family="conversion",
+    ),
+)
