@@ -17,6 +17,7 @@ from runnel.duckdb_kernel import DuckDBKernel
 from runnel.duckdb_stream import DuckDBStream
 from runnel.errors import Position
 from runnel.expressions.evaluate import is_volatile
+from runnel.expressions.nodes import Literal
 from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
@@ -43,8 +44,8 @@ SHOWN_UNKNOWN = "$"
 
 
 class DuckDBEngine(FragmentEngine):
-    """DuckDB for one connection. `rows`: from how many rows of its tables on a sub-plan over tables that aren't DuckDB's own
-    is worth it; 0 takes every sub-plan that can be rendered."""
+    """DuckDB for one connection. `rows`: from how many rows on a sub-plan over tables that aren't DuckDB's own is worth it
+    (those of files that it reads itself count more); 0 takes every sub-plan that can be rendered."""
 
     name = "DuckDB"
 
@@ -60,7 +61,8 @@ class DuckDBEngine(FragmentEngine):
             return True
         if any(isinstance(node, Scan) and hasattr(node.table, "duckdb_relation") for node in walk(relation)):
             return True
-        return any(_work(node) >= self._rows for node in walk(relation))
+        kept = {id(node.input) for node in walk(relation) if isinstance(node, Limit) and _is_small(node)}
+        return any(_work(node) >= self._rows for node in walk(relation) if id(node) not in kept)
 
     def fragment(self, relation: Relation) -> FragmentSource:
         for node in walk(relation):
@@ -101,24 +103,42 @@ class DuckDBEngine(FragmentEngine):
             cursor.close()
 
 
+NATIVE_WEIGHT = 10
+"""A row that DuckDB reads itself, from a file, counts so many times: nobody else has to decode it."""
+
+SMALL_LIMIT = 10_000
+"""The first rows of a sort, up to so many, are found as fast by our own operator."""
+
+
 def _work(node: Relation) -> int:
     """The rows that a node which DuckDB does faster than our operators works through; 0 for other nodes."""
-    if isinstance(node, Aggregate) and (node.keys or _reads_parquet(node)):
-        return _rows(node.input)
-    if isinstance(node, Join) and node.kind is not JoinKind.CROSS:
-        return _rows(node.left) + _rows(node.right)
-    if isinstance(node, Sort | SetOperation | Window):
-        return _rows(node)
+    if isinstance(node, Aggregate):
+        rows, native = _rows(node.input)
+        has_groups = bool(node.keys) or any(call.distinct for call in node.aggregates)
+        return NATIVE_WEIGHT * native + (rows if has_groups else 0)
+    if (isinstance(node, Join) and node.kind is not JoinKind.CROSS) or isinstance(node, Sort | SetOperation | Window):
+        rows, native = _rows(node)
+        return NATIVE_WEIGHT * native + rows
     return 0
 
 
-def _reads_parquet(relation: Relation) -> bool:
-    return any(isinstance(node, Scan) and inputs.is_native(node.table) for node in walk(relation))
+def _rows(relation: Relation) -> tuple[int, int]:
+    """The rows of all tables below: of those that come as batches, and of those that DuckDB reads itself."""
+    batches, native = 0, 0
+    for node in walk(relation):
+        if isinstance(node, Scan):
+            count = node.table.row_count() or 0
+            if inputs.is_native(node.table):
+                native += count
+            else:
+                batches += count
+    return batches, native
 
 
-def _rows(relation: Relation) -> int:
-    """The rows of all tables below."""
-    return sum(node.table.row_count() or 0 for node in walk(relation) if isinstance(node, Scan))
+def _is_small(node: Limit) -> bool:
+    """Whether a sort below keeps few rows of tables that aren't DuckDB's."""
+    count = node.count
+    return isinstance(count, Literal) and count.value is not None and count.value <= SMALL_LIMIT and not _rows(node)[1]
 
 
 class DuckDBFragment(FragmentSource):

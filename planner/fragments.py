@@ -50,12 +50,16 @@ def _engines(relation: Relation, pushdown: Pushdown) -> Iterator[FragmentEngine]
     scans = [node for node in walk(relation) if isinstance(node, Scan) and not node.table.is_unbounded]
     own = {id(scan.table.engine): scan.table.engine for scan in scans if scan.table.engine is not None}
     yield from own.values()
-    if pushdown.rows == 0 or any(_is_large(scan, pushdown.rows) for scan in scans):
+    if any(_is_large(scan, pushdown.rows) for scan in scans) or pushdown.rows == 0:
         yield pushdown.duckdb()
 
 
+FEWEST = 10
+"""Below this part (one in so many) of the rows from which on DuckDB is worth it, it isn't even asked."""
+
+
 def _is_large(scan: Scan, rows: int) -> bool:
-    return hasattr(scan.table, "duckdb_relation") or (scan.table.row_count() or 0) >= rows
+    return hasattr(scan.table, "duckdb_relation") or (scan.table.row_count() or 0) >= rows // FEWEST
 
 
 class _Placing:

@@ -32,7 +32,7 @@ _TWO_MATCHES = "more than one row returned by a subquery used as an expression"
 def render_relation(relation: Relation, rendering: Rendering, scan: ScanText) -> str:
     """The SELECT that gives the rows of `relation`: its columns as c0, c1, …; in its order if it is sorted. A relation
     without columns gives one of no meaning. Raises Unrenderable."""
-    return _Rendering(rendering, scan).select(relation)
+    return _Rendering(rendering, scan).whole(relation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,15 @@ class _Rendering:
         self._scan_text = scan
         self._aliases = 0
         self._recursions: dict[str, str] = {}
+        self._shared: dict[Relation, str] = {}
+        self._with: list[str] = []
+
+    def whole(self, relation: Relation) -> str:
+        """The text of the plan itself, with what occurs in it more than once computed once."""
+        if self.rendering.dialect.name == "duckdb":
+            self._shared = dict.fromkeys(_repeated(relation), "")
+        text = self.select(relation)
+        return f"WITH {', '.join(self._with)} {text}" if self._with else text
 
     @property
     def _same(self) -> str:
@@ -74,7 +83,18 @@ class _Rendering:
         rule = _RULES.get(type(relation))
         if rule is None:
             raise Unrenderable(f"operator {type(relation).__name__}", relation.position)
+        if self._shared and type(relation) in _COSTLY and relation in self._shared:
+            return self._once(relation, rule)
         return rule(self, relation)
+
+    def _once(self, relation: Relation, rule: Callable[[_Rendering, Any], _Block]) -> _Block:
+        """The relation by the name of a common table expression, which its first occurrence defines."""
+        name = self._shared[relation]
+        if not name:
+            text = _text(rule(self, relation))
+            name = self._shared[relation] = f"s{len(self._with)}"
+            self._with.append(f"{name} AS MATERIALIZED ({text})")
+        return self.item(name, len(relation.fields))
 
     def alias(self) -> str:
         self._aliases += 1
@@ -347,6 +367,35 @@ def _text(block: _Block) -> str:
     group = f" GROUP BY {block.group}" if block.group else ""
     order = f" ORDER BY {', '.join(block.order)}" if block.order else ""
     return f"SELECT {columns} FROM {block.source}{where}{group}{order}{block.limit}"
+
+
+_COSTLY = (nodes.Aggregate, nodes.Join, nodes.SetOperation, Window)
+"""What is worth keeping where it is needed twice."""
+
+
+def _repeated(relation: Relation) -> list[Relation]:
+    """The costly parts of a plan that occur in it more than once, but for those that are only parts of others that do."""
+    if sum(type(node) in _COSTLY for node in nodes.walk(relation)) < 2:
+        return []
+    seen: set[Relation] = set()
+    found: list[Relation] = []
+
+    def visit(node: Relation) -> None:
+        if isinstance(node, nodes.Recursion):
+            return
+        if type(node) in _COSTLY:
+            if node in seen:
+                found.append(node)
+                return
+            seen.add(node)
+        for item in node.inputs:
+            visit(item)
+
+    try:
+        visit(relation)
+    except TypeError:  # a literal that has no hash: a list, say
+        return []
+    return found
 
 
 def _is_chain(relation: Relation) -> bool:
