@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(sort $(shell find engine planner connectors -name '*.py'))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slt lint format types bench dev clean
+.PHONY: help run test slt lint format types bench dev java clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -14,7 +14,7 @@ help: ## what there is
 run: $(VENV)/.installed ## counts the words of the standard library, joins and aggregates a NEXMark corpus
 	$(BIN)/python examples/main_job.py
 
-test: $(VENV)/.test ## all tests
+test: $(VENV)/.test java ## all tests
 	$(BIN)/python -m pytest $(ARGS)
 
 slt: $(VENV)/.test ## the SQL files alone
@@ -37,6 +37,16 @@ bench: $(VENV)/.bench ## the measurements, into benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run $(ARGS)
 
 dev: $(VENV)/.dev $(VENV)/.test ## all that working on it takes
+
+java: ## Java 17 for Spark, from the system's package manager where there is none and that can be had
+	@command -v java > /dev/null || test -x "$$JAVA_HOME/bin/java" || { \
+	  echo "Spark needs Java 17: installing it"; \
+	  as=; test "$$(id -u)" = 0 || as="sudo -n"; \
+	  if command -v apt-get > /dev/null; then $$as apt-get -q update && $$as apt-get -q -y install openjdk-17-jre-headless; \
+	  elif command -v dnf > /dev/null; then $$as dnf -q -y install java-17-openjdk-headless; \
+	  elif command -v apk > /dev/null; then $$as apk add -q openjdk17-jre-headless; \
+	  elif command -v brew > /dev/null; then brew install -q openjdk@17; \
+	  else false; fi; } || echo "Java 17 can't be installed here: install it by hand; until then the tests of Spark are skipped"
 
 clean: ## removes what was made
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -8,7 +8,7 @@ from typing import Any
 
 from runnel.catalog import Table
 from runnel.connector import SourcePartition
-from runnel.connectors.spark_session import SessionOwner
+from runnel.connectors.spark_session import SessionOwner, Spark
 from runnel.connectors.spark_source import Views, partitions
 from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import quoted
@@ -74,13 +74,19 @@ class SparkFragment(FragmentSource):
             row_count(node.offset, evaluation, "OFFSET")
         arguments = tuple(value.as_py() for value in evaluation.arguments)
         rendering = Rendering(SPARK, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
-        frame = self._frame(rendering)
-        fields = self._relation.fields
-        return partitions(self._owner.get(), frame, fields, is_ordered=is_sorted(self._relation), description=self.text)
-
-    def _frame(self, rendering: Rendering) -> Any:
-        """The query's DataFrame; it doesn't need the views any more that its text names."""
         spark = self._owner.get()
+        relation, is_ordered = self._relation, is_sorted(self._relation)
+        limit = None
+        if isinstance(relation, Limit) and relation.offset is None and not is_ordered:
+            # Spark's own LIMIT would run every partition.
+            limit, relation = row_count(relation.count, evaluation, "LIMIT"), relation.input
+        frame = self._frame(spark, relation, rendering)
+        if limit is not None:
+            frame = spark.first_rows(frame, limit)
+        return partitions(spark, frame, relation.fields, is_ordered=is_ordered, description=self.text, limit=limit)
+
+    def _frame(self, spark: Spark, relation: Relation, rendering: Rendering) -> Any:
+        """The query's DataFrame; it doesn't need the views any more that its text names."""
         with ExitStack() as stack:
             views = stack.enter_context(Views(spark))
 
@@ -90,7 +96,7 @@ class SparkFragment(FragmentSource):
                 return f"(SELECT {columns} FROM {views.name(node.table)})"
 
             try:
-                return spark.frame(render_relation(self._relation, rendering, scan))
+                return spark.frame(render_relation(relation, rendering, scan))
             except Error as error:
                 error.position = error.position or _position(self._relation)
                 raise

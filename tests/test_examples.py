@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import doctest
+import os
+import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,10 +19,13 @@ EXPECTED = {
     "pandas_and_polars.py": ["NL", "NO"],
     "parameters_and_plan_cache.py": ["no such name: []", "used 3 times", "[('Dora',)]"],
     "python_function.py": ["Zürich     592 km", "[('São Paulo',)]"],
+    "spark_and_map.py": ["Oslo Bo 16175 258803.00", "2 totals written: ('Lviv', Decimal('324998.00'))"],
     "quickstart.py": ["30 trades written", 'did you mean "ticker"?'],
     "word_count_dag.py": ["COMPLETED", "21 dag"],
 }
 ARGUMENTS = {"main_job.py": ["20000"]}
+HAS_SPARK = find_spec("pyspark") is not None and (shutil.which("java") is not None or "JAVA_HOME" in os.environ)
+SPARK_TOUR = "## A Spark tour"
 
 
 def test_the_list_of_examples_is_complete() -> None:
@@ -28,6 +34,8 @@ def test_the_list_of_examples_is_complete() -> None:
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_example(name: str) -> None:
+    if name.startswith("spark") and not HAS_SPARK:
+        pytest.skip("pyspark or Java is missing")
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / name), *ARGUMENTS.get(name, [])]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
@@ -35,7 +43,28 @@ def test_example(name: str) -> None:
         assert text in done.stdout
 
 
-def test_readme() -> None:
-    failed, attempted = doctest.testfile(str(ROOT / "README.md"), module_relative=False, optionflags=doctest.ELLIPSIS)
+def readme() -> tuple[str, str]:
+    """The README without the Spark tour, and that."""
+    before, heading, rest = (ROOT / "README.md").read_text("utf-8").partition(SPARK_TOUR + "\n")
+    assert heading
+    tour, next_heading, after = rest.partition("\n## ")
+    return before + next_heading + after, tour
+
+
+def test_readme(tmp_path: Path) -> None:
+    path = tmp_path / "README.md"
+    path.write_text(readme()[0], "utf-8")
+    failed, attempted = doctest.testfile(str(path), module_relative=False, optionflags=doctest.ELLIPSIS, encoding="utf-8")
     assert attempted >= 15
     assert failed == 0
+
+
+@pytest.mark.skipif(not HAS_SPARK, reason="pyspark or Java is missing")
+def test_spark_tour(tmp_path: Path) -> None:
+    path = tmp_path / "tour.md"
+    path.write_text(">>> import runnel\n\n" + readme()[1], "utf-8")
+    assert readme()[1].count(">>>") >= 10
+    # In a process of its own, as pyspark's own calls warn of the version of pandas.
+    command = [sys.executable, "-W", "ignore", "-m", "doctest", "-o", "ELLIPSIS", str(path)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
