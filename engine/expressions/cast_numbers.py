@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Context, Decimal, InvalidOperation
 
 import numpy as np
@@ -64,13 +65,14 @@ def _float_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], 
 
 def text_to_decimal(text: Datum, arrow: pa.DataType) -> Datum:
     """Text as DECIMAL, rounded half up; ArrowInvalid where it isn't a number or has too many digits."""
-    try:
-        return pc.cast(text, arrow)
-    except pa.ArrowInvalid:
-        shortened = pc.replace_substring_regex(text, r"^([^eE]*\.[0-9]{38})[0-9]+$", r"\1")
-        if any_true(pc.match_substring(shortened, "e", ignore_case=True)):
-            shortened = over_first(_without_exponents)(shortened)
-        return to_scale(pc.cast(shortened, pa.decimal256(76, 38)), arrow)
+    has_exponent = any_true(pc.match_substring(text, "e", ignore_case=True))
+    if not has_exponent:  # with one, Arrow wraps around where there are too many digits
+        with suppress(pa.ArrowInvalid):
+            return pc.cast(text, arrow)
+    shortened = pc.replace_substring_regex(text, r"^([^eE]*\.[0-9]{38})[0-9]+$", r"\1")
+    if has_exponent:
+        shortened = over_first(_without_exponents)(shortened)
+    return to_scale(pc.cast(shortened, pa.decimal256(76, 38)), arrow)
 
 
 def _without_exponents(texts: pa.Array) -> pa.Array:
@@ -87,9 +89,13 @@ def _written_out(text: str) -> str:
         number = Decimal(text)
     except InvalidOperation:
         return text
-    if not -_PLACES <= number.adjusted() <= _PLACES:
-        return "0" if number.adjusted() < 0 else text
-    return str(Decimal(unscaled(number, _PLACES)).scaleb(-_PLACES, _EXACT)) if number.is_finite() else text
+    if not number.is_finite():
+        return text
+    if number.adjusted() > _PLACES and number:
+        raise pa.ArrowInvalid("too many digits")
+    if number.adjusted() < -_PLACES or not number:
+        return "0"
+    return f"{Decimal(unscaled(number, _PLACES)).scaleb(-_PLACES, _EXACT):f}"
 
 
 _PLACES = 38

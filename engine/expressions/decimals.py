@@ -114,7 +114,11 @@ def divide_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
     divisor, declared_divisor = _wide(right), pa.decimal256(1, 0)
     quotient = pa.decimal256(_WIDE, scale + 2 - right.scale)
 
+    null = pa.nulls(1, to_arrow(left))[0]
+
     def run(a: Datum, b: Datum) -> Datum:
+        # Arrow checks the digits of dividends whose divisor is NULL, too.
+        a = pc.if_else(pc.is_valid(b), a, null)
         numerator = _declare(pc.cast(a, dividend), declared_dividend)
         cut = pc.divide(numerator, _declare(pc.cast(b, divisor), declared_divisor))
         return to_scale(_declare(cut, quotient), target)
@@ -145,8 +149,10 @@ def is_short(datum: Datum) -> bool:
 def to_scale(datum: Datum, target: pa.DataType) -> Datum:
     """A decimal datum in another DECIMAL type: rounded half up, ArrowInvalid where it has too many digits."""
     if datum.type.scale > target.scale:
-        if datum.type.bit_width == 128 and datum.type.precision == MAX_PRECISION:
-            datum = pc.cast(datum, pa.decimal256(_WIDE, datum.type.scale))
+        if datum.type.bit_width == 128:  # what is rounded up may have a digit more
+            full = datum.type.precision == MAX_PRECISION
+            wide = pa.decimal256(_WIDE, datum.type.scale) if full else pa.decimal128(datum.type.precision + 1, datum.type.scale)
+            datum = pc.cast(datum, wide)
         datum = pc.round(datum, target.scale, round_mode=HALF_UP)
     return pc.cast(datum, target)
 

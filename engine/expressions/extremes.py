@@ -14,7 +14,7 @@ from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import Kind
 
-_BY_KERNEL = {Kind.REAL, Kind.DOUBLE, Kind.BOOLEAN, Kind.INTERVAL}
+_BY_KERNEL = {Kind.REAL, Kind.DOUBLE, Kind.BOOLEAN, Kind.INTERVAL, Kind.TIMESTAMP_TZ}
 """The kinds for which Arrow has no kernel, or one that takes NaN for no value."""
 
 

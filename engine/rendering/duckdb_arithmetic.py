@@ -13,10 +13,14 @@ from runnel.expressions.buffers import FIRST_US, LAST_US
 from runnel.expressions.nodes import Call
 from runnel.rendering.arithmetic import by_family, infix, is_finite_literal, remainder, wide_digits
 from runnel.rendering.dialect import FunctionRule, refused, typed
-from runnel.sqltypes import DATE, MAX_PRECISION, TIMESTAMP, Kind, SqlType
+from runnel.sqltypes import DATE, MAX_PRECISION, TIMESTAMP, Kind, SqlType, decimal
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
+
+
+_NARROW = 18
+"""DECIMALs of so many digits are 64 bits wide in DuckDB."""
 
 
 def finite(rendering: Rendering, call: Call, operands: Sequence[str], result: str) -> str:
@@ -38,7 +42,10 @@ def _decimal_sum(symbol: str) -> FunctionRule:
         left, right = (item.type for item in call.arguments)
         if wide_digits(left, right) > MAX_PRECISION:
             raise refused(call)
-        return f"CAST(({arguments[0]} {symbol} {arguments[1]}) AS {rendering.type(call.type)})"
+        first, second = arguments
+        if max(left.precision, right.precision) <= _NARROW < call.type.precision:
+            first = f"CAST({first} AS {rendering.type(call.type)})"
+        return f"CAST(({first} {symbol} {second}) AS {rendering.type(call.type)})"
 
     return rule
 
@@ -48,7 +55,14 @@ def _decimal_product(rendering: Rendering, call: Call, arguments: Sequence[str])
     left, right = (item.type for item in call.arguments)
     if left.scale + right.scale != call.type.scale:
         raise refused(call)
-    return f"CAST(({arguments[0]} * {arguments[1]}) AS {rendering.type(call.type)})"
+    return f"CAST({_product(arguments[0], left, arguments[1], right)} AS {rendering.type(call.type)})"
+
+
+def _product(left: str, left_type: SqlType, right: str, right_type: SqlType) -> str:
+    """The exact product of DECIMALs. Of two that fit 64 bits DuckDB would make one that must, too."""
+    if max(left_type.precision, right_type.precision) <= _NARROW < left_type.precision + right_type.precision:
+        left = f"CAST({left} AS DECIMAL({_NARROW + 1}, {left_type.scale}))"
+    return f"({left} * {right})"
 
 
 def _decimal_remainder(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
@@ -64,12 +78,13 @@ def unscaled(text: str, sql_type: SqlType) -> str:
     scale = sql_type.scale
     if scale == 0:
         return f"CAST({text} AS HUGEINT)"
-    factor = f"CAST({10**scale} AS DECIMAL({scale + 1}, 0))"
+    factor, factor_type = f"CAST({10**scale} AS DECIMAL({scale + 1}, 0))", decimal(scale + 1, 0)
     if sql_type.precision + scale < MAX_PRECISION:
-        return f"CAST(({text} * {factor}) AS HUGEINT)"
+        return f"CAST({_product(text, sql_type, factor, factor_type)} AS HUGEINT)"
     whole = f"trunc({text})"
-    fraction = f"CAST((CAST(({text} - {whole}) AS DECIMAL({scale}, {scale})) * {factor}) AS HUGEINT)"
-    return f"(CAST({whole} AS HUGEINT) * {10**scale} + {fraction})"
+    fraction = f"CAST(({text} - {whole}) AS DECIMAL({scale}, {scale}))"
+    digits = f"CAST({_product(fraction, decimal(scale, scale), factor, factor_type)} AS HUGEINT)"
+    return f"(CAST({whole} AS HUGEINT) * {10**scale} + {digits})"
 
 
 def scaled(text: str, sql_type: SqlType) -> str:

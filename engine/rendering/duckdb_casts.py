@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Cast
+from runnel.fragment import Unrenderable
 from runnel.rendering.dialect import refused
 from runnel.rendering.session import zone_text
-from runnel.sqltypes import Kind, SqlType
+from runnel.sqltypes import MAX_PRECISION, Kind, SqlType
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
@@ -65,8 +66,13 @@ def _decimal_to_float(rendering: Rendering, text: str, source: SqlType, target: 
 
 
 def _float_to_decimal(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
-    """By the shortest text, as we do."""
-    return f"CAST(CAST({text} AS VARCHAR) AS {rendering.type(target)})"
+    """By the shortest text, as we do. (Without whole digits in the type DuckDB doesn't read every text.)"""
+    text = f"CAST({text} AS VARCHAR)"
+    if target.precision == target.scale:
+        if target.scale == MAX_PRECISION:
+            raise Unrenderable(f"a cast of {source} to {target}")
+        text = f"CAST({text} AS DECIMAL({target.precision + 1}, {target.scale}))"
+    return f"CAST({text} AS {rendering.type(target)})"
 
 
 def _decimal_to_text(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:

@@ -77,6 +77,14 @@ def _finite(text: str) -> FunctionRule:
     return rule
 
 
+def _power(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    base, exponent = arguments
+    made = f"pow({base}, {exponent})"
+    unreal = f"isnan({made}) AND NOT (isnan({base}) OR isnan({exponent}))"
+    message = "a negative number raised to a fraction has no real value"
+    return rendering.check(unreal, message, finite(rendering, call, arguments, made))
+
+
 def _trigonometric(name: str) -> FunctionRule:
     """DuckDB fails on infinities as we do."""
     return template(f"{name}({{0}})")
@@ -183,7 +191,6 @@ FUNCTIONS: dict[str, FunctionRule] = {
     **duckdb_text.FUNCTIONS,
     "square": _finite("({0} * {0})"),
     "sqrt": template("sqrt({0})"),
-    "cbrt": template("cbrt({0})"),
     "exp": _finite("exp({0})"),
     "ln": template("ln({0})"),
     "log2": template("log2({0})"),
@@ -197,7 +204,7 @@ FUNCTIONS: dict[str, FunctionRule] = {
     "acos": template("acos({0})"),
     "atan": template("atan({0})"),
     "atan2": template("atan2({0}, {1})"),
-    "power": _finite("pow({0}, {1})"),
+    "power": _power,
     "abs": _absolute,
     "sign": _sign,
     "floor": _round_to_whole("floor"),

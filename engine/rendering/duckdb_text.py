@@ -39,16 +39,16 @@ def substring(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str
         return null(rendering, call)
     start, *length = given
     if start is not UNKNOWN and start < 1:
-        return _failing(rendering, call, arguments[0], f"SUBSTRING start must be at least 1, not {start}")
+        return failing(rendering, call, f"SUBSTRING start must be at least 1, not {start}")
     if length and length[0] is not UNKNOWN and length[0] < 0:
-        return _failing(rendering, call, arguments[0], f"SUBSTRING length must not be negative, but is {length[0]}")
+        return failing(rendering, call, f"SUBSTRING length must not be negative, but is {length[0]}")
     texts = [whole(value, text) for value, text in zip(given, arguments[1:], strict=True)]
     return f"substring({', '.join([arguments[0], *texts])})"
 
 
-def _failing(rendering: Rendering, call: Call, operand: str, message: str) -> str:
-    """NULL where the operand is NULL, else an error."""
-    return f"CASE WHEN {operand} IS NULL THEN {null(rendering, call)} ELSE {rendering.error(message)} END"
+def failing(rendering: Rendering, call: Call, message: str) -> str:
+    """A call that no row can take."""
+    return f"CAST({rendering.error(message)} AS {rendering.type(call.type)})"
 
 
 def _end(name: str) -> FunctionRule:
@@ -145,6 +145,11 @@ def _regexp_replace(rendering: Rendering, call: Call, arguments: Sequence[str]) 
     return f"regexp_replace({arguments[0]}, {regex}, {arguments[2]}{every})"
 
 
+def _octets(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    name = "octet_length" if call.arguments[0].type.kind is Kind.VARBINARY else "strlen"
+    return f"CAST({name}({arguments[0]}) AS INTEGER)"
+
+
 def _concat_all(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     return f"concat({', '.join(arguments)})"
 
@@ -158,7 +163,7 @@ def _concat_ws(rendering: Rendering, call: Call, arguments: Sequence[str]) -> st
 
 FUNCTIONS: dict[str, FunctionRule] = {
     "length": typed("length({0})"),
-    "octet_length": typed("strlen({0})"),
+    "octet_length": _octets,
     "ascii": typed("ascii({0})"),
     "lower": template("lower({0})", Kind.VARCHAR),
     "upper": template("upper({0})", Kind.VARCHAR),

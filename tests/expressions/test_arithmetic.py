@@ -346,3 +346,8 @@ def evaluated_random(count: int) -> list[Any]:
     expression = call("RAND", ())
     assert is_volatile(expression)
     return python_values(evaluate(compile_expression(expression), Frame((), count, EvaluationContext())), DOUBLE)
+
+
+def test_a_large_decimal_over_null_is_null() -> None:
+    rows = Rows(a=(decimal(38, 0), [Decimal("9" * 38), Decimal(1)]), b=(decimal(5, 0), [None, Decimal(2)]))
+    assert rows.run(call("divide", (rows["a"], rows["b"]))) == [None, Decimal("0.5")]

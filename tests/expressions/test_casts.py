@@ -417,3 +417,23 @@ def test_what_is_said_of_casts() -> None:
     text = Cast(operand=Literal(value="1", type=VARCHAR), type=INTEGER)
     assert is_constant(text)
     assert not is_constant(Cast(operand=text, type=TIMESTAMP_TZ))
+
+
+def test_decimals_that_round_up_to_one_more_digit() -> None:
+    rows = Rows(a=(decimal(5, 2), [Decimal("999.99"), Decimal("-999.50"), None]), b=(decimal(6, 6), [Decimal("0.999999")] * 3))
+    assert rows.run(build.cast(rows["a"], decimal(38, 0))) == [Decimal(1000), Decimal(-1000), None]
+    assert rows.run(build.cast(rows["b"], decimal(5, 2))) == [Decimal("1.00")] * 3
+
+
+@pytest.mark.parametrize("value", [3.4e38, -1e60, 1e308])
+def test_a_double_too_large_for_a_decimal_is_an_error(value: float) -> None:
+    rows = Rows(x=(DOUBLE, [value]), s=(VARCHAR, [str(value)]))
+    for name in ("x", "s"):
+        with pytest.raises(DataError):
+            rows.run(build.cast(rows[name], decimal(38, 10)))
+
+
+def test_texts_with_exponents_are_exact_decimals() -> None:
+    rows = Rows(s=(VARCHAR, ["1e-40", "-2.5E-3", "12e2", "0e99", "1e27"]))
+    values = rows.run(build.cast(rows["s"], decimal(38, 10)))
+    assert values == [Decimal(0), Decimal("-0.0025"), Decimal(1200), Decimal(0), Decimal(10) ** 27]

@@ -1,0 +1,108 @@
+"""The edge table in DuckDB, set up as the kernel sets it up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from runnel.duckdb_kernel import DuckDBKernel
+from runnel.rendering.duckdb import DUCKDB
+from tests.rendering.edge_table import ROWS, stored
+from tests.rendering.function_cases import FunctionCase, all_cases
+from tests.rendering.outcomes import Outcome, difference, own_outcome, rendered, shown
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+BATCH = 40
+FAILING_ROWS = 6
+
+
+@cache
+def cursor() -> DuckDBPyConnection:
+    """A cursor that knows the table as `edges`."""
+    kernel = DuckDBKernel(2)
+    made = kernel.cursor()
+    made.register("edge_input", stored())
+    made.execute("CREATE TEMP TABLE edges AS SELECT * FROM edge_input")
+    _KEPT.append(kernel)
+    return made
+
+
+_KEPT: list[DuckDBKernel] = []
+
+
+def run(texts: Sequence[str], condition: str = "TRUE") -> pa.Table:
+    """The values of expressions in the rows of the edge table."""
+    columns = ", ".join(f"{text} AS v{i}" for i, text in enumerate(texts))
+    return cursor().sql(f'SELECT {columns} FROM edges WHERE {condition} ORDER BY "row"').to_arrow_table()
+
+
+def mismatches(cases: Sequence[FunctionCase] | None = None) -> list[str]:
+    """What DuckDB does otherwise than our operators, over all cases that it gets."""
+    work = []
+    for case in all_cases() if cases is None else cases:
+        text = rendered(case, DUCKDB)
+        if text is not None:
+            work.append((case, text, own_outcome(case)))
+    total = [item for item in work if not item[2].errors]
+    found = [problem for item in work if item[2].errors for problem in _partial(*item)]
+    for start in range(0, len(total), BATCH):
+        part = total[start : start + BATCH]
+        try:
+            columns = run([text for _, text, _ in part]).columns
+        except _engine_error():
+            found += [problem for item in part for problem in _alone(*item)]
+        else:
+            for (case, _, own), column in zip(part, columns, strict=True):
+                found += _listed(case, difference(case, own, column.combine_chunks()))
+    return found
+
+
+def _engine_error() -> type[Exception]:
+    import duckdb
+
+    return duckdb.Error
+
+
+def _listed(case: FunctionCase, problem: str | None) -> list[str]:
+    return [] if problem is None else [f"{case.shape}: {problem}"]
+
+
+def _alone(case: FunctionCase, text: str, own: Outcome) -> list[str]:
+    try:
+        column = run([text]).column(0).combine_chunks()
+    except _engine_error() as error:
+        return [f"{case.shape}: fails: {str(error)[:200]}"]
+    return _listed(case, difference(case, own, column))
+
+
+def _partial(case: FunctionCase, text: str, own: Outcome) -> list[str]:
+    """A case in which some rows fail: the others alone give our values, and of these some are tried."""
+    failing = ", ".join(map(str, own.errors))
+    try:
+        table = run([text, '"row"'], f'"row" NOT IN ({failing})')
+    except _engine_error() as error:
+        return [f"{case.shape}: fails: {str(error)[:200]}"]
+    kept = set(range(ROWS)) - set(own.errors)
+    rows = sorted(kept)
+    narrowed = Outcome([own.values[row] for row in rows], [])
+    problem = difference(case, narrowed, table.column(0).combine_chunks(), rows)
+    found = _listed(case, problem)
+    for row in spread_rows(own.errors):
+        try:
+            run([text], f'"row" = {row}')
+        except _engine_error():
+            continue
+        found.append(f"{case.shape}: no error in {shown(case, row)}")
+        break
+    return found
+
+
+def spread_rows(rows: Sequence[int], count: int = FAILING_ROWS) -> Sequence[int]:
+    """Some of the rows, from all over."""
+    step = max(1, len(rows) // count)
+    return rows[::step][:count]
