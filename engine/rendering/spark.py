@@ -1,0 +1,23 @@
+"""Spark's dialect, in ANSI mode; nothing depends on the zone of the Spark session."""
+
+from __future__ import annotations
+
+from runnel.rendering import spark_values
+from runnel.rendering.dialect import Dialect
+from runnel.rendering.spark_aggregates import AGGREGATES
+from runnel.rendering.spark_casts import cast
+from runnel.rendering.spark_functions import FUNCTIONS
+
+SPARK = Dialect(
+    name="spark",
+    quote=spark_values.quote,
+    type_name=spark_values.type_name,
+    literal=spark_values.literal,
+    text=spark_values.text,
+    error="raise_error",
+    key=spark_values.key,
+    functions=FUNCTIONS,
+    casts=cast,
+    aggregates=AGGREGATES,
+    windows={},
+)

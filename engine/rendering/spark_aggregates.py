@@ -1,0 +1,91 @@
+"""Aggregates in Spark, of our types and with our errors. A SUM of BIGINTs is made of two halves, since Spark fails where a
+sum of a part of the rows is out of range; a sum of DECIMALs with more than 28 digits may still fail so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runnel.fragment import Unrenderable
+from runnel.rendering.dialect import AggregateRule, Invocation
+from runnel.rendering.spark_arithmetic import decimal_quotient, infinite
+from runnel.sqltypes import MAX_PRECISION, Kind, SqlType, decimal
+
+if TYPE_CHECKING:
+    from runnel.rendering.render import Rendering
+
+
+def _plain(name: str) -> AggregateRule:
+    def rule(rendering: Rendering, item: Invocation) -> str:
+        if item.call.order:
+            raise Unrenderable(f"{item.call.function.upper()} with ORDER BY", item.call.position)
+        return f"CAST({item.run(name, *(item.arguments or ('*',)))} AS {rendering.type(item.call.type)})"
+
+    return rule
+
+
+def _total(item: Invocation, given: SqlType) -> str:
+    """The exact sum of integers as a DECIMAL(38, 0), or a BIGINT where no row count in reach passes it."""
+    (argument,) = item.arguments
+    if given.kind is not Kind.BIGINT:
+        return item.run("sum", f"CAST({argument} AS BIGINT)")
+    if item.call.distinct:
+        return item.run("sum", f"CAST({argument} AS DECIMAL(19, 0))")
+    high = item.run("sum", f"shiftright({argument}, 32)")
+    low = item.run("sum", f"({argument} & 4294967295)")
+    weighted = f"CAST({high} AS DECIMAL(20, 0)) * CAST(4294967296 AS DECIMAL(10, 0))"
+    return f"CAST(({weighted} + CAST({low} AS DECIMAL(20, 0))) AS DECIMAL(38, 0))"
+
+
+def _sum(rendering: Rendering, item: Invocation) -> str:
+    given = item.call.arguments[0].type
+    if given.is_approximate:
+        return _float_sum(rendering, item)
+    if given.is_integer:
+        return f"CAST({_total(item, given)} AS BIGINT)"
+    return f"CAST({item.run('sum', *item.arguments)} AS {rendering.type(item.call.type)})"
+
+
+def _float_sum(rendering: Rendering, item: Invocation) -> str:
+    (argument,) = item.arguments
+    total = item.run("sum", f"CAST({argument} AS DOUBLE)")
+    explained = item.run("bool_or", infinite(argument), distinct=False)
+    return rendering.check(f"{infinite(total)} AND NOT {explained}", "DOUBLE overflow in SUM", total)
+
+
+def _average(rendering: Rendering, item: Invocation) -> str:
+    given, result = item.call.arguments[0].type, item.call.type
+    count = item.run("count", *item.arguments)
+    if given.is_approximate:
+        return f"({_float_sum(rendering, item)} / nullif({count}, 0))"
+    if given.is_integer:
+        return f"(CAST({_total(item, given)} AS DOUBLE) / nullif({count}, 0))"
+    digits = min(given.precision + 10, MAX_PRECISION)
+    divisor = f"CAST(nullif({count}, 0) AS DECIMAL(19, 0))"
+    total_type = decimal(digits, given.scale)
+    text = decimal_quotient(item.run("sum", *item.arguments), total_type, divisor, decimal(19, 0), result)
+    if text is None:
+        total_type = decimal(min(MAX_PRECISION - result.scale + given.scale, digits), given.scale)
+        total = f"CAST({item.run('sum', *item.arguments)} AS {rendering.type(total_type)})"
+        text = decimal_quotient(total, total_type, divisor, decimal(19, 0), result)
+    if text is None:
+        raise Unrenderable(f"AVG({given})", item.call.position)
+    return text
+
+
+AGGREGATES: dict[str, AggregateRule] = {
+    "count_star": _plain("count"),
+    "count": _plain("count"),
+    "sum": _sum,
+    "avg": _average,
+    "min": _plain("min"),
+    "max": _plain("max"),
+    "bool_and": _plain("bool_and"),
+    "every": _plain("bool_and"),
+    "bool_or": _plain("bool_or"),
+    "var_pop": _plain("var_pop"),
+    "var_samp": _plain("var_samp"),
+    "variance": _plain("var_samp"),
+    "stddev_pop": _plain("stddev_pop"),
+    "stddev_samp": _plain("stddev_samp"),
+    "stddev": _plain("stddev_samp"),
+}

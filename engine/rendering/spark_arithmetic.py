@@ -1,0 +1,199 @@
+"""Spark's arithmetic, in ANSI mode, with our result types, rounding and errors.
+
+Its integers fail on overflow, its floats don't. Its DECIMAL operators have result types of their own, whose scale they cut
+where 38 digits don't hold it: operands are declared so that what comes out has our scale, and is rounded once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from runnel.expressions.nodes import Call
+from runnel.rendering.arithmetic import by_family, infix, is_finite_literal, remainder, wide_digits
+from runnel.rendering.dialect import FunctionRule, refused, typed
+from runnel.sqltypes import DATE, MAX_PRECISION, SqlType
+
+if TYPE_CHECKING:
+    from runnel.rendering.render import Rendering
+
+
+def infinite(text: str) -> str:
+    """Whether a float is infinite; NaN is the largest number, so that it isn't below infinity either."""
+    return f"(abs({text}) = CAST('Infinity' AS DOUBLE))"
+
+
+def finite(rendering: Rendering, call: Call, operands: Sequence[str], result: str) -> str:
+    """The result of a computation on floats; an error where it is infinite though the operands aren't."""
+    wrong = [infinite(result)]
+    for item, text in zip(call.arguments, operands, strict=True):
+        if not is_finite_literal(item):
+            wrong.append(f"(abs({text}) < CAST('Infinity' AS DOUBLE))")
+    return rendering.check(" AND ".join(wrong), f"{call.type} overflow", result)
+
+
+def _float(symbol: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        made = f"CAST(({arguments[0]} {symbol} {arguments[1]}) AS {rendering.type(call.type)})"
+        return finite(rendering, call, arguments, made)
+
+    return rule
+
+
+def _decimal_sum(symbol: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        left, right = (item.type for item in call.arguments)
+        if wide_digits(left, right) >= MAX_PRECISION:
+            raise refused(call)
+        return f"CAST(({arguments[0]} {symbol} {arguments[1]}) AS {rendering.type(call.type)})"
+
+    return rule
+
+
+def _adjusted_scale(precision: int, scale: int) -> int:
+    """The scale that Spark leaves a result of so many digits."""
+    if precision <= MAX_PRECISION:
+        return scale
+    return max(MAX_PRECISION - (precision - scale), min(scale, 6))
+
+
+def _decimal_product(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """Where Spark cuts the scale it must leave as much as we do."""
+    left, right = (item.type for item in call.arguments)
+    scale = left.scale + right.scale
+    kept = _adjusted_scale(left.precision + right.precision + 1, scale)
+    if kept != call.type.scale and kept != scale:
+        raise refused(call)
+    return f"CAST(({arguments[0]} * {arguments[1]}) AS {rendering.type(call.type)})"
+
+
+def _decimal_quotient(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """The dividend is declared to have so many whole digits that 38 − those are just our scale."""
+    left, right = (item.type for item in call.arguments)
+    text = decimal_quotient(arguments[0], left, arguments[1], right, call.type)
+    if text is None:
+        raise refused(call)
+    return text
+
+
+def decimal_quotient(dividend: str, left: SqlType, divisor: str, right: SqlType, result: SqlType) -> str | None:
+    """left / right as `result`; None where Spark can't be brought to its scale."""
+    scale = max(left.scale, result.scale - right.precision - 1)
+    precision = MAX_PRECISION - result.scale - right.scale + scale
+    if precision > MAX_PRECISION or precision - scale < left.precision - left.scale or result.scale < 6:
+        return None
+    declared = f"CAST({dividend} AS DECIMAL({precision}, {scale}))"
+    return f"CAST(({declared} / {divisor}) AS DECIMAL({result.precision}, {result.scale}))"
+
+
+def _decimal_remainder(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    left, right = (item.type for item in call.arguments)
+    if wide_digits(left, right) > MAX_PRECISION:
+        raise refused(call)
+    return f"CAST(({arguments[0]} % {arguments[1]}) AS {rendering.type(call.type)})"
+
+
+def as_local(micros: str) -> str:
+    """The TIMESTAMP_NTZ that is so many µs after 1970; no zone takes part."""
+    seconds = f"CAST((CAST({micros} AS DECIMAL(20, 0)) * CAST('0.000001' AS DECIMAL(6, 6))) AS DECIMAL(18, 6))"
+    return f"(CAST('1970-01-01 00:00:00' AS TIMESTAMP_NTZ) + make_dt_interval(0, 0, 0, {seconds}))"
+
+
+def micros_of(local: str) -> str:
+    """The µs since 1970 of a TIMESTAMP_NTZ; no zone takes part."""
+    span = f"CAST(({local} - CAST('1970-01-01 00:00:00' AS TIMESTAMP_NTZ)) AS INTERVAL SECOND)"
+    return f"CAST((CAST({span} AS DECIMAL(20, 6)) * CAST(1000000 AS DECIMAL(7, 0))) AS BIGINT)"
+
+
+_FIRST, _LAST = "CAST('0001-01-01 00:00:00' AS TIMESTAMP_NTZ)", "CAST('9999-12-31 23:59:59.999999' AS TIMESTAMP_NTZ)"
+
+
+def _in_range(rendering: Rendering, call: Call, local: str) -> str:
+    return rendering.check(f"({local} < {_FIRST}) OR ({local} > {_LAST})", f"{call.type} out of range", local)
+
+
+def _months(symbol: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        return _in_range(rendering, call, f"({arguments[0]} {symbol} make_ym_interval(0, {arguments[1]}))")
+
+    return rule
+
+
+def _days(symbol: str) -> FunctionRule:
+    name = "date_add" if symbol == "+" else "date_sub"
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        far = f"(abs(CAST({arguments[1]} AS DECIMAL(19, 0))) > 4000000)"
+        day = f"{name}({arguments[0]}, CAST({arguments[1]} AS INT))"
+        wrong = f"{far} OR ({day} < CAST('0001-01-01' AS DATE)) OR ({day} > CAST('9999-12-31' AS DATE))"
+        return rendering.check(wrong, f"{DATE} out of range", day)
+
+    return rule
+
+
+def _shifted(symbol: str) -> FunctionRule:
+    """µs are added as numbers: an interval's days would follow the session's clock changes."""
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        instant = call.type != call.arguments[0].type or rendering.type(call.type) == "TIMESTAMP_LTZ"
+        start = f"unix_micros({arguments[0]})" if instant else micros_of(arguments[0])
+        micros = f"({start} {symbol} {arguments[1]})"
+        low, high = "CAST('-62135596800000000' AS BIGINT)", "CAST('253402300799999999' AS BIGINT)"
+        made = f"timestamp_micros({micros})" if instant else as_local(micros)
+        return rendering.check(f"({micros} < {low}) OR ({micros} > {high})", f"{call.type} out of range", made)
+
+    return rule
+
+
+def _micros_between(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    if rendering.type(call.arguments[0].type) == "TIMESTAMP_LTZ":
+        return f"(unix_micros({arguments[0]}) - unix_micros({arguments[1]}))"
+    return f"({micros_of(arguments[0])} - {micros_of(arguments[1])})"
+
+
+def _times(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    return f"CAST((CAST({arguments[0]} AS BIGINT) * {arguments[1]}) AS {rendering.type(call.type)})"
+
+
+def _sum(symbol: str) -> FunctionRule:
+    rules: dict[str, FunctionRule] = {
+        "integer": infix(symbol),
+        "decimal": _decimal_sum(symbol),
+        "float": _float(symbol),
+        "micros micros": infix(symbol),
+        "months months": infix(symbol),
+        "timestamp micros": _shifted(symbol),
+        "instant micros": _shifted(symbol),
+        "timestamp months": _months(symbol),
+        "date integer": _days(symbol),
+    }
+    if symbol == "-":
+        rules["date date"] = typed("datediff({0}, {1})")
+        rules["timestamp timestamp"] = rules["instant instant"] = _micros_between
+    return by_family(rules)
+
+
+def _quotient(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    return f"CAST(({arguments[0]} div {arguments[1]}) AS {rendering.type(call.type)})"
+
+
+def _negative(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    return f"CAST((-{arguments[0]}) AS {rendering.type(call.type)})"
+
+
+FUNCTIONS: dict[str, FunctionRule] = {
+    "add": _sum("+"),
+    "subtract": _sum("-"),
+    "multiply": by_family(
+        {
+            "integer": infix("*"),
+            "decimal": _decimal_product,
+            "float": _float("*"),
+            "micros integer": _times,
+            "months integer": _times,
+        }
+    ),
+    "divide": by_family({"integer": _quotient, "decimal": _decimal_quotient, "float": _float("/")}),
+    "remainder": by_family({"integer": remainder(), "decimal": _decimal_remainder}),
+    "negate": _negative,
+}
