@@ -65,8 +65,6 @@ class FromBinder:
                 relation, name = self._table_function(tree, *call), call[0].lower()
                 if isinstance(relation, Scan):
                     return self._scan(relation.table, alias or name, names, self._at(tree))
-                if alias is not None and not names:
-                    names = (alias,)
             else:
                 return self._table(tree, alias, names)
         elif isinstance(tree, exp.Values):

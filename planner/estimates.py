@@ -18,6 +18,7 @@ from runnel.relation import (
     Join,
     JoinKind,
     Limit,
+    Project,
     Relation,
     Scan,
     SetOperation,
@@ -157,3 +158,23 @@ _ESTIMATES: dict[type[Relation], Callable[..., int | None]] = {
     Series: _unnest,
     GroupLimit: _group_limit,
 }
+
+
+def domain_size(relation: Relation, column: int | None) -> int | None:
+    """About how many different values a column could have (None: how many rows there could be), filters left aside: as many
+    as the table it comes from has rows."""
+    while True:
+        if isinstance(relation, Scan):
+            return relation.table.row_count()
+        if isinstance(relation, Project):
+            expression = None if column is None else relation.expressions[column]
+            column = expression.index if isinstance(expression, Column) else None
+        elif isinstance(relation, Join) and relation.kind not in (JoinKind.RIGHT, JoinKind.FULL):
+            width = len(relation.left.fields)
+            if column is None or column >= width:
+                return estimate(relation)
+            relation = relation.left
+            continue
+        elif not isinstance(relation, Filter | Limit):
+            return estimate(relation)
+        relation = relation.input

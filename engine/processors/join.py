@@ -170,6 +170,9 @@ class Join(EmittingProcessor):
                     yield from self._joined(batch, pairs, matches, is_last)
                 if plan.is_left_only or not is_last:
                     matches += np.bincount(pairs.probe, minlength=count)
+                if plan.is_left_only and not is_last:
+                    # Nothing comes out yet, but a call may end here.
+                    yield batch.slice(0, 0)
         if plan.is_left_only:
             yield self._left_only(batch, keys, matches > 0)
 

@@ -22,7 +22,7 @@ from runnel.planner.rules.outer_joins import strengthen_outer_joins
 from runnel.planner.rules.predicate_pushdown import push_predicates
 from runnel.planner.rules.scan_filters import filter_into_scan
 from runnel.planner.rules.subqueries import subqueries_to_joins
-from runnel.relation import Project, Relation, references
+from runnel.relation import Join, Project, Relation, references, walk
 
 MAX_ROUNDS = 5
 
@@ -38,6 +38,16 @@ class Rule(NamedTuple):
         return self.name
 
 
+def order_joins(relation: Relation) -> Relation:
+    """The relation with its inner joins in a good order; with fewer than two there is nothing to order."""
+    if sum(isinstance(node, Join) for node in walk(relation)) < 2:
+        return relation
+    # Loaded on first use, so that a process without joins starts sooner.
+    from runnel.planner.rules.join_order import order_joins
+
+    return order_joins(relation)
+
+
 RULES: tuple[Rule, ...] = (
     Rule("subqueries to joins", subqueries_to_joins, is_necessary=True),
     Rule("constant folding", fold_constants),
@@ -45,6 +55,7 @@ RULES: tuple[Rule, ...] = (
     Rule("outer joins to inner", strengthen_outer_joins),
     Rule("predicate push-down", push_predicates),
     Rule("empty relations", prune_empty),
+    Rule("join order", order_joins),
     Rule("join keys", find_join_keys),
     Rule("build side", choose_build_side, is_necessary=True),
     Rule("filter into scan", filter_into_scan),
