@@ -31,7 +31,7 @@ from runnel.connectors.file_format import (
 from runnel.connectors.file_inference import TextColumns, united_columns
 from runnel.connectors.file_input import reading
 from runnel.connectors.file_output import FileOutput, RowWriter
-from runnel.connectors.file_paths import DataFile
+from runnel.connectors.file_system import DataFile
 from runnel.errors import DataError, ProgrammingError, suggest
 from runnel.sqltypes import VARCHAR, to_arrow
 

@@ -15,7 +15,7 @@ from runnel.connectors.csv_faults import ends_in_quotes, python_dialect, ragged_
 from runnel.connectors.file_format import Batches
 from runnel.connectors.file_input import BLOCK_BYTES, open_input, open_text, undecodable
 from runnel.connectors.file_options import CsvDialect, FileOptions
-from runnel.connectors.file_paths import DataFile
+from runnel.connectors.file_system import DataFile
 from runnel.errors import Error, OperationalError
 
 LONGEST_ROW = 1 << 28

@@ -1,4 +1,4 @@
-"""TYPE File: CSV, JSON, Parquet and text files as tables."""
+"""TYPE File: CSV, JSON, Parquet, Avro and text files as tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any, cast
 
 from runnel.catalog import Table, TableColumn
 from runnel.connector import Connector, MappingDefinition, ReadableTable
-from runnel.connectors.file_format import FileFormat, format_name_of
+from runnel.connectors import file_system
+from runnel.connectors.file_format import FileFormat, discovered, files_now, format_name_of
+from runnel.connectors.file_input import reading
 from runnel.connectors.file_options import FileOptions, read_options
-from runnel.connectors.file_paths import DataFile, FilePath, file_path
+from runnel.connectors.file_paths import FilePath, file_path
 from runnel.connectors.file_table import FileTable
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
 
@@ -18,6 +20,7 @@ _FORMATS = {
     "csv": ("csv_format", "CsvFormat"),
     "json": ("json_format", "JsonFormat"),
     "parquet": ("parquet_format", "ParquetFormat"),
+    "avro": ("avro_format", "AvroFormat"),
     "lines": ("lines_format", "LinesFormat"),
 }
 """Where each format is; imported when first used."""
@@ -27,6 +30,7 @@ TABLE_FUNCTIONS: Mapping[str, str] = {
     "json_file": "json",
     "json_flat_file": "json-flat",
     "parquet_file": "parquet",
+    "avro_file": "avro",
     "lines_file": "lines",
 }
 """The formats that the table functions read."""
@@ -46,8 +50,8 @@ class FileConnector(Connector):
 
 
 def file_table(function: str, positional: Sequence[Any], named: Mapping[str, Any]) -> ReadableTable:
-    """The table of a table function: CSV_FILE, JSON_FILE, JSON_FLAT_FILE, PARQUET_FILE or LINES_FILE with a path, a glob and
-    further options of a File mapping, by position (path, glob) or by name. Its columns are found out from the files."""
+    """The table of a table function: CSV_FILE, JSON_FILE, JSON_FLAT_FILE, PARQUET_FILE, AVRO_FILE or LINES_FILE with a path, a
+    glob and further options of a File mapping, by position (path, glob) or by name. Its columns are those of the files."""
     format_name = TABLE_FUNCTIONS.get(function.lower())
     if format_name is None:
         raise ProgrammingError(
@@ -85,8 +89,13 @@ def _option_text(function: str, name: str, value: object) -> str:
 
 def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable:
     """The table of a mapping: its format and columns, declared or found out."""
-    path = file_path(options.path, options.glob, ignore_missing=options.ignore_file_not_found)
-    files = _files_now(path) if definition.columns else path.files()
+    path = file_path(options.path, options.glob, ignore_missing=options.ignore_file_not_found, storage=dict(options.storage))
+    if options.hive or options.partition_by or (options.hive is None and _looks_partitioned(path)):
+        # Loaded on first use: few mappings are partitioned.
+        from runnel.connectors.hive_mapping import open_partitioned
+
+        return open_partitioned(definition, options, path, lambda name: _format_named(name)(options))
+    files = files_now(path) if definition.columns else path.files()
     name = options.format or format_name_of(path.text, files)
     file_format = _format_named(name)(options)
     if definition.columns:
@@ -95,23 +104,16 @@ def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable
         names = {item.name.lower() for item in columns}
         columns += tuple(item for item in file_format.hidden_columns() if item.name not in names)
         return FileTable(definition.name, columns, file_format, path, is_inferred=False)
-    if not files:
-        raise ProgrammingError(
-            f'the columns of "{definition.name}" can\'t be found out: "{path.text}" has no files',
-            hint=f"declare them: CREATE MAPPING {definition.name} (column type, …) …",
-        )
-    columns = tuple(TableColumn(item.name, item.type) for item in file_format.discover(files))
-    if not columns:
-        raise ProgrammingError(
-            f'the columns of "{definition.name}" can\'t be found out: the files of "{path.text}" are empty',
-            hint=f"declare them: CREATE MAPPING {definition.name} (column type, …) …",
-        )
+    columns = discovered(definition, path, file_format, files)
     return FileTable(definition.name, columns + file_format.hidden_columns(), file_format, path, is_inferred=True)
 
 
-def _files_now(path: FilePath) -> list[DataFile]:
-    """The files that are there; none is no error, since a sink may write them later."""
-    return FilePath(path.text, path.glob, ignore_missing=True).files()
+def _looks_partitioned(path: FilePath) -> bool:
+    """Whether a folder has folders in it that are named key=value."""
+    with reading(path.text):
+        if path.glob is not None or path.is_pattern or not path.is_folder():
+            return False
+        return any("=" in name[1:] and name[0] not in "._" for name in file_system.subfolders(path.text))
 
 
 def _format_named(name: str) -> Callable[[FileOptions], FileFormat]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 
 from runnel.batches import empty_columns
 from runnel.catalog import TableColumn
+from runnel.connector import MappingDefinition
 from runnel.connectors.file_options import FileOptions, format_of
 from runnel.connectors.file_output import FileOutput, RowWriter
-from runnel.connectors.file_paths import DataFile, FilePath
+from runnel.connectors.file_paths import FilePath
+from runnel.connectors.file_system import DataFile
 from runnel.errors import ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression
@@ -108,6 +110,28 @@ class FileFormat(ABC):
         return None
 
 
+def files_now(path: FilePath) -> list[DataFile]:
+    """The files that are there; none is no error, since a sink may write them later."""
+    return replace(path, ignore_missing=True).files()
+
+
+def discovered(
+    definition: MappingDefinition, path: FilePath, file_format: FileFormat, files: Sequence[DataFile]
+) -> tuple[TableColumn, ...]:
+    """The columns of the files of a mapping that declares none."""
+    why = "has no files"
+    if files:
+        columns = tuple(TableColumn(item.name, item.type) for item in file_format.discover(files))
+        if columns:
+            return columns
+        why = "are empty"
+    where = f'"{path.text}" {why}' if not files else f'the files of "{path.text}" {why}'
+    raise ProgrammingError(
+        f'the columns of "{definition.name}" can\'t be found out: {where}',
+        hint=f"declare them: CREATE MAPPING {definition.name} (column type, …) …",
+    )
+
+
 def sample_of(files: Sequence[DataFile]) -> list[DataFile]:
     """The files from which columns are found out: all if they are few, else some evenly spread."""
     if len(files) <= SAMPLE_FILES:
@@ -141,7 +165,7 @@ def format_name_of(path: str, files: Sequence[DataFile]) -> str:
     said = "have different extensions" if len(known) > 1 else "has no extension that tells its format"
     raise ProgrammingError(
         f'the format of "{path}" is not known: it {said}' if len(known) < 2 else f'the files of "{path}" {said}',
-        hint="add OPTIONS ('format' = 'csv'), or json, parquet, lines",
+        hint="add OPTIONS ('format' = 'csv'), or json, parquet, avro, lines",
     )
 
 

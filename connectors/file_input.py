@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from runnel.connectors.file_options import CODECS, compression_of
 from runnel.connectors.file_paths import missing, unreadable
+from runnel.connectors.file_system import RemotePath, opened
 from runnel.errors import DataError, Error
 
 BLOCK_BYTES = 1 << 20
@@ -33,6 +34,11 @@ def reading(path: str) -> Iterator[None]:
         raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise not_utf8(path) from error
+    except Exception as error:
+        if isinstance(path, RemotePath):
+            # Each file system has exceptions of its own.
+            raise unreadable(path, error) from error
+        raise
 
 
 def not_utf8(path: str, line: int | None = None) -> DataError:
@@ -47,7 +53,7 @@ def not_utf8(path: str, line: int | None = None) -> DataError:
 def open_bytes(path: str, compression: str) -> pa.NativeFile:
     """The bytes of a file, decompressed. The caller closes it."""
     kind = compression_of(path, compression)
-    stream = pa.OSFile(path, "rb")
+    stream = opened(path)
     if kind is None:
         return stream
     try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from runnel.connectors.options import Option, Options, OptionSet, boolean, choice, free_text, text
 from runnel.errors import ProgrammingError
 
-FORMATS = ("csv", "json", "json-flat", "parquet", "lines")
+FORMATS = ("csv", "json", "json-flat", "parquet", "avro", "lines")
 COMPRESSIONS = ("auto", "none", "gz", "bz2", "zst", "lz4")
 
 PATH = text("path", required=True)
@@ -25,6 +25,10 @@ DELIMITER = text("delimiter", ",")
 QUOTE = free_text("quote", '"')
 ESCAPE = free_text("escape", "")
 NULL_VALUE = free_text("nullValue", "")
+HIVE_PARTITIONING = boolean("hivePartitioning")
+PARTITION_BY = text("partitionBy")
+STORAGE = "storage."
+"""How the names of options begin that are meant for the file system behind a URL."""
 
 OPTIONS = OptionSet(
     "File",
@@ -39,6 +43,8 @@ OPTIONS = OptionSet(
     QUOTE,
     ESCAPE,
     NULL_VALUE,
+    HIVE_PARTITIONING,
+    PARTITION_BY,
 )
 
 _CSV_ONLY: tuple[Option[object], ...] = (HEADER, DELIMITER, QUOTE, ESCAPE, NULL_VALUE)  # type: ignore[assignment]
@@ -48,13 +54,14 @@ _EXTENSIONS = {
     ".jsonl": "json",
     ".ndjson": "json",
     ".parquet": "parquet",
+    ".avro": "avro",
     ".txt": "lines",
     ".log": "lines",
 }
 _COMPRESSED = {".gz": "gz", ".bz2": "bz2", ".zst": "zst", ".lz4": "lz4"}
 CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 """What Arrow calls the compressions."""
-SUFFIXES = {"csv": ".csv", "json": ".json", "parquet": ".parquet", "lines": ".txt"}
+SUFFIXES = {"csv": ".csv", "json": ".json", "parquet": ".parquet", "avro": ".avro", "lines": ".txt"}
 """The extension of a new file, by format."""
 
 
@@ -73,7 +80,9 @@ class CsvDialect:
 @dataclass(frozen=True, slots=True)
 class FileOptions:
     """The options of a file mapping. `format` is None where it is to be told from the files found; "json-flat" is read as
-    "json", since a JSON column can be named like any other."""
+    "json", since a JSON column can be named like any other. `hive`: whether folders named key=value give columns (None: if
+    the path looks like it); `partition_by` are the columns by which new rows are put in such folders. `storage` are the
+    options of the file system behind a URL."""
 
     path: str
     format: str | None
@@ -82,11 +91,15 @@ class FileOptions:
     ignore_file_not_found: bool
     replace_invalid: bool
     dialect: CsvDialect
+    hive: bool | None = None
+    partition_by: tuple[str, ...] = ()
+    storage: tuple[tuple[str, str], ...] = ()
 
 
 def read_options(given: Mapping[str, str]) -> FileOptions:
     """Checks the OPTIONS of a CREATE MAPPING; ProgrammingError names the one that is wrong."""
-    options = OPTIONS.read(given)
+    storage = {name[len(STORAGE) :]: value for name, value in given.items() if name.lower().startswith(STORAGE)}
+    options = OPTIONS.read({name: value for name, value in given.items() if not name.lower().startswith(STORAGE)})
     format_name = options.get(FORMAT)
     if format_name is not None and format_name != "csv":
         for option in _CSV_ONLY:
@@ -100,7 +113,23 @@ def read_options(given: Mapping[str, str]) -> FileOptions:
         options.require(IGNORE_FILE_NOT_FOUND),
         options.require(ENCODING_ERRORS) == "replace",
         _dialect(options),
+        options.get(HIVE_PARTITIONING),
+        _names(options),
+        tuple(storage.items()),
     )
+
+
+def _names(options: Options) -> tuple[str, ...]:
+    given = options.get(PARTITION_BY)
+    names = tuple(name.strip() for name in given.split(",")) if given is not None else ()
+    if not all(names) or len({name.lower() for name in names}) < len(names):
+        raise ProgrammingError(
+            f"wrong value '{given}' for option \"partitionBy\" of connector File",
+            hint="it takes names of columns: 'year, month'",
+        )
+    if names and options.get(HIVE_PARTITIONING) is False:
+        raise ProgrammingError('option "partitionBy" contradicts "hivePartitioning" = \'false\'', hint="leave one of them out")
+    return names
 
 
 def _dialect(options: Options) -> CsvDialect:

@@ -7,13 +7,13 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 
 import pyarrow as pa
 
 from runnel.connectors.disk import sync_file
 from runnel.connectors.file_options import CODECS
-from runnel.errors import OperationalError
+from runnel.connectors.file_system import RemotePath, created, remove
+from runnel.errors import Error, OperationalError
 
 
 @contextmanager
@@ -21,14 +21,21 @@ def writing(path: str) -> Iterator[None]:
     """Turns what the system raises inside into an error that names the file or folder."""
     try:
         yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    except Exception as error:
+        if isinstance(error, Error) or not isinstance(error, OSError | _remote_errors(path)):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
         raise OperationalError(
             f'file "{path}" can\'t be written',
             detail=reason,
             hint="free some space, or write elsewhere" if full else None,
         ) from error
+
+
+def _remote_errors(path: str) -> type[Exception]:
+    """Each remote file system has exceptions of its own."""
+    return Exception if isinstance(path, RemotePath) else OSError
 
 
 class FileOutput:
@@ -37,7 +44,7 @@ class FileOutput:
     def __init__(self, path: str, compression: str | None) -> None:
         self.path = path
         with writing(path):
-            self._raw = Path(path).open("xb")  # noqa: SIM115 - `finish` or `discard` closes it
+            self._raw = created(path)  # `finish` or `discard` closes it
         self.stream = pa.PythonFile(self._raw, mode="w")
         if compression is not None:
             self.stream = pa.CompressedOutputStream(self.stream, CODECS[compression])
@@ -51,7 +58,9 @@ class FileOutput:
         with writing(self.path):
             if isinstance(self.stream, pa.CompressedOutputStream):
                 self.stream.close()
-            if self._raw.closed:
+            if isinstance(self.path, RemotePath):
+                self._raw.close()
+            elif self._raw.closed:
                 # Closing the compression closed the file too: any descriptor of it will do to make it safe.
                 descriptor = os.open(self.path, os.O_RDONLY)
                 try:
@@ -69,7 +78,8 @@ class FileOutput:
             self.stream.close()
         with suppress(OSError):
             self._raw.close()
-        Path(self.path).unlink(missing_ok=True)
+        with suppress(OSError):
+            remove(self.path)
 
 
 class RowWriter(ABC):

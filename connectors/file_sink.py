@@ -7,7 +7,6 @@ never read.
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, Token
-from runnel.connectors.disk import sync_folder
+from runnel.connectors import file_system
 from runnel.connectors.file_format import FileFormat
 from runnel.connectors.file_options import SUFFIXES, compression_of, format_of
 from runnel.connectors.file_output import FileOutput, RowWriter, writing
@@ -42,29 +41,30 @@ def sink_target(path: FilePath, file_format: FileFormat) -> SinkTarget:
     """Where to write for a path: a folder (also one that isn't there, if its name has no extension of a data file), or a
     file, which mustn't exist. ProgrammingError for a pattern."""
     option = file_format.options.compression
-    text = Path(path.text)
+    text = path.text
     if path.is_pattern:
         raise ProgrammingError(
             f'rows can\'t be written to the pattern "{path.text}"', hint="create a mapping on the folder itself"
         )
-    is_folder = text.is_dir() or (not text.exists() and format_of(text.name) is None)
+    name = Path(text).name
+    is_folder = file_system.is_folder(text) or (not file_system.exists(text) and format_of(name) is None)
     if is_folder:
         compression = None if option == "auto" else compression_of("", option)
         suffix = SUFFIXES[file_format.name]
         if compression is not None and file_format.is_text:
             suffix += "." + compression
-        target = SinkTarget(str(text), None, suffix, compression)
+        target = SinkTarget(text, None, suffix, compression)
         if path.glob is not None and not Path(_new_name(target)).match(path.glob):
             raise ProgrammingError(
                 f'rows can\'t be written to "{path.text}": files named *{suffix} don\'t match the glob "{path.glob}"',
                 hint=f"create a mapping with the glob '*{suffix}'",
             )
         return target
-    if text.exists():
+    if file_system.exists(text):
         raise OperationalError(
             f'file "{path.text}" exists already', hint="write to a new file, or to a folder, which gets a file per statement"
         )
-    return SinkTarget(str(text.parent), text.name, "", compression_of(text.name, option))
+    return SinkTarget(file_system.parent_of(text), name, "", compression_of(name, option))
 
 
 def _new_name(target: SinkTarget) -> str:
@@ -110,12 +110,12 @@ class FileSink(Sink):
             output.finish()
         self._output = self._writer = None
         self._staged.append(output.path)
-        return {"renames": [[output.path, self._final]]}
+        return {"renames": [[str(output.path), str(self._final)]]}
 
     def commit(self, token: Token) -> None:
         for unfinished, final in token["renames"]:
             with writing(final):
-                _publish(unfinished, final)
+                file_system.publish(self._path(unfinished), self._path(final))
             if unfinished in self._staged:
                 self._staged.remove(unfinished)
 
@@ -124,7 +124,7 @@ class FileSink(Sink):
             self._give_up()
             return
         for unfinished, _ in token["renames"]:
-            Path(unfinished).unlink(missing_ok=True)
+            file_system.remove(self._path(unfinished))
             if unfinished in self._staged:
                 self._staged.remove(unfinished)
 
@@ -134,10 +134,10 @@ class FileSink(Sink):
     def _begin(self) -> None:
         target = self._target
         with writing(target.folder):
-            Path(target.folder).mkdir(parents=True, exist_ok=True)
+            file_system.make_folder(target.folder)
         name = target.name or _new_name(target)
-        self._final = str(Path(target.folder, name))
-        unfinished = str(Path(target.folder, f"{UNFINISHED_PREFIX}{uuid4().hex[:12]}-{name}"))
+        self._final = file_system.below(target.folder, name)
+        unfinished = file_system.below(target.folder, f"{UNFINISHED_PREFIX}{uuid4().hex[:12]}-{name}")
         self._output = FileOutput(unfinished, target.compression if self._format.is_text else None)
         with writing(self._final):
             self._writer = self._format.writer(self._output, self._columns)
@@ -147,8 +147,12 @@ class FileSink(Sink):
         if output is not None:
             output.discard()
         for path in self._staged:
-            Path(path).unlink(missing_ok=True)
+            file_system.remove(path)
         self._staged = []
+
+    def _path(self, text: str) -> str:
+        """The path of a token's text, which may be from before a restart."""
+        return file_system.absolute_path(text, dict(self._format.options.storage))
 
 
 def _places(columns: tuple[TableColumn, ...], visible: tuple[TableColumn, ...], request: SinkRequest) -> list[int | None]:
@@ -158,25 +162,3 @@ def _places(columns: tuple[TableColumn, ...], visible: tuple[TableColumn, ...], 
         if columns[index].hidden:
             raise ProgrammingError(f'column "{columns[index].name}" can\'t be written: it tells where a row is')
     return [given.get(column.name) for column in visible]
-
-
-def _publish(unfinished: str, final: str) -> None:
-    """Gives a finished file its name, unless that was done before. A file of that name is never replaced."""
-    if not Path(unfinished).exists():
-        if Path(final).exists():
-            return
-        raise OperationalError(f'staged file "{unfinished}" is gone', hint="run the statement again")
-    try:
-        os.link(unfinished, final)
-    except FileExistsError:
-        if not Path(final).samefile(unfinished):
-            raise
-    except OSError:
-        # A file system without links: the check and the renaming are two steps there.
-        if Path(final).exists():
-            raise FileExistsError(17, "File exists", final) from None
-        Path(unfinished).rename(final)
-        sync_folder(Path(final).parent)
-        return
-    Path(unfinished).unlink()
-    sync_folder(Path(final).parent)

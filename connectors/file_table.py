@@ -27,8 +27,9 @@ from runnel.connector import (
     WriteMode,
 )
 from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
-from runnel.connectors.file_paths import DataFile, FilePath
+from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_sink import FileSink, sink_target
+from runnel.connectors.file_system import DataFile
 from runnel.processor import JobContext
 
 MOST_PARTITIONS = 16

@@ -31,7 +31,7 @@ from runnel.connectors.file_format import (
 from runnel.connectors.file_inference import united_columns
 from runnel.connectors.file_input import open_input, reading, undecodable
 from runnel.connectors.file_output import FileOutput, RowWriter
-from runnel.connectors.file_paths import DataFile
+from runnel.connectors.file_system import DataFile
 from runnel.connectors.json_faults import JsonFaults
 from runnel.connectors.json_inference import columns_of_records
 from runnel.connectors.json_records import CHUNK_BYTES, Chunk, record_chunks

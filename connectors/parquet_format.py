@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +30,8 @@ from runnel.connectors.file_inference import united_columns
 from runnel.connectors.file_input import reading
 from runnel.connectors.file_options import FileOptions
 from runnel.connectors.file_output import FileOutput, RowWriter
-from runnel.connectors.file_paths import DataFile, FilePath
+from runnel.connectors.file_paths import FilePath
+from runnel.connectors.file_system import DataFile, RemotePath, opened
 from runnel.connectors.parquet_pruning import groups_to_read
 from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError, suggest
 from runnel.sqltypes import can_cast, from_arrow, to_arrow
@@ -57,6 +59,11 @@ def reading_parquet(path: str) -> Iterator[None]:
             ) from error
 
 
+def _source(path: str) -> Any:
+    """What pyarrow opens: it maps and reads files of the disk best itself."""
+    return opened(path) if isinstance(path, RemotePath) else path
+
+
 class ParquetFormat(FileFormat):
     """Columnar files with types of their own."""
 
@@ -73,7 +80,7 @@ class ParquetFormat(FileFormat):
 
     def _columns_of(self, file: DataFile) -> list[FileColumn]:
         with reading_parquet(file.path):
-            schema = pq.read_schema(file.path)
+            schema = pq.read_schema(_source(file.path))
         columns = []
         for field in schema:
             try:
@@ -100,7 +107,7 @@ class ParquetFormat(FileFormat):
                 )
 
     def divide(self, file: DataFile, pieces: int) -> list[FileShare]:
-        with reading_parquet(file.path), pq.ParquetFile(file.path) as opened:
+        with reading_parquet(file.path), pq.ParquetFile(_source(file.path)) as opened:
             groups = opened.num_row_groups
         if groups < 2 or pieces < 2:
             return [FileShare((file,))]
@@ -115,7 +122,7 @@ class ParquetFormat(FileFormat):
             rows = 0
             for file in files:
                 with reading_parquet(file.path):
-                    rows += pq.read_metadata(file.path).num_rows
+                    rows += pq.read_metadata(_source(file.path)).num_rows
         except OperationalError:
             # Asked for only to plan well; reading will report it.
             return None
@@ -123,7 +130,7 @@ class ParquetFormat(FileFormat):
 
     def read(self, share: FileShare, asked: Reading) -> Batches:
         for file in share.files:
-            with reading_parquet(file.path), pq.ParquetFile(file.path, page_checksum_verification=True) as opened:
+            with reading_parquet(file.path), pq.ParquetFile(_source(file.path), page_checksum_verification=True) as opened:
                 yield from self._read_file(opened, (file, share.parts), asked)
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ONE_ROW = Values(rows=((),), columns=())
 _SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
-_FILE_FUNCTIONS = frozenset({"csv_file", "json_file", "json_flat_file", "parquet_file", "lines_file"})
+_FILE_FUNCTIONS = frozenset({"csv_file", "json_file", "json_flat_file", "parquet_file", "avro_file", "lines_file"})
 
 
 @frozen
@@ -158,7 +158,7 @@ class FromBinder:
             return self._file(lower, positional, named, self._at(tree))
         raise ProgrammingError(
             f'table function "{name}" does not exist',
-            hint="there are GENERATE_SERIES, GENERATE_STREAM, CSV_FILE, JSON_FILE, PARQUET_FILE and LINES_FILE",
+            hint="there are GENERATE_SERIES, GENERATE_STREAM, CSV_FILE, JSON_FILE, PARQUET_FILE, AVRO_FILE and LINES_FILE",
             position=self._at(tree),
         )
 

@@ -68,6 +68,16 @@ class TestParquet(FileConformance):
     types = tuple(VALUES)
 
 
+class TestAvro(FileConformance):
+    options: ClassVar[Mapping[str, str]] = {"format": "avro"}
+    types = tuple(item for item in VALUES if not item.is_interval)
+
+
+class TestCompressedAvro(FileConformance):
+    options: ClassVar[Mapping[str, str]] = {"format": "avro", "compression": "none"}
+    types = ()
+
+
 class TestFileOptions(OptionsConformance):
     known_option = "delimiter"
 

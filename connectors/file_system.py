@@ -1,0 +1,211 @@
+"""Where files are: on the local disk, or behind a URL that fsspec opens (`s3://…`, `gs://…`, `memory://…`).
+
+A path is a `str` throughout. A `RemotePath` is the URL, and knows the file system behind it; the functions here do the same for
+both kinds.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from runnel.connectors.disk import sync_folder
+from runnel.errors import OperationalError, ProgrammingError
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[A-Za-z][A-Za-z0-9+.-]+)*://")
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file to read, and how many bytes it had when it was found."""
+
+    path: str
+    size: int
+
+
+class RemotePath(str):
+    """A URL; `system` is its fsspec file system, `inner` the path within it."""
+
+    __slots__ = ("inner", "system")
+
+    system: Any
+    inner: str
+
+    def beside(self, inner: str) -> RemotePath:
+        """Another path of the same file system."""
+        made = RemotePath(self.system.unstrip_protocol(inner))
+        made.system, made.inner = self.system, inner
+        return made
+
+
+def absolute_path(text: str, storage: Mapping[str, str]) -> str:
+    """The path that a text names: an absolute one of the disk, or a RemotePath. `storage` are the file system's options."""
+    if _URL.match(text) is None:
+        _no_options(storage)
+        return os.path.abspath(Path(text).expanduser())  # noqa: PTH100 - resolves no links
+    scheme = text.partition("://")[0].lower()
+    if scheme in ("file", "local"):
+        _no_options(storage)
+        return os.path.abspath(unquote(urlsplit(text).path))  # noqa: PTH100
+    return _remote(text, storage)
+
+
+def _no_options(storage: Mapping[str, str]) -> None:
+    if storage:
+        raise ProgrammingError(
+            f'option "storage.{next(iter(storage))}" is for paths of other file systems', hint="leave it out for a local path"
+        )
+
+
+def _remote(text: str, storage: Mapping[str, str]) -> RemotePath:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise OperationalError(
+            f'path "{text}" needs the package fsspec', detail=str(error), hint="pip install 'runnel[fsspec]'"
+        ) from error
+    try:
+        system, inner = fsspec.url_to_fs(text, **storage)
+    except ImportError as error:
+        raise OperationalError(
+            f'path "{text}" needs another package', detail=str(error), hint="install it, and run the statement again"
+        ) from error
+    except Exception as error:
+        raise ProgrammingError(f'path "{text}" can\'t be used', detail=f"{type(error).__name__}: {error}") from error
+    made = RemotePath(text)
+    made.system, made.inner = system, inner
+    return made
+
+
+def is_folder(path: str) -> bool:
+    return bool(path.system.isdir(path.inner)) if isinstance(path, RemotePath) else Path(path).is_dir()
+
+
+def exists(path: str) -> bool:
+    return bool(path.system.exists(path.inner)) if isinstance(path, RemotePath) else Path(path).exists()
+
+
+def size_of(path: str) -> int:
+    if isinstance(path, RemotePath):
+        return int(path.system.size(path.inner) or 0)
+    return Path(path).stat().st_size
+
+
+def below(folder: str, name: str) -> str:
+    """The path of something in a folder."""
+    if isinstance(folder, RemotePath):
+        return folder.beside(f"{folder.inner.rstrip('/')}/{name}")
+    return str(Path(folder, name))
+
+
+def parent_of(path: str) -> str:
+    if isinstance(path, RemotePath):
+        return path.beside(path.inner.rpartition("/")[0])
+    return str(Path(path).parent)
+
+
+def split_pattern(path: str, wildcards: frozenset[str]) -> tuple[str, str]:
+    """The folder above the first wildcard, and the pattern below it."""
+    parts = PurePosixPath(path.inner).parts if isinstance(path, RemotePath) else Path(path).parts
+    first = next(i for i, part in enumerate(parts) if wildcards & set(part))
+    base, pattern = str(PurePosixPath(*parts[:first])), str(PurePosixPath(*parts[first:]))
+    return (path.beside(base) if isinstance(path, RemotePath) else base), pattern
+
+
+def matching(base: str, pattern: str) -> list[DataFile]:
+    """The files below `base` that match, by name, without those hidden in it."""
+    if isinstance(base, RemotePath):
+        return _matching_remote(base, pattern)
+    depth = len(Path(base).parts)
+    found = []
+    for path in sorted(Path(base).glob(pattern)):
+        if any(part.startswith(".") for part in path.parts[depth:]):
+            continue
+        status = path.stat()
+        if not stat.S_ISDIR(status.st_mode):
+            found.append(DataFile(str(path), status.st_size))
+    return found
+
+
+def _matching_remote(base: RemotePath, pattern: str) -> list[DataFile]:
+    start = base.inner.rstrip("/")
+    found = []
+    for inner, info in sorted(base.system.glob(f"{start}/{pattern}", detail=True).items()):
+        hidden = any(part.startswith(".") for part in inner[len(start) :].split("/"))
+        if info.get("type") != "directory" and not hidden:
+            found.append(DataFile(base.beside(inner), int(info.get("size") or 0)))
+    return found
+
+
+def subfolders(path: str) -> list[str]:
+    """The names of the folders in a folder."""
+    if isinstance(path, RemotePath):
+        entries = path.system.ls(path.inner, detail=True)
+        return [item["name"].rstrip("/").rpartition("/")[2] for item in entries if item.get("type") == "directory"]
+    return [item.name for item in Path(path).iterdir() if item.is_dir()]
+
+
+def opened(path: str) -> pa.NativeFile:
+    """The bytes of a file. The caller closes it."""
+    if isinstance(path, RemotePath):
+        return pa.PythonFile(path.system.open(path.inner, "rb"), mode="r")
+    return pa.OSFile(path, "rb")
+
+
+def created(path: str) -> io.IOBase:
+    """A new file, to be written. FileExistsError where there is one on the disk."""
+    if isinstance(path, RemotePath):
+        stream: io.IOBase = path.system.open(path.inner, "wb")
+        return stream
+    return Path(path).open("xb")
+
+
+def make_folder(path: str) -> None:
+    if isinstance(path, RemotePath):
+        path.system.makedirs(path.inner, exist_ok=True)
+    else:
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+
+def remove(path: str) -> None:
+    """Removes a file, if it is there."""
+    if not isinstance(path, RemotePath):
+        Path(path).unlink(missing_ok=True)
+    elif path.system.exists(path.inner):
+        path.system.rm_file(path.inner)
+
+
+def publish(unfinished: str, final: str) -> None:
+    """Gives a finished file its name, unless that was done before. A file of that name is never replaced."""
+    if not exists(unfinished):
+        if exists(final):
+            return
+        raise OperationalError(f'staged file "{unfinished}" is gone', hint="run the statement again")
+    if isinstance(unfinished, RemotePath) and isinstance(final, RemotePath):
+        if exists(final):
+            raise FileExistsError(17, "File exists", final)
+        unfinished.system.mv(unfinished.inner, final.inner)
+        return
+    try:
+        os.link(unfinished, final)
+    except FileExistsError:
+        if not Path(final).samefile(unfinished):
+            raise
+    except OSError:
+        # A file system without links: the check and the renaming are two steps there.
+        if Path(final).exists():
+            raise FileExistsError(17, "File exists", final) from None
+        Path(unfinished).rename(final)
+        sync_folder(Path(final).parent)
+        return
+    Path(unfinished).unlink()
+    sync_folder(Path(final).parent)

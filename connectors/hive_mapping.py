@@ -1,0 +1,103 @@
+"""Opening a File mapping with Hive partitions: which keys there are, and which columns they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from runnel.catalog import TableColumn
+from runnel.connector import MappingDefinition
+from runnel.connectors.file_format import FileFormat, discovered, external_name, files_now, format_name_of
+from runnel.connectors.file_options import FileOptions
+from runnel.connectors.file_paths import FilePath
+from runnel.connectors.file_system import DataFile
+from runnel.connectors.file_table import FileTable
+from runnel.connectors.hive_paths import HivePath, partition_keys, partition_types
+from runnel.connectors.hive_table import HiveTable, Partitioning
+from runnel.errors import ProgrammingError, suggest
+
+
+def open_partitioned(
+    definition: MappingDefinition, options: FileOptions, given: FilePath, format_named: Callable[[str], FileFormat]
+) -> FileTable:
+    """The table of a mapping whose files are in folders named key=value, or are to be."""
+    path = HivePath(given.text, given.glob, given.ignore_missing)
+    files = files_now(path) if definition.columns else path.files()
+    file_format = format_named(options.format or format_name_of(path.text, files))
+    keys = _keys(path, files, options)
+    if definition.columns:
+        columns = tuple(TableColumn(item.name, item.type, item.external_name) for item in definition.columns)
+        _check_partition_by(columns, options.partition_by)
+        places = _places(columns, keys)
+        own = [column for i, column in enumerate(columns) if i not in places]
+        _check_own(path, own, columns)
+        file_format.check_declared(own, files)
+    else:
+        lower = {key.lower() for key in keys}
+        found = discovered(definition, path, file_format, files)
+        own = [column for column in found if column.name.lower() not in lower]
+        types = partition_types(path, files, keys)
+        columns = (*own, *(TableColumn(key, item) for key, item in zip(keys, types, strict=True)))
+        places = {len(own) + number: number for number in range(len(keys))}
+    names = {item.name.lower() for item in columns}
+    columns += tuple(item for item in file_format.hidden_columns() if item.name not in names)
+    return HiveTable(
+        definition.name,
+        columns,
+        file_format,
+        path,
+        is_inferred=not definition.columns,
+        partitioning=Partitioning(tuple(keys), places),
+    )
+
+
+def _keys(path: FilePath, files: Sequence[DataFile], options: FileOptions) -> list[str]:
+    found = partition_keys(path, files)
+    wanted = list(options.partition_by)
+    if wanted and files and [key.lower() for key in found] != [key.lower() for key in wanted]:
+        there = ", ".join(found) or "none"
+        raise ProgrammingError(
+            f'the partition keys of "{path.text}" are {there}, not {", ".join(wanted)}',
+            hint="correct the option partitionBy, or write to another folder",
+        )
+    if not found and not wanted and options.hive:
+        if files:
+            raise ProgrammingError(
+                f'the files of "{path.text}" are not in folders named key=value',
+                detail=f'for instance file "{files[0].path}"',
+                hint="leave the option hivePartitioning out, or correct the path",
+            )
+        raise ProgrammingError(
+            f'the partition keys of "{path.text}" can\'t be found out: there are no files',
+            hint="name them: OPTIONS ('partitionBy' = 'column, …')",
+        )
+    return found or wanted
+
+
+def _places(columns: Sequence[TableColumn], keys: Sequence[str]) -> dict[int, int]:
+    """Which columns are which keys."""
+    by_name = {external_name(column).lower(): i for i, column in enumerate(columns)}
+    places = {}
+    for number, key in enumerate(keys):
+        index = by_name.get(key.lower())
+        if index is not None:
+            places[index] = number
+    return places
+
+
+def _check_own(path: FilePath, own: Sequence[TableColumn], columns: Sequence[TableColumn]) -> None:
+    if not own:
+        names = ", ".join(column.name for column in columns)
+        raise ProgrammingError(
+            f'all columns of the mapping on "{path.text}" are partition keys: {names}',
+            hint="declare a column of the files, too",
+        )
+
+
+def _check_partition_by(columns: Sequence[TableColumn], keys: Sequence[str]) -> None:
+    """Fails where a key that is to be written has no column."""
+    names = [external_name(column) for column in columns]
+    for key in keys:
+        if key.lower() not in {name.lower() for name in names}:
+            raise ProgrammingError(
+                f'partition key "{key}" is not a column', hint=suggest(key, names, f"the columns are {', '.join(names)}")
+            )

@@ -1,0 +1,143 @@
+"""Hive partitions: files in folders named `key=value`, whose names give further columns.
+
+The folders are found below the path, all files having the same keys in the same order. Values are percent-decoded;
+`__HIVE_DEFAULT_PARTITION__` stands for NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connectors import file_system
+from runnel.connectors.file_conversion import convert_or_fail, converter
+from runnel.connectors.file_inference import type_of_text
+from runnel.connectors.file_paths import FilePath
+from runnel.connectors.file_system import DataFile
+from runnel.errors import DataError, ProgrammingError
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts, transform
+from runnel.expressions.values import array_of
+from runnel.sqltypes import VARCHAR, SqlType, to_arrow
+
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+
+_SAFE = "-_.~ ():,@+"
+"""What is written as it is in a folder's name, beside letters and digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class HivePath(FilePath):
+    """A folder with partitions: without a glob, all files below it."""
+
+    def _find(self) -> list[DataFile]:
+        if self.glob is None and not self.is_pattern and self.is_folder():
+            found = file_system.matching(self.text, "**/*")
+            return [item for item in found if not PurePosixPath(item.path).name.startswith("_")]
+        return FilePath._find(self)
+
+
+def keys_of(path: FilePath, file: DataFile) -> list[tuple[str, str]]:
+    """The keys and values in the names of the folders between the path and a file."""
+    base = path.base()
+    inner = file.path[len(base) :] if file.path.startswith(base) else file.path
+    return [
+        (unquote(key), unquote(value))
+        for part in PurePosixPath(inner).parts[:-1]
+        for key, equals, value in [part.partition("=")]
+        if key and equals
+    ]
+
+
+def partition_keys(path: FilePath, files: Sequence[DataFile]) -> list[str]:
+    """The keys that all files have, in order; [] where some have none; ProgrammingError where they differ."""
+    if not files:
+        return []
+    first = [key for key, _ in keys_of(path, files[0])]
+    for file in files[1:]:
+        keys = [key for key, _ in keys_of(path, file)]
+        if keys != first:
+            if not keys or not first:
+                return []
+            raise ProgrammingError(
+                f'the folders of "{path.text}" have different partition keys: {", ".join(first)}, but {", ".join(keys)}',
+                detail=f'file "{file.path}"',
+                hint="read them as several mappings, or without OPTIONS ('hivePartitioning' = 'true')",
+            )
+    return first
+
+
+def partition_types(path: FilePath, files: Sequence[DataFile], keys: Sequence[str]) -> list[SqlType]:
+    """The types of the keys, as their values show them: whole numbers, days, else text."""
+    found = []
+    for i in range(len(keys)):
+        values = {keys_of(path, file)[i][1] for file in files} - {DEFAULT_PARTITION}
+        texts = array_of(sorted(values), VARCHAR)
+        natural = type_of_text(texts) if values else VARCHAR
+        found.append(natural if natural.is_integer or natural.is_temporal else VARCHAR)
+    return found
+
+
+def partition_values(
+    path: FilePath, files: Sequence[DataFile], columns: Sequence[TableColumn], numbers: Sequence[int]
+) -> list[pa.Array]:
+    """For each partition column its value in each file, in the column's type; `numbers` say which key each column is."""
+    arrays = []
+    for column, number in zip(columns, numbers, strict=True):
+        values = [keys_of(path, file)[number][1] for file in files]
+        texts = array_of([None if value == DEFAULT_PARTITION else value for value in values], VARCHAR)
+        convert = converter(VARCHAR, column.type)
+
+        def fault(index: int, column: TableColumn = column, values: list[str] = values) -> DataError:
+            return DataError(
+                f"value '{values[index]}' of partition column \"{column.name}\" doesn't fit {column.type}",
+                detail=f'file "{files[index].path}"',
+                hint=f'rename the folder, or declare "{column.name}" as VARCHAR',
+            )
+
+        arrays.append(texts if convert is None else convert_or_fail(texts, convert, fault))
+    return arrays
+
+
+def kept_files(
+    predicate: Expression | None, places: dict[int, int], values: list[pa.Array], count: int, context: EvaluationContext
+) -> list[int]:
+    """The files, by number, that may have rows for a predicate over the table's columns. `places` says which of `values` a
+    table's column is."""
+    kept = list(range(count))
+    for conjunct in conjuncts(predicate):
+        used = columns_of(conjunct)
+        if not used or not used <= set(places):
+            continue
+
+        def renumbered(node: Expression) -> Expression:
+            if isinstance(node, Column):
+                return Column(index=places[node.index], name=node.name, type=node.type, position=node.position)
+            return node
+
+        frame = Frame(list(values), count, context)
+        answer = evaluate(compile_expression(transform(conjunct, renumbered)), frame).to_pylist()
+        kept = [i for i in kept if answer[i]]
+    return kept
+
+
+def constant_column(values: pa.Array, index: int, column: TableColumn, rows: int) -> pa.Array:
+    """The value of one file in every row."""
+    if not values[index].is_valid:
+        return pa.nulls(rows, to_arrow(column.type))
+    return pa.repeat(values[index], rows)
+
+
+def folder_name(keys: Sequence[str], texts: Sequence[str | None]) -> str:
+    """The folders for a combination of values."""
+    parts = [
+        f"{quote(key, safe=_SAFE)}={DEFAULT_PARTITION if text is None else quote(text, safe=_SAFE)}"
+        for key, text in zip(keys, texts, strict=True)
+    ]
+    return "/".join(parts)

@@ -1,0 +1,231 @@
+"""File mappings with Hive partitions: reading only the folders that a predicate allows, writing rows to the folders of their
+values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from runnel.batches import make_batch
+from runnel.catalog import TableColumn
+from runnel.connector import ScanRequest, Sink, SinkRequest, Source, SourcePartition, Token, WriteMode
+from runnel.connectors import file_system
+from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.file_paths import FilePath
+from runnel.connectors.file_sink import FileSink, SinkTarget, sink_target
+from runnel.connectors.file_table import FilePartition, FileTable, divide
+from runnel.connectors.hive_paths import constant_column, folder_name, kept_files, partition_values
+from runnel.errors import ProgrammingError
+from runnel.expressions.casts import cast_datum
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts, transform
+from runnel.processor import JobContext
+from runnel.sqltypes import BOOLEAN, VARCHAR, to_arrow
+
+MOST_OPEN = 128
+"""So many folders are written to at a time; the file of another is finished first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """The keys in the folders' names, and for each column of the table that is one, by index, which."""
+
+    keys: tuple[str, ...]
+    columns: Mapping[int, int]
+
+
+class HiveTable(FileTable):
+    """Files in folders named key=value."""
+
+    def __init__(
+        self,
+        name: str,
+        columns: tuple[TableColumn, ...],
+        file_format: FileFormat,
+        path: FilePath,
+        *,
+        is_inferred: bool,
+        partitioning: Partitioning,
+    ) -> None:
+        super().__init__(name, columns, file_format, path, is_inferred=is_inferred)
+        self.partitioning = partitioning
+
+    def scan(self, request: ScanRequest) -> Source:
+        return HiveSource(self, request)
+
+    def sink(self, request: SinkRequest) -> Sink:
+        return PartitionedSink(self, request)
+
+
+class HiveSource(Source):
+    """A scan of partitions."""
+
+    cooperative = False
+
+    def __init__(self, table: HiveTable, request: ScanRequest) -> None:
+        self._table = table
+        self._request = request
+        partitioned = table.partitioning.columns
+        self._own = [i for i in range(len(table.columns)) if i not in partitioned]
+        places = {index: place for place, index in enumerate(self._own)}
+        self._wanted = [i for i in request.columns if i not in partitioned]
+        self._inner_columns = tuple(places[i] for i in self._wanted)
+        self._inner_predicate = _over(request.predicate, places)
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        table, request = self._table, self._request
+        partitioned = table.partitioning.columns
+        files = table.path.files()
+        columns = [table.columns[i] for i in partitioned]
+        values = partition_values(table.path, files, columns, list(partitioned.values()))
+        places = {index: place for place, index in enumerate(partitioned)}
+        kept = kept_files(request.predicate, places, values, len(files), context.evaluation)
+        asked = Reading(
+            self._inner_columns,
+            tuple(table.columns[i] for i in self._own),
+            self._inner_predicate,
+            context.evaluation,
+            request.limit if self._inner_predicate is request.predicate else None,
+            table.is_inferred,
+        )
+        whole = Reading(request.columns, table.columns, evaluation=context.evaluation)
+        numbers = {files[i].path: i for i in kept}
+        known = {index: values[place] for index, place in places.items()}
+        shares = divide(table.format, [files[i] for i in kept])
+        return [FilePartition(self._read(share, asked, known, numbers), whole) for share in shares]
+
+    def _read(self, share: FileShare, asked: Reading, known: Mapping[int, pa.Array], numbers: Mapping[str, int]) -> Batches:
+        """The rows of a share's files, each with the values of its folders."""
+        columns = self._table.columns
+        schema = pa.schema([pa.field(columns[i].name, to_arrow(columns[i].type)) for i in self._request.columns])
+        for file in share.files:
+            number = numbers[file.path]
+            for batch in self._table.format.read(FileShare((file,), share.parts), asked):
+                rows = batch.num_rows
+                own = dict(zip(self._wanted, batch.columns, strict=True))
+                arrays = [
+                    own[i] if i in own else constant_column(known[i], number, columns[i], rows) for i in self._request.columns
+                ]
+                yield make_batch(arrays, schema, rows)
+
+
+def _over(predicate: Expression | None, places: Mapping[int, int]) -> Expression | None:
+    """The conjuncts over the columns in `places` alone, over these."""
+    kept = [part for part in conjuncts(predicate) if columns_of(part) <= set(places)]
+    if len(kept) == len(conjuncts(predicate)) and all(place == index for index, place in places.items()):
+        return predicate
+
+    def moved(node: Expression) -> Expression:
+        if isinstance(node, Column):
+            return Column(index=places[node.index], name=node.name, type=node.type, position=node.position)
+        return node
+
+    parts = tuple(transform(part, moved) for part in kept)
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return Call(function="and", arguments=parts, type=BOOLEAN)
+
+
+class PartitionedSink(Sink):
+    """Writes the rows of one execution, a file per folder."""
+
+    def __init__(self, table: HiveTable, request: SinkRequest) -> None:
+        self._table = table
+        self._columns = table.columns
+        self._target = sink_target(table.path, table.format)
+        if self._target.name is not None:
+            raise ProgrammingError(
+                f'rows can\'t be partitioned into "{table.path.text}"', hint="a partitioned mapping is on a folder"
+            )
+        by_key = sorted(table.partitioning.columns.items(), key=lambda pair: pair[1])
+        self._keys = [table.partitioning.keys[key] for _, key in by_key]
+        if len(by_key) < len(table.partitioning.keys):
+            numbers = {number for _, number in by_key}
+            missing = [key for i, key in enumerate(table.partitioning.keys) if i not in numbers]
+            raise ProgrammingError(
+                f'rows can\'t be written to "{table.path.text}": its partition keys are {", ".join(table.partitioning.keys)}',
+                hint="declare a column for each",
+                detail=f"the mapping has no column for {', '.join(missing)}",
+            )
+        places = {index: place for place, index in enumerate(request.columns)}
+        self._key_places = [(places.get(index), self._columns[index]) for index, _ in by_key]
+        self._own = [i for i in request.columns if i not in table.partitioning.columns]
+        self._own_places = [places[i] for i in self._own]
+        self._sinks: dict[str, FileSink] = {}
+        self._renames: list[list[str]] = []
+        self._staged: list[list[str]] = []
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        texts = [
+            pa.nulls(batch.num_rows, pa.string()) if place is None else _texts(batch.column(place), column)
+            for place, column in self._key_places
+        ]
+        rows = batch.select(self._own_places)
+        groups = pa.Table.from_arrays([*texts, pa.arange(0, batch.num_rows)], names=[*map(str, range(len(texts))), "row"])
+        found = groups.group_by(list(map(str, range(len(texts)))), use_threads=False).aggregate([("row", "list")])
+        for group in found.to_pylist():
+            folder = folder_name(self._keys, [group[str(i)] for i in range(len(texts))])
+            if len(found) == 1:
+                self._sink(folder).write(rows)
+            else:
+                self._sink(folder).write(rows.take(pa.array(group["row_list"], pa.int64())))
+
+    def _sink(self, folder: str) -> FileSink:
+        sink = self._sinks.get(folder)
+        if sink is None:
+            if len(self._sinks) >= MOST_OPEN:
+                self._finish(next(iter(self._sinks)))
+            target = self._target
+            inner = SinkTarget(file_system.below(target.folder, folder), None, target.suffix, target.compression)
+            kept = _own_columns(self._table)
+            columns = tuple(self._columns[i] for i in kept)
+            places = {index: place for place, index in enumerate(kept)}
+            request = SinkRequest(WriteMode.INSERT, tuple(places[i] for i in self._own))
+            sink = self._sinks[folder] = FileSink(self._table.format, inner, columns, request)
+        return sink
+
+    def _finish(self, folder: str) -> None:
+        self._renames += self._sinks.pop(folder).stage(0)["renames"]
+
+    def stage(self, epoch: int) -> Token:
+        for folder in list(self._sinks):
+            self._finish(folder)
+        renames, self._renames = self._renames, []
+        self._staged += renames
+        return {"renames": renames}
+
+    def commit(self, token: Token) -> None:
+        self._other().commit(token)
+        self._staged = [item for item in self._staged if item not in token["renames"]]
+
+    def abort(self, token: Token | None) -> None:
+        if token is not None:
+            self._other().abort(token)
+        else:
+            self.close()
+
+    def close(self) -> None:
+        for sink in self._sinks.values():
+            sink.close()
+        self._sinks = {}
+        renames, self._renames, self._staged = self._renames + self._staged, [], []
+        self._other().abort({"renames": renames})
+
+    def _other(self) -> FileSink:
+        """A sink for tokens alone."""
+        return FileSink(self._table.format, self._target, self._columns, SinkRequest(WriteMode.INSERT, ()))
+
+
+def _own_columns(table: HiveTable) -> list[int]:
+    return [i for i in range(len(table.columns)) if i not in table.partitioning.columns]
+
+
+def _texts(array: pa.Array, column: TableColumn) -> pa.Array:
+    """Values as the folders' names have them."""
+    if column.type == VARCHAR:
+        return array
+    return cast_datum(array, column.type, VARCHAR, EvaluationContext())
