@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import Table, TableColumn
 from runnel.connector import Connector, MappingDefinition
@@ -12,6 +12,9 @@ from runnel.connectors.spark_session import SessionOwner, session_of, spark_erro
 from runnel.connectors.spark_table import SparkSinkTable, SparkTable, found_columns, table_of_frame
 from runnel.errors import Error, NotSupportedError, ProgrammingError
 
+if TYPE_CHECKING:
+    from runnel.fragment import FragmentEngine
+
 
 class SparkConnector(Connector):
     """The Spark of one connection. Made without starting anything."""
@@ -20,6 +23,7 @@ class SparkConnector(Connector):
 
     def __init__(self) -> None:
         self.owner = SessionOwner()
+        self._engine: FragmentEngine | None = None
 
     def use(self, given: Any) -> None:
         """What `connect(spark=…)` was given: a session, or the master URL to start one on when it is needed."""
@@ -32,7 +36,7 @@ class SparkConnector(Connector):
         options = read_options(definition.options, definition.external_name)
         columns = [TableColumn(item.name, item.type, item.external_name) for item in definition.columns]
         if columns:
-            return self._table(definition.name, columns, options, {})
+            return self._known(self._table(definition.name, columns, options, {}))
         spark = self.owner.get()
         origin = origin_of(definition.name, options, ())
         try:
@@ -41,7 +45,7 @@ class SparkConnector(Connector):
         except Error as error:
             error.hint = error.hint or f"for a new path, declare the columns: CREATE MAPPING {definition.name} (name TYPE, …) …"
             raise
-        return self._table(definition.name, columns, options, problems)
+        return self._known(self._table(definition.name, columns, options, problems))
 
     def registered(self, name: str, frame: Any) -> SparkTable:
         """The table that `Connection.register(name, frame)` makes; its session becomes the connection's."""
@@ -52,7 +56,17 @@ class SparkConnector(Connector):
                     f'the DataFrame "{name}" is a stream, which has no end',
                     hint="register a DataFrame that was read, not readStream",
                 )
-            return table_of_frame(name, frame, RegisteredFrame(spark, frame), self.owner)
+            return self._known(table_of_frame(name, frame, RegisteredFrame(spark, frame), self.owner))
+
+    def _known(self, table: SparkTable) -> SparkTable:
+        """The table, with the engine that runs fragments over it."""
+        if self._engine is None:
+            # Loaded on first use: a connection that only knows of a mapping has no use for the rendering.
+            from runnel.connectors.spark_engine import SparkEngine
+
+            self._engine = SparkEngine(self.owner)
+        table.engine = self._engine
+        return table
 
     def close(self) -> None:
         self.owner.close()

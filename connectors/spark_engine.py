@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from runnel.catalog import Table
@@ -17,7 +18,7 @@ from runnel.expressions.evaluate import is_volatile
 from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
-from runnel.relation import Filter, Limit, Project, Relation, Scan, Sort, expressions_of, walk
+from runnel.relation import Filter, Limit, Project, Relation, Scan, Sort, expressions_of, transform, walk
 from runnel.rendering.relations import render_relation
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.spark import SPARK
@@ -43,6 +44,7 @@ class SparkEngine(FragmentEngine):
             for expression in expressions_of(node):
                 if is_volatile(expression):
                     raise Unrenderable("a volatile function", expression.position)
+        relation = transform(relation, _without_limit)
         return SparkFragment(self._owner, relation, render_relation(relation, Rendering(SPARK), _preview))
 
 
@@ -100,6 +102,11 @@ class SparkFragment(FragmentSource):
             except Error as error:
                 error.position = error.position or _position(self._relation)
                 raise
+
+
+def _without_limit(node: Relation) -> Relation:
+    """A scan's limit is advice, which Spark would take for an order to count."""
+    return replace(node, limit=None) if isinstance(node, Scan) and node.limit is not None else node
 
 
 def is_sorted(relation: Relation) -> bool:

@@ -298,10 +298,19 @@ class _Rendering:
             block = self.around(block)
         text = ""
         if node.count is not None:
-            text += f" LIMIT {self.rendering.expression(node.count, ())}"
+            text += f" LIMIT {self._row_count(node.count)}"
         if node.offset is not None:
-            text += f" OFFSET {self.rendering.expression(node.offset, ())}"
+            text += f" OFFSET {self._row_count(node.offset)}"
         return replace(block, limit=text)
+
+    def _row_count(self, expression: Expression) -> str:
+        """A number of rows; Spark has only INT for it."""
+        text = self.rendering.expression(expression, ())
+        if self.rendering.dialect.name != "spark":
+            return text
+        if isinstance(expression, Literal) and (expression.value or 0) >= 2**31:
+            raise Unrenderable("LIMIT and OFFSET above 2147483647", expression.position)
+        return f"CAST({text} AS INT)"
 
     def union(self, node: nodes.Union) -> _Block:
         return self.item(f"({' UNION ALL '.join(self._part(part) for part in node.parts)})", len(node.fields))
