@@ -201,8 +201,8 @@ def _refers(schema: Any) -> bool:
 def record_schema(columns: Sequence[TableColumn]) -> tuple[list[str], dict[str, Any]]:
     """The fields' names, and the schema of new files with these columns; all may be null."""
     fields = []
-    for number, column in enumerate(columns):
-        name = external_name(column)
+    names = [external_name(column) for column in columns]
+    for number, (name, column) in enumerate(zip(names, columns, strict=True)):
         if _NAME.fullmatch(name) is None:
             raise ProgrammingError(
                 f'column "{name}" can\'t be written in format avro',
@@ -210,7 +210,7 @@ def record_schema(columns: Sequence[TableColumn]) -> tuple[list[str], dict[str, 
                 hint="give the column an EXTERNAL NAME",
             )
         fields.append({"name": name, "type": ["null", _schema_of(column.type, f"r{number}")], "default": None})
-    return [field["name"] for field in fields], {"type": "record", "name": "row", "namespace": "runnel", "fields": fields}
+    return names, {"type": "record", "name": "row", "namespace": "runnel", "fields": fields}
 
 
 def _schema_of(sql_type: SqlType, path: str) -> Any:
