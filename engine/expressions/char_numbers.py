@@ -100,7 +100,7 @@ _WIDE = Context(prec=400)
 
 
 def _roman(value: Decimal | float | int, form: NumberPattern) -> str:
-    number = int(round(value)) if value == value and abs(value) < 10**6 else 0
+    number: int = round(value) if value == value and abs(value) < 10**6 else 0
     if not 0 < number < 4000:
         return "#" * 15
     text = roman(number)
@@ -190,8 +190,6 @@ def _signed(form: NumberPattern, parts: list[str], negative: bool) -> str:
         body = body.replace(_SIGN, mark)
     elif form.has("PR") or form.has("BR"):
         body = f"<{body}>" if negative else f" {body} "
-    elif not (form.has("MI") or form.has("PL") or form.has("SG")):
+    elif not (form.has("MI") or form.has("SG")):
         body = ("-" if negative else " ") + body
-    elif not form.has("MI") and not form.has("SG"):
-        body = ("-" if negative else "") + body
     return head + " " * blanks + body if form.fills else head + body.strip()

@@ -24,6 +24,12 @@ _EMPTY = map_of(VARCHAR, NULL)
 """The type of a map of which nothing is known: Arrow's maps have no keys without a type."""
 
 
+def _map_type(key: SqlType, value: SqlType, position: Position | None) -> SqlType:
+    if key.is_nested:
+        raise ProgrammingError(f"a key of a MAP can't be {key}", position=position)
+    return map_of(key, value)
+
+
 def _keyed(keys: Sequence[Expression]) -> list[Expression]:
     return [convert(item, VARCHAR) if item.type.kind is Kind.NULL else item for item in keys]
 
@@ -36,7 +42,7 @@ def _bind_pairs(name: str, arguments: Sequence[Expression], position: Position |
         return (), _EMPTY
     keys, values = _keyed(coerce(arguments[0::2], "MAP", position)), coerce(arguments[1::2], "MAP", position)
     bound = tuple(item for pair in zip(keys, values, strict=True) for item in pair)
-    return bound, map_of(keys[0].type, values[0].type)
+    return bound, _map_type(keys[0].type, values[0].type, position)
 
 
 def _bind_arrays(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
@@ -54,7 +60,7 @@ def _bind_arrays(name: str, arguments: Sequence[Expression], position: Position 
         if item.type.kind is not Kind.ARRAY:
             raise ProgrammingError(f"MAP takes arrays, not {item.type}", hint="write MAP[key, value]", position=item.position)
     assert bound[0].type.element is not None and bound[1].type.element is not None
-    return tuple(bound), map_of(bound[0].type.element, bound[1].type.element)
+    return tuple(bound), _map_type(bound[0].type.element, bound[1].type.element, position)
 
 
 def _put_together(keys: pa.Array, values: pa.Array, lengths: np.ndarray, sql_type: SqlType, valid: Any) -> pa.Array:
@@ -196,7 +202,7 @@ def _bind_entries(name: str, arguments: Sequence[Expression], position: Position
         raise ProgrammingError("MAP_FROM_ENTRIES takes an array of rows of a key and a value", position=position)
     if element.fields[0][1].kind is Kind.NULL:
         return tuple(arguments), _EMPTY
-    return tuple(arguments), map_of(element.fields[0][1], element.fields[1][1])
+    return tuple(arguments), _map_type(element.fields[0][1], element.fields[1][1], position)
 
 
 def _from_entries(call: Call) -> Kernel:

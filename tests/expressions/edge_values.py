@@ -137,6 +137,8 @@ def same(ours: Any, theirs: Any, relative: float = 0.0) -> bool:
     if isinstance(ours, list) and isinstance(theirs, (list, tuple)):
         return len(ours) == len(theirs) and all(same(a, b, relative) for a, b in zip(ours, theirs, strict=True))
     if isinstance(ours, dict) and isinstance(theirs, dict):
+        if any(isinstance(key, float) for key in ours):
+            return same(list(map(list, ours.items())), list(map(list, theirs.items())), relative)
         return ours.keys() == theirs.keys() and all(same(ours[key], theirs[key], relative) for key in ours)
     if isinstance(ours, float) and isinstance(theirs, (int, float)):
         if math.isnan(ours) or math.isnan(theirs):

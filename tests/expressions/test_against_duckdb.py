@@ -10,6 +10,7 @@ import pytest
 
 from runnel.expressions import build
 from runnel.expressions.functions import FUNCTIONS
+from runnel.expressions.later import LATER
 from runnel.expressions.nodes import Call, Expression, walk
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR, decimal
 from tests.expressions.edge_values import ZONE, Rows, assert_all_like_duckdb, assert_like_duckdb, call, edges, literal
@@ -264,7 +265,8 @@ def test_every_function_is_compared_or_pinned() -> None:
     compared = {"extract", "date_trunc", "power", "square", *OPERATORS, *(name.lower() for name in DOMAINS)}
     for column, make, _ in CASES:
         compared |= {node.function for node in walk(make(edges(column))) if isinstance(node, Call)}
-    assert set(FUNCTIONS) == compared | PINNED_ELSEWHERE
+    later = {key for functions in LATER.values() for key in functions}  # see test_later_functions
+    assert set(FUNCTIONS) == compared | PINNED_ELSEWHERE | later
 
 
 def test_decimals_of_different_scale_compare_exactly() -> None:

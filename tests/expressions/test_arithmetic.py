@@ -351,3 +351,10 @@ def evaluated_random(count: int) -> list[Any]:
 def test_a_large_decimal_over_null_is_null() -> None:
     rows = Rows(a=(decimal(38, 0), [Decimal("9" * 38), Decimal(1)]), b=(decimal(5, 0), [None, Decimal(2)]))
     assert rows.run(call("divide", (rows["a"], rows["b"]))) == [None, Decimal("0.5")]
+
+
+def test_numbers_that_arrow_divides_wrongly_are_rounded_right() -> None:
+    nearly = Decimal("9999999999999999999999999999.9999999999")
+    rows = Rows(a=(decimal(38, 10), [nearly, -nearly, None]), b=(decimal(38, 10), [Decimal("2.5")] * 3))
+    product = Decimal(25 * 10**27)
+    assert rows.run(call("multiply", (rows["a"], rows["b"]))) == [product, -product, None]
