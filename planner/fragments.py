@@ -14,6 +14,7 @@ from runnel.catalog import Snapshot
 from runnel.connector import IndexedTable
 from runnel.fragment import Fragment, FragmentEngine, Unrenderable
 from runnel.planner.index_choice import choose_index
+from runnel.planner.rules.group_reduction import reduce_groups
 from runnel.relation import (
     Aggregate,
     Expand,
@@ -43,7 +44,7 @@ def with_fragments(relation: Relation, snapshot: Snapshot, pushdown: Pushdown) -
     engines = list(_engines(relation, pushdown))
     if not engines:
         return relation
-    return _Placing(snapshot, engines).place(relation)
+    return _Placing(snapshot, engines).place(reduce_groups(relation))
 
 
 def _engines(relation: Relation, pushdown: Pushdown) -> Iterator[FragmentEngine]:
