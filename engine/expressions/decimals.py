@@ -15,6 +15,8 @@ sums and products of numbers that fit 64 bits, which most are, in 128.
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_UP, Context, Decimal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -153,8 +155,35 @@ def to_scale(datum: Datum, target: pa.DataType) -> Datum:
             full = datum.type.precision == MAX_PRECISION
             wide = pa.decimal256(_WIDE, datum.type.scale) if full else pa.decimal128(datum.type.precision + 1, datum.type.scale)
             datum = pc.cast(datum, wide)
-        datum = pc.round(datum, target.scale, round_mode=HALF_UP)
+        datum = _rounded(datum, target.scale)
     return pc.cast(datum, target)
+
+
+def _rounded(datum: Datum, scale: int) -> Datum:
+    """Half up, in the same type. Arrow's division of 256 bits is wrong for a few numbers, such as 10^29 − 25·10^-11: what is
+    farther from its rounded value than half a unit is rounded by hand."""
+    rounded = pc.round(datum, scale, round_mode=HALF_UP)
+    if datum.type.bit_width == 128:
+        return rounded
+    roomy = pa.decimal256(_WIDE - 1, datum.type.scale)
+    distance = pc.abs(pc.subtract(_declare(datum, roomy), _declare(rounded, roomy)))
+    half = (5 * 10 ** (datum.type.scale - scale - 1)).to_bytes(32, "little")
+    wrong = pc.greater(distance, pa.Array.from_buffers(distance.type, 1, [None, pa.py_buffer(half)])[0])
+    if not (wrong.as_py() if isinstance(wrong, pa.Scalar) else wrong.true_count):
+        return rounded
+    values = [
+        None if item is None else item.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _EXACT) for item in _listed(datum)
+    ]
+    mended = pa.array(values, datum.type)
+    return pc.if_else(wrong, mended if not isinstance(datum, pa.Scalar) else mended[0], rounded)
+
+
+def _listed(datum: Datum) -> list[Decimal | None]:
+    items: list[Decimal | None] = [datum.as_py()] if isinstance(datum, pa.Scalar) else datum.to_pylist()
+    return items
+
+
+_EXACT = Context(prec=100)
 
 
 def _wide(sql_type: SqlType) -> pa.DataType:

@@ -82,22 +82,49 @@ def remainder(symbol: str = "%") -> FunctionRule:
 
 
 def same_types(symbol: str) -> FunctionRule:
-    """A comparison whose sides have one type. DECIMALs that no common type holds are compared in 256 bits by us only."""
+    """A comparison whose sides have one type."""
 
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         left, right = (item.type for item in call.arguments)
-        if left != right and (left.kind is Kind.DECIMAL and wide_digits(left, right) > MAX_PRECISION):
-            raise refused(call)
-        if left.is_nested:
+        if left.is_nested or _is_wide(left, right):
             raise refused(call)
         return symbol.format(*arguments)
 
     return rule
 
 
+def _is_wide(left: SqlType, right: SqlType) -> bool:
+    """Whether sides are DECIMALs that no common type holds; the engines would cut digits off, or go by way of DOUBLE."""
+    return left != right and left.kind is Kind.DECIMAL and wide_digits(left, right) > MAX_PRECISION
+
+
+def _comparison(symbol: str) -> FunctionRule:
+    """Sides that no type holds are compared by their whole numbers, then by the rest."""
+    plain = same_types(f"({{0}} {symbol} {{1}})")
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        left, right = (item.type for item in call.arguments)
+        if not _is_wide(left, right):
+            return plain(rendering, call, arguments)
+        scale = max(left.scale, right.scale)
+        if scale > _LEAST_SCALE:
+            raise refused(call)
+        wholes = [f"CAST(floor({text}) AS DECIMAL({MAX_PRECISION}, 0))" for text in arguments]
+        rests = [f"CAST(({text} - floor({text})) AS DECIMAL({scale + 1}, {scale}))" for text in arguments]
+        alike, rest = f"{wholes[0]} = {wholes[1]}", f"{rests[0]} {symbol} {rests[1]}"
+        if symbol == "=":
+            return f"({alike} AND {rest})"
+        outer = symbol.rstrip("=") if symbol in ("<=", ">=") else symbol
+        return f"({wholes[0]} {outer} {wholes[1]} OR ({alike} AND {rest}))"
+
+    return rule
+
+
+_LEAST_SCALE = 6
+"""The scale that Spark leaves a difference, whatever its digits."""
+
 COMPARISONS: dict[str, FunctionRule] = {
-    name: same_types(f"({{0}} {symbol} {{1}})")
-    for name, symbol in {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items()
+    name: _comparison(symbol) for name, symbol in {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items()
 }
 LOGIC: dict[str, FunctionRule] = {
     "not": template("(NOT {0})"),

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from runnel.expressions.nodes import Call
+from runnel.expressions.nodes import Call, Literal, Parameter
 from runnel.fragment import Unrenderable
 from runnel.rendering.dialect import AggregateRule, FunctionRule, Invocation
 from runnel.rendering.duckdb_arithmetic import quotient, scaled, unscaled
-from runnel.sqltypes import MAX_PRECISION, decimal
+from runnel.sqltypes import MAX_PRECISION, Kind, decimal
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
@@ -28,7 +28,11 @@ def _sum(rendering: Rendering, item: Invocation) -> str:
     given = item.call.arguments[0].type
     if given.is_approximate:
         return _float_sum(rendering, item)
-    return f"CAST({item.run('sum', *item.arguments)} AS {rendering.type(item.call.type)})"
+    total = item.run("sum", *item.arguments)
+    made = f"CAST({total} AS {rendering.type(item.call.type)})"
+    if not given.is_integer or item.is_window:
+        return made
+    return rendering.check(f"{total} NOT BETWEEN {-(2**63)} AND {2**63 - 1}", "BIGINT overflow in SUM", made)
 
 
 def _float_sum(rendering: Rendering, item: Invocation) -> str:
@@ -59,6 +63,8 @@ def _same(name: str) -> AggregateRule:
     """An aggregate of DuckDB that is ours."""
 
     def rule(rendering: Rendering, item: Invocation) -> str:
+        if item.call.order:
+            raise Unrenderable(f"{item.call.function.upper()} with ORDER BY", item.call.position)
         return f"CAST({item.run(name, *item.arguments)} AS {rendering.type(item.call.type)})"
 
     return rule
@@ -74,12 +80,21 @@ def _array_agg(rendering: Rendering, item: Invocation) -> str:
 def _string_agg(rendering: Rendering, item: Invocation) -> str:
     if not item.call.order or item.call.distinct:
         raise Unrenderable("STRING_AGG without ORDER BY, or with DISTINCT", item.call.position)
+    if not isinstance(item.call.arguments[1], (Literal, Parameter)):
+        raise Unrenderable("STRING_AGG with a separator that differs from row to row", item.call.position)
     return item.run("string_agg", item.arguments[0], item.arguments[1] + item.order)
 
 
 def _spread(name: str) -> AggregateRule:
+    """Of one NaN or infinite number DuckDB makes no spread; it is NaN."""
+
     def rule(rendering: Rendering, item: Invocation) -> str:
-        return item.run(name, *item.arguments)
+        (argument,) = item.arguments
+        made = item.run(name, argument)
+        if item.call.arguments[0].type.kind is not Kind.DOUBLE:
+            return made
+        odd = item.run("bool_or", f"NOT isfinite({argument})", distinct=False)
+        return f"CASE WHEN {odd} AND {made} IS NOT NULL THEN CAST('nan' AS DOUBLE) ELSE {made} END"
 
     return rule
 

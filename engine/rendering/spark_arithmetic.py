@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from runnel.expressions.nodes import Call
 from runnel.rendering.arithmetic import by_family, infix, is_finite_literal, remainder, wide_digits
 from runnel.rendering.dialect import FunctionRule, refused, typed
-from runnel.sqltypes import DATE, MAX_PRECISION, SqlType
+from runnel.sqltypes import DATE, MAX_PRECISION, Kind, SqlType
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
@@ -58,11 +58,10 @@ def _adjusted_scale(precision: int, scale: int) -> int:
 
 
 def _decimal_product(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """Where Spark cuts the scale it must leave as much as we do."""
+    """Where Spark or we would cut the scale it is refused: Spark rounds to 39 digits first."""
     left, right = (item.type for item in call.arguments)
     scale = left.scale + right.scale
-    kept = _adjusted_scale(left.precision + right.precision + 1, scale)
-    if kept != call.type.scale and kept != scale:
+    if call.type.scale != scale or _adjusted_scale(left.precision + right.precision + 1, scale) != scale:
         raise refused(call)
     return f"CAST(({arguments[0]} * {arguments[1]}) AS {rendering.type(call.type)})"
 
@@ -177,7 +176,17 @@ def _quotient(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str
     return f"CAST(({arguments[0]} div {arguments[1]}) AS {rendering.type(call.type)})"
 
 
+_MOST_EXACT = 34
+"""Spark's sign and absolute value round to so many digits."""
+
+
+def refuse_long(call: Call) -> None:
+    if call.type.kind is Kind.DECIMAL and call.type.precision > _MOST_EXACT:
+        raise refused(call)
+
+
 def _negative(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    refuse_long(call)
     return f"CAST((-{arguments[0]}) AS {rendering.type(call.type)})"
 
 

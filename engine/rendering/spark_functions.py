@@ -10,12 +10,17 @@ from runnel.rendering import spark_arithmetic
 from runnel.rendering.arithmetic import COMPARISONS, LOGIC, same_types
 from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template, typed
 from runnel.rendering.duckdb_text import failing, null, options, pad, repeat, split_part, whole
-from runnel.rendering.spark_arithmetic import as_local, finite, micros_of
+from runnel.rendering.spark_arithmetic import as_local, finite, micros_of, refuse_long
 from runnel.rendering.spark_zones import local_time
 from runnel.sqltypes import Kind
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
+
+
+def _absolute(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    refuse_long(call)
+    return f"abs({arguments[0]})"
 
 
 def _sign(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
@@ -222,7 +227,7 @@ FUNCTIONS: dict[str, FunctionRule] = {
     "is_distinct": same_types("(NOT ({0} <=> {1}))"),
     "is_not_distinct": same_types("({0} <=> {1})"),
     **spark_arithmetic.FUNCTIONS,
-    "abs": template("abs({0})"),
+    "abs": _absolute,
     "sign": _sign,
     "floor": _round_to_whole("floor"),
     "ceil": _round_to_whole("ceil"),

@@ -22,13 +22,12 @@ _TYPES = {
     Kind.UUID: "STRING",
     Kind.VARBINARY: "BINARY",
     Kind.DATE: "DATE",
-    Kind.TIME: "TIME(6)",
     Kind.TIMESTAMP: "TIMESTAMP_NTZ",
     Kind.TIMESTAMP_TZ: "TIMESTAMP_LTZ",
     Kind.INTERVAL: "BIGINT",
     Kind.INTERVAL_MONTH: "INT",
 }
-"""An interval is its number of µs, or of months."""
+"""An interval is its number of µs, or of months. TIME is off in Spark unless a session turns it on."""
 
 
 def type_name(sql_type: SqlType) -> str:
@@ -103,7 +102,7 @@ def _plain(value: Any, sql_type: SqlType) -> str:
         return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(repr(float(value)), repr(float(value)))
     if sql_type.kind is Kind.TIMESTAMP:
         return str(value.isoformat(" "))
-    if sql_type.kind in (Kind.DATE, Kind.TIME):
+    if sql_type.kind is Kind.DATE:
         return str(value.isoformat())
     raise Unrenderable(f"a literal of type {sql_type}")
 

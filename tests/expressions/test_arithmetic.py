@@ -354,7 +354,7 @@ def test_a_large_decimal_over_null_is_null() -> None:
 
 
 def test_numbers_that_arrow_divides_wrongly_are_rounded_right() -> None:
-    nearly = Decimal("9999999999999999999999999999.9999999999")
-    rows = Rows(a=(decimal(38, 10), [nearly, -nearly, None]), b=(decimal(38, 10), [Decimal("2.5")] * 3))
+    nearly = "9999999999999999999999999999.9999999999"
+    rows = Rows(a=(decimal(38, 10), [Decimal(nearly), Decimal("-" + nearly), None]), b=(decimal(38, 10), [Decimal("2.5")] * 3))
     product = Decimal(25 * 10**27)
     assert rows.run(call("multiply", (rows["a"], rows["b"]))) == [product, -product, None]

@@ -13,6 +13,7 @@ from runnel.expressions.extract import PLURALS
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, Literal, walk
 from runnel.rendering.duckdb import DUCKDB
+from runnel.rendering.spark import SPARK
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
@@ -208,7 +209,7 @@ def literal_cases() -> list[FunctionCase]:
     return cases
 
 
-RENDERED = {"and", "or", *DUCKDB.functions}
+RENDERED = {"and", "or", *DUCKDB.functions, *SPARK.functions}
 """The functions that some engine has a rule for; the others are refused whatever they are given."""
 
 

@@ -1,0 +1,115 @@
+"""The edge table in Spark: one session for all, many expressions per query."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from runnel.rendering.spark import SPARK
+from tests.rendering.edge_table import ROWS, stored
+from tests.rendering.function_cases import FunctionCase, all_cases
+from tests.rendering.outcomes import Outcome, difference, own_outcome, rendered, shown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BATCH = 80
+_CONFIG = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.log.level": "OFF",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""A zone other than ours and UTC: nothing may depend on it."""
+
+
+@cache
+def session() -> SparkSession:
+    """A session that has the table as the view `edges`; stopped at exit."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]")
+    for name, value in _CONFIG.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    atexit.register(made.stop)
+    view("edges", stored())
+    return made
+
+
+def view(name: str, table: pa.Table) -> None:
+    """Makes a table known by a name. TIME, which isn't rendered for Spark, comes as a number."""
+    from pyspark.sql import SparkSession
+
+    made = SparkSession.getActiveSession()
+    assert made is not None
+    plain = [item.cast(pa.int64()) if pa.types.is_time(item.type) else item for item in table.columns]
+    frame: Any = made.createDataFrame(pa.table(plain, names=table.column_names))
+    frame.coalesce(1).cache().createOrReplaceTempView(name)
+
+
+def run(texts: Sequence[str], condition: str = "TRUE", source: str = "edges") -> pa.Table:
+    """The values of expressions in the rows of a view, in the order of the rows."""
+    columns = ", ".join(f"{text} AS v{i}" for i, text in enumerate(texts))
+    table: pa.Table = session().sql(f"SELECT {columns}, row AS place FROM {source} WHERE {condition}").toArrow()
+    return table.sort_by("place").drop_columns(["place"])
+
+
+def mismatches(cases: Sequence[FunctionCase] | None = None, failing: int = 40) -> list[str]:
+    """What Spark does otherwise than our operators; of the cases that can fail, `failing` are tried on a row that does."""
+    work = []
+    for case in all_cases() if cases is None else cases:
+        text = rendered(case, SPARK)
+        if text is not None:
+            work.append((case, text, own_outcome(case)))
+    found: list[str] = []
+    for start in range(0, len(work), BATCH):
+        found += _compared(work[start : start + BATCH])
+    can_fail = [item for item in work if item[2].errors]
+    for case, text, own in can_fail[:: max(1, len(can_fail) // failing)]:
+        row = own.errors[len(own.errors) // 2]
+        try:
+            run([text], f"row = {row}")
+        except Exception:  # whichever class Spark has for it
+            continue
+        found.append(f"{case.shape}: no error in {shown(case, row)}")
+    return found
+
+
+Work = tuple[FunctionCase, str, Outcome]
+
+
+def _compared(part: Sequence[Work]) -> list[str]:
+    try:
+        table = run([_guarded(text, own) for _, text, own in part])
+    except Exception as error:
+        if len(part) == 1:
+            return [f"{part[0][0].shape}: fails: {str(error)[:300]}"]
+        middle = len(part) // 2
+        return [*_compared(part[:middle]), *_compared(part[middle:])]
+    found = []
+    for (case, _, own), column in zip(part, table.columns, strict=True):
+        failed = set(own.errors)
+        rows = [row for row in range(ROWS) if row not in failed]
+        kept = column.combine_chunks().take(pa.array(rows, pa.int64()))
+        problem = difference(case, Outcome([own.values[row] for row in rows], []), kept, rows)
+        found += [] if problem is None else [f"{case.shape}: {problem}"]
+    return found
+
+
+def _guarded(text: str, own: Outcome) -> str:
+    """NULL in the rows that fail."""
+    return f"CASE WHEN row IN ({', '.join(map(str, own.errors))}) THEN NULL ELSE {text} END" if own.errors else text
