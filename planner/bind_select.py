@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, SortKey, transform, walk
 from runnel.frozen import frozen
@@ -121,7 +121,8 @@ class SelectBinder:
             star = _star_of(tree)
             if star is not None:
                 shown = self._scope.star(star or None, self._at(tree))
-                items += [Item(c.expression(self._at(tree)), c.name, None) for c in shown]
+                found = [Item(c.expression(self._at(tree)), c.name, None) for c in shown]
+                items += self._chosen(tree.find(exp.Star), found, binder)
                 continue
             if isinstance(tree, exp.Dot) and isinstance(tree.expression, exp.Star):
                 from runnel.planner.bind_special import fields_of
@@ -136,6 +137,33 @@ class SelectBinder:
         if not items:
             raise ProgrammingError("the select list is empty", position=self._at(trees[0]) if trees else None)
         return items
+
+    def _chosen(self, star: Any, found: list[Item], binder: ExpressionBinder) -> list[Item]:
+        """The columns of a * without those that EXCLUDE names, and with what REPLACE has for them."""
+        excluded = {self._star_column(item, found): item for item in star.args.get("except_") or ()}
+        replaced = {self._star_column(item.args["alias"], found): item for item in star.args.get("replace") or ()}
+        both = excluded.keys() & replaced.keys()
+        if both:
+            place = replaced[both.pop()]
+            raise ProgrammingError(f'column "{place.alias}" is both excluded and replaced', position=self._at(place))
+        return [
+            item if i not in replaced else replace(item, expression=binder.bind(replaced[i].this), alias=item.name)
+            for i, item in enumerate(found)
+            if i not in excluded
+        ]
+
+    def _star_column(self, tree: Any, found: list[Item]) -> int:
+        """The number of the * column that EXCLUDE or REPLACE names."""
+        matching = [i for i, item in enumerate(found) if item.name.lower() == tree.name.lower()]
+        if len(matching) == 1:
+            return matching[0]
+        names = [item.name for item in found]
+        problem = "is ambiguous" if matching else "is not one of *"
+        raise ProgrammingError(
+            f'column "{tree.name}" {problem}',
+            hint="write the table's name before the *" if matching else suggest(tree.name, names),
+            position=self._at(tree),
+        )
 
     def _group_keys(self, tree: Any, items: list[Item]) -> list[Expression]:
         """The different keys of GROUP BY; with grouping sets `self._sets` says which go together."""

@@ -82,6 +82,9 @@ def number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
 
 _PLAIN = {TokenType.STRING, TokenType.NUMBER}
 _CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "FETCH", "UNION", "INTERSECT", "EXCEPT")
+_FRAMES = ("ROWS", "RANGE", "GROUPS")
+_STAR_WORDS = ("EXCLUDE", "REPLACE")
+_BEFORE_STAR = ("SELECT", "DISTINCT", "ALL", ",", ".")
 _TIGHTER = ("||", "+", "-", "*", "/", "%", "^", "::", "[")
 
 
@@ -105,6 +108,8 @@ def check_tokens(tokens: Sequence[Token], sql: str) -> None:
             is_wrong = after in _TIGHTER and (word in ("ISNULL", "NOTNULL") or _follows_is(tokens, index))
         elif word == "WITH":
             is_wrong = after == "OFFSET"
+        elif word in _FRAMES and after == "BETWEEN":
+            is_wrong = not _has_and(tokens[index + 2 :])
         else:
             is_wrong, blamed = word == ":" and not (opened and opened[-1]), token
         if is_wrong:
@@ -114,6 +119,18 @@ def check_tokens(tokens: Sequence[Token], sql: str) -> None:
                 hint="put the test in parentheses" if after in _TIGHTER else None,
                 position=position_at(place, sql),
             )
+
+
+def _has_and(tokens: Sequence[Token]) -> bool:
+    """Whether AND comes before the bracket around is closed: a frame with BETWEEN needs it, and sqlglot doesn't mind."""
+    depth = 0
+    for token in tokens:
+        if token.token_type is TokenType.AND and depth == 0:
+            return True
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth < 0:
+            break
+    return False
 
 
 def _follows_is(tokens: Sequence[Token], index: int) -> bool:
@@ -292,6 +309,11 @@ class TokenRewriter:
         parsed = parse_type(self._reader)
         self._put_cast(first, _like(first, TokenType.NULL, "NULL"), parsed)
 
+    def _follows_star(self, before: str) -> bool:
+        """Whether the word being read belongs to the * of a select list, not to a product."""
+        index = self._reader.index - 3
+        return before == ")" or (before == "*" and index >= 0 and word_of(self._reader.tokens[index]) in _BEFORE_STAR)
+
     def _is_separator(self) -> bool:
         word = self._reader.peek()
         if not self._open or word not in _SEPARATORS.get(self._open[-1], ()):
@@ -337,6 +359,8 @@ class TokenRewriter:
             self._output.append(_like(token, TokenType.L_PAREN, "("))
             self._output.append(reader.next())
             self._output.append(_like(token, TokenType.R_PAREN, ")"))
+        elif word in _STAR_WORDS and self._follows_star(before):
+            self._output.append(token)
         elif reader.peek() == "(":
             is_call = (
                 (token.token_type in _CALLABLE or word in ("DIV", "XOR"))

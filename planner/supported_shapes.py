@@ -106,6 +106,8 @@ def _distinct(node: Any) -> Verdict:
 
 def _star(node: Any) -> Verdict:
     parent = node.parent
+    if not all(isinstance(item, exp.Alias) for item in node.args.get("replace") or ()):
+        return _wrong("REPLACE lists expressions with the columns' names", "write REPLACE (expression AS column)")
     if isinstance(parent, exp.Column):
         return None if isinstance(parent.parent, exp.Select) else _unsupported("t.* here", "name the columns")
     if isinstance(parent, exp.Select | exp.Distinct):
@@ -166,7 +168,7 @@ def _interval(node: Any) -> Verdict:
 
 
 def _alias(node: Any) -> Verdict:
-    return None if isinstance(node.parent, exp.Select) else _wrong("an alias can't stand here")
+    return None if isinstance(node.parent, exp.Select | exp.Star) else _wrong("an alias can't stand here")
 
 
 def _table(node: Any) -> Verdict:

@@ -71,3 +71,4 @@ select lag(a ignore nulls) over w, first_value(a) respect nulls over (w rows cur
 select a, grouping(a, b) from t group by rollup (a, b), cube (a, (b, c)), grouping sets ((a, b), (), a, grouping sets (b))
 select distinct on (a, b) c from t order by a, b
 select a, count(*) from t group by all order by all
+select t.* exclude (a) replace (b + 1 as b), * exclude c from t
