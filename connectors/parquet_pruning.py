@@ -14,48 +14,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from runnel.connectors.comparisons import comparisons
 from runnel.connectors.file_format import Reading, external_name, match_names
-from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
+from runnel.expressions.nodes import Column
 from runnel.sqltypes import to_arrow
-
-_MIRRORED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def groups_to_read(metadata: pq.FileMetaData, schema: pa.Schema, asked: Reading, parts: Sequence[int] | None) -> list[int]:
     """The numbers of the row groups to read, of `parts` if that is given."""
     groups = list(range(metadata.num_row_groups) if parts is None else parts)
-    for conjunct in conjuncts(asked.predicate):
-        test = _constant_test(conjunct, asked)
-        if test is not None:
-            operation, column, values = test
-            leaf = _leaf_of(column, schema, metadata, asked)
-            if leaf is not None:
-                groups = [item for item in groups if _may_match(metadata.row_group(item).column(leaf), operation, values)]
+    for test in comparisons(asked.predicate, asked.evaluation):
+        leaf = _leaf_of(test.column, schema, metadata, asked)
+        if leaf is not None:
+            groups = [item for item in groups if _may_match(metadata.row_group(item).column(leaf), test.operation, test.values)]
     return groups
-
-
-def _constant_test(conjunct: Expression, asked: Reading) -> tuple[str, Column, list[Any]] | None:
-    """The conjunct as (operation, column, values), or None where it has another form."""
-    if isinstance(conjunct, InList) and isinstance(conjunct.operand, Column):
-        known = [_constant(item, asked) for item in conjunct.values]
-        return None if None in known else ("eq", conjunct.operand, [item[0] for item in known if item is not None])
-    if not isinstance(conjunct, Call) or conjunct.function not in _MIRRORED:
-        return None
-    left, right = conjunct.arguments
-    operation = conjunct.function
-    if isinstance(right, Column):
-        left, right, operation = right, left, _MIRRORED[operation]
-    constant = _constant(right, asked)
-    return (operation, left, [constant[0]]) if isinstance(left, Column) and constant is not None else None
-
-
-def _constant(expression: Expression, asked: Reading) -> tuple[Any] | None:
-    """The value of a literal or parameter, in a tuple since it may be None."""
-    if isinstance(expression, Literal):
-        return (expression.value,)
-    if isinstance(expression, Parameter) and expression.index < len(asked.evaluation.arguments):
-        return (asked.evaluation.arguments[expression.index].as_py(),)
-    return None
 
 
 def _leaf_of(column: Column, schema: pa.Schema, metadata: pq.FileMetaData, asked: Reading) -> int | None:

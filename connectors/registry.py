@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 from runnel.connector import Connector
-from runnel.errors import ErrorCode, OperationalError, Position, ProgrammingError, suggest
+from runnel.errors import ErrorCode, InterfaceError, OperationalError, Position, ProgrammingError, suggest
 from runnel.frozen import frozen
 
 if TYPE_CHECKING:
@@ -83,6 +83,16 @@ class Registry:
                 made = self._make(name, position)
                 self._made[lower] = made
             return made
+
+    def add(self, connector: Connector) -> None:
+        """Makes a connector known under its name; ProgrammingError where that is taken."""
+        if not isinstance(connector, Connector) or not getattr(connector, "name", None):
+            raise InterfaceError(f"{connector!r:.60} is no Connector with a name")
+        lower = connector.name.lower()
+        with self._lock:
+            if lower in self._made or any(known.lower() == lower for known in CONNECTORS):
+                raise ProgrammingError(f'connector type "{connector.name}" exists already', hint="take another name")
+            self._made[lower] = connector
 
     def made(self) -> tuple[Connector, ...]:
         """The connectors in use so far."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from runnel.connectors.spark_connector import SparkConnector
+    from runnel.connector import Connector
     from runnel.connectors.stream import StreamWriter
 
 
@@ -97,6 +98,12 @@ class Connection:
             self._register(name, _spark(database).registered(name, data) if is_spark else registered_table(name, data))
         except BaseException as error:
             fail(error, None)
+
+    def add_connector(self, connector: Connector) -> None:
+        """Makes a connector known to this connection, for `CREATE MAPPING … TYPE name`; the connection closes it. A connector
+        for all connections is declared by its package as an entry point of the group "runnel.connectors"."""
+        self._database.check_open()
+        self._database.connectors.add(connector)
 
     def register_stream(self, name: str, schema: Any) -> StreamWriter:
         """Makes a stream that queries can read, and gives its writer: `writer.write(rows)`, and `writer.close()` at the end.

@@ -22,6 +22,7 @@ EXPECTED = {
     "spark_and_map.py": ["Oslo Bo 16175 258803.00", "2 totals written: ('Lviv', Decimal('324998.00'))"],
     "quickstart.py": ["30 trades written", 'did you mean "ticker"?'],
     "word_count_dag.py": ["COMPLETED", "21 dag"],
+    "writing_a_connector.py": ['"hour" >= ? AND "hour" < ? [190, 200]', "[('s0', 49.5), ('s1', 49.75), ('s2', 49.25)]"],
 }
 ARGUMENTS = {"main_job.py": ["20000"]}
 HAS_SPARK = find_spec("pyspark") is not None and (shutil.which("java") is not None or "JAVA_HOME" in os.environ)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
-from runnel.catalog import Table
-from runnel.connector import Connector, MappingDefinition
+import runnel
+from runnel.catalog import Table, TableColumn
+from runnel.connector import Connector, MappingDefinition, ReadableTable, ScanRequest
 from runnel.connectors import registry
+from runnel.connectors.iterators import IteratorSource, batches_of_rows
 from runnel.connectors.registry import CONNECTORS, Registry
-from runnel.errors import ErrorCode, OperationalError, ProgrammingError
+from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.sqltypes import BIGINT
 
 
 class Outside(Connector):
@@ -26,6 +31,30 @@ class Outside(Connector):
     def close(self) -> None:
         Outside.closed += 1
         raise OSError("the other end is gone")
+
+
+class Numbers(ReadableTable):
+    name = "numbers"
+    connector = "Quiet"
+    columns = (TableColumn("n", BIGINT),)
+
+    def row_count(self) -> int:
+        return 5
+
+    def scan(self, request: ScanRequest) -> IteratorSource:
+        columns = [self.columns[i] for i in request.columns]
+        return IteratorSource(lambda context: batches_of_rows([(i,)[: len(columns)] for i in range(5)], columns))
+
+
+class Quiet(Connector):
+    name = "Quiet"
+    is_closed = False
+
+    def open(self, definition: MappingDefinition) -> Table:
+        return Numbers()
+
+    def close(self) -> None:
+        self.is_closed = True
 
 
 def not_a_connector() -> int:
@@ -100,3 +129,48 @@ def test_connectors_are_imported_when_used() -> None:
         "assert not {'runnel.connectors.file', 'runnel.connectors.imap', 'importlib.metadata'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_connector_is_added_to_one_registry() -> None:
+    connectors = Registry()
+    mine = Quiet()
+    connectors.add(mine)
+    assert connectors.get("QUIET") is mine
+    with pytest.raises(ProgrammingError, match='connector type "Quiet" exists already'):
+        connectors.add(Quiet())
+    with pytest.raises(ProgrammingError, match='connector type "Quiet" not found'):
+        Registry().get("Quiet")
+    connectors.close()
+    assert mine.is_closed
+
+
+def test_what_can_not_be_added() -> None:
+    connectors = Registry()
+    own = Quiet()
+    own.name = "duckdb"
+    with pytest.raises(ProgrammingError, match='connector type "duckdb" exists already'):
+        connectors.add(own)
+    for wrong in (None, Quiet, "Quiet"):
+        with pytest.raises(InterfaceError, match="is no Connector with a name"):
+            connectors.add(wrong)  # type: ignore[arg-type]
+
+
+def test_a_statement_uses_an_added_connector(tmp_path: Path) -> None:
+    with runnel.connect(tmp_path) as connection:
+        connection.add_connector(Quiet())
+        connection.execute("CREATE MAPPING numbers TYPE quiet OPTIONS ('anything' = 'goes')")
+        assert connection.execute("SELECT SUM(n) FROM numbers WHERE n > ?", [2]).fetchall() == [(7,)]
+    with runnel.connect(tmp_path) as connection:
+        with pytest.raises(OperationalError, match="could not be opened with the connection"):
+            connection.execute("SELECT n FROM numbers").fetchall()
+        connection.add_connector(Quiet())
+        connection.execute("CREATE OR REPLACE MAPPING numbers TYPE Quiet")
+        assert connection.execute("SELECT COUNT(*) FROM numbers").fetchall() == [(5,)]
+
+
+def test_the_page_for_authors_names_what_there_is() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "writing_a_connector.md").read_text("utf-8")
+    names = re.findall(r"`(runnel(?:\.\w+)+)`", page)
+    assert len(names) >= 15
+    for name in names:
+        assert resolve_name(name) is not None
