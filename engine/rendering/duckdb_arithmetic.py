@@ -99,11 +99,63 @@ def scaled(text: str, sql_type: SqlType) -> str:
 def quotient(dividend: str, divisor: str, shift: int) -> str:
     """dividend · 10^shift / divisor of whole numbers, half up. By hand, as on paper, since 128 bits don't hold the product:
     |divisor| · 10^shift must stay below 10^38."""
-    whole, rest = f"({dividend} // {divisor})", f"({dividend} % {divisor})"
-    digits = f"({rest} * {10**shift})"
-    cut, left = f"({digits} // {divisor})", f"({digits} % {divisor})"
-    up = f"(CASE WHEN 2 * abs({left}) >= abs({divisor}) THEN sign({left}) * sign({divisor}) ELSE 0 END)"
-    return f"({whole} * {10**shift} + {cut} + {up})"
+    whole = f"({_A} // {_B}) * {10**shift}"
+    digits = f"(({_A} % {_B}) * {10**shift})"
+    cut = f"({digits} // {_B})"
+    left = f"({digits} % {_B})"
+    up = f"CASE WHEN 2 * abs({left}) >= abs({_B}) THEN sign({left}) * sign({_B}) ELSE 0 END"
+    return let(dividend, divisor, f"{whole} + {cut} + ({up})")
+
+
+_A, _B = "v.a", "v.b"
+
+
+def let(first: str, second: str, body: str) -> str:
+    """`body`, in which v.a and v.b stand for two values that are worked out once."""
+    return f"list_transform([struct_pack(a := {first}, b := {second})], lambda v: {body})[1]"
+
+
+def long_quotient(shift: int) -> str:
+    """v.a · 10^shift / v.b, half up, where the divisor may have all 38 digits: digit by digit where it is that large."""
+    short = quotient(_A, _B, shift)
+    a, b = "CAST(abs(v.a) AS UHUGEINT)", "CAST(abs(v.b) AS UHUGEINT)"
+    start = f"struct_pack(q := {a} // {b}, r := {a} % {b}, b := {b})"
+    steps = ", ".join([start, *[_NO_STEP] * shift])
+    divided = f"list_reduce([{steps}], lambda s, i: {_DIGIT})"
+    signed = f"CAST(w.q + {_flag('2 * w.r >= w.b')} AS HUGEINT) * sign(v.a) * sign(v.b)"
+    long = f"list_transform([{divided}], lambda w: {signed})[1]"
+    return f"CASE WHEN abs(v.b) < {10 ** (MAX_PRECISION - 1 - shift)} THEN {short} ELSE {long} END"
+
+
+_NO_STEP = "struct_pack(q := CAST(0 AS UHUGEINT), r := CAST(0 AS UHUGEINT), b := CAST(0 AS UHUGEINT))"
+
+
+def _flag(condition: str) -> str:
+    """1 or 0; of the type of what it is added to, since DuckDB adds UHUGEINT to a signed number as DOUBLE."""
+    return f"(CASE WHEN {condition} THEN CAST(1 AS UHUGEINT) ELSE CAST(0 AS UHUGEINT) END)"
+
+
+def _next_digit() -> str:
+    """One digit more: the rest times ten is worked out by doubling, so that nothing passes 128 bits without a sign."""
+    text = "struct_pack(q := s.q * 10 + d.q, r := d.r, b := s.b)"
+
+    def doubled(of: str) -> str:
+        carry = _flag(f"2 * {of}.r >= s.b")
+        rest = f"CASE WHEN 2 * {of}.r >= s.b THEN 2 * {of}.r - s.b ELSE 2 * {of}.r END"
+        return f"struct_pack(q := 2 * {of}.q + {carry}, r := {rest})"
+
+    over = "e.r + t.r >= s.b"
+    digit = f"struct_pack(q := e.q + t.q + {_flag(over)}, "
+    digit += f"r := CASE WHEN {over} THEN e.r + t.r - s.b ELSE e.r + t.r END)"
+    text = f"list_transform([{digit}], lambda d: {text})[1]"
+    text = f"list_transform([{doubled('f')}], lambda e: {text})[1]"
+    text = f"list_transform([{doubled('t')}], lambda f: {text})[1]"
+    one = "struct_pack(q := CAST(0 AS UHUGEINT), r := s.r)"
+    text = f"list_transform([{doubled('o')}], lambda t: {text})[1]"
+    return f"list_transform([{one}], lambda o: {text})[1]"
+
+
+_DIGIT = _next_digit()
 
 
 def _decimal_quotient(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
@@ -111,9 +163,10 @@ def _decimal_quotient(rendering: Rendering, call: Call, arguments: Sequence[str]
     shift = call.type.scale + right.scale - left.scale
     if left.scale > 18 or right.scale > 18 or not 0 <= shift < MAX_PRECISION - 1:
         raise refused(call)
-    if right.precision + shift >= MAX_PRECISION:
-        raise refused(call)
-    return scaled(quotient(unscaled(arguments[0], left), unscaled(arguments[1], right), shift), call.type)
+    dividend, divisor = unscaled(arguments[0], left), unscaled(arguments[1], right)
+    if right.precision + shift < MAX_PRECISION:
+        return scaled(quotient(dividend, divisor, shift), call.type)
+    return scaled(let(dividend, divisor, long_quotient(shift)), call.type)
 
 
 def _quotient(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
