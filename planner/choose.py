@@ -16,7 +16,6 @@ from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanReque
 from runnel.errors import NotSupportedError, internal
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
-from runnel.fragment import Fragment
 from runnel.planner import physical
 from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.index_choice import OrderColumn, choose_index
@@ -103,7 +102,12 @@ def _calc(node: Relation, snapshot: Snapshot) -> Physical:
     while isinstance(below, logical.Filter):
         parts = conjuncts(below.condition) + parts
         below = below.input
-    return _fused(choose(below, snapshot), conjunction(parts), projections, node)
+    chosen = choose(below, snapshot)
+    if isinstance(below, Window) and isinstance(chosen, physical.Window) and parts:
+        from runnel.planner.top_rows import most_rows
+
+        chosen = replace(chosen, most=most_rows(parts, below))
+    return _fused(chosen, conjunction(parts), projections, node)
 
 
 def _fused(
@@ -175,7 +179,7 @@ def _values(node: logical.Values, snapshot: Snapshot) -> Physical:
     return physical.Values(fields=node.fields, rows=len(node.rows), values=node.rows)
 
 
-def _fragment(node: Fragment, snapshot: Snapshot) -> Physical:
+def _fragment(node: logical.Fragment, snapshot: Snapshot) -> Physical:
     return physical.Fragment(fields=node.fields, rows=estimate(node.relation), source=node.source, stopped=node.stopped)
 
 
@@ -359,7 +363,7 @@ def needed_rows(count: Expression, offset: Expression | None) -> Expression:
 
 
 _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
-    Fragment: _fragment,
+    logical.Fragment: _fragment,
     logical.Scan: _scan,
     logical.Filter: _calc,
     logical.Project: _calc,

@@ -174,7 +174,10 @@ def _expand(node: logical.Expand | physical.Expand) -> _Description:
 
 def _window(node: Window | physical.Window) -> _Description:
     names = _field_names(node.fields)[-len(node.calls) :]
-    return "Window", {"compute": ", ".join(f"{call} AS {name}" for call, name in zip(node.calls, names, strict=True))}
+    properties = {"compute": ", ".join(f"{call} AS {name}" for call, name in zip(node.calls, names, strict=True))}
+    if isinstance(node, physical.Window) and node.most is not None:
+        properties["keep"] = f"{names[node.most.call]} <= {node.most.count}"
+    return "Window", properties
 
 
 def _series(node: Series | physical.Series) -> _Description:

@@ -7,14 +7,18 @@ parallelism, whether an operator runs in one stage or two and how rows travel be
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from runnel.catalog import Table
 from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, SortKey
-from runnel.fragment import FragmentSource
 from runnel.frozen import frozen
 from runnel.relation import Field, JoinKind
 from runnel.windows import WindowCall
+
+if TYPE_CHECKING:
+    from runnel.fragment import FragmentSource
 
 
 @frozen(kw_only=True)
@@ -199,14 +203,23 @@ class Expand(SingleInput):
     projections: tuple[tuple[Expression, ...], ...]
 
 
+class MostRows(NamedTuple):
+    """Of a window only the rows are needed for which the value of the call at `call` is at most `count`."""
+
+    call: int
+    count: Expression
+
+
 @frozen(kw_only=True)
 class Window(SingleInput):
     """The first `width` columns of the input, then the value of each call. Where several processors run, the rows are divided
-    by the hash of `keys`, columns by which all calls partition; without any they come together in one."""
+    by the hash of `keys`, columns by which all calls partition; without any they come together in one. With `most` rows that
+    can't be among those needed may be left out."""
 
     calls: tuple[WindowCall, ...]
     width: int
     keys: tuple[Column, ...] = ()
+    most: MostRows | None = None
 
 
 @frozen(kw_only=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, empty_columns, join_batches, make_batch
+from runnel.batches import MAX_ROWS, empty_columns, indexes, join_batches, make_batch, numbers
 from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregates import is_aggregate
 from runnel.expressions.context import Frame as Rows
@@ -15,12 +16,16 @@ from runnel.expressions.nodes import Expression, SortKey
 from runnel.expressions.window_functions import WINDOW_FUNCTIONS
 from runnel.frozen import frozen
 from runnel.processor import Outbox, ProcessorContext
+from runnel.processors.constants import constant
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.window_aggregates import WindowAggregate
 from runnel.processors.window_frames import OrderColumn, Ranges, check_offset, frame_ranges
 from runnel.processors.window_partitions import Partitions
 from runnel.processors.window_values import NUMBERINGS, frame_value, ntile, shifted
 from runnel.windows import Frame, FrameUnit, WindowCall
+
+PRUNE_ROWS = 1 << 16
+"""How many rows are held before those that can't be needed are looked for, at least."""
 
 Arrangement = tuple[tuple[Expression, ...], tuple[SortKey, ...]]
 """By what the rows are partitioned and ordered."""
@@ -85,6 +90,7 @@ class CompiledWindow:
     arrangements: tuple[tuple[Arrangement, tuple[tuple[int, CompiledCall], ...]], ...]
     width: int
     names: tuple[str, ...]
+    most: tuple[int, Expression] | None
 
 
 class WindowProcessor(EmittingProcessor):
@@ -96,6 +102,8 @@ class WindowProcessor(EmittingProcessor):
         self._batches: list[pa.RecordBatch] = []
         self._held = 0
         self._is_done = False
+        self._most = 0
+        self._next_prune = PRUNE_ROWS
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -103,11 +111,25 @@ class WindowProcessor(EmittingProcessor):
             for bound in (call.frame.start, call.frame.end):
                 if bound.offset is not None:
                     check_offset(bound, context.job.evaluation)
+        if self._plan.most is not None:
+            self._most = constant(self._plan.most[1], context.job.evaluation) or 0
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         self._batches.append(batch)
         self._held += batch.num_rows
+        if self._plan.most is not None and self._held > self._next_prune:
+            self._prune(self._plan.most[0])
         self.check_accumulated(self._held)
+
+    def _prune(self, call: int) -> None:
+        """Keeps the rows that may still be among the first of their partition."""
+        rows = join_batches(self._batches)
+        ordered = self._arranged(self._plan.arrangements[0][0], rows)
+        ranks = numbers(NUMBERINGS[self._plan.calls[call].call.function](ordered), np.int64)
+        kept = np.sort(ordered.order[ranks <= self._most])
+        self._batches = [rows.take(indexes(kept))]
+        self._held = len(kept)
+        self._next_prune = max(2 * self._held, PRUNE_ROWS)
 
     def complete(self) -> bool:
         if not self._is_done:
@@ -156,12 +178,15 @@ class WindowProcessor(EmittingProcessor):
         self._batches = []
 
 
-def window(calls: tuple[WindowCall, ...], width: int, names: tuple[str, ...]) -> ProcessorFactory:
+def window(
+    calls: tuple[WindowCall, ...], width: int, names: tuple[str, ...], most: tuple[int, Expression] | None = None
+) -> ProcessorFactory:
     """A supplier of processors that give the first `width` columns of the input, then the value of each call, called by
-    `names`. Rows of one partition must meet in one processor."""
+    `names`. Rows of one partition must meet in one processor. `most` is a call and a number: rows for which it gives more may
+    be left out; then all calls number rows (ROW_NUMBER, RANK, DENSE_RANK) in one arrangement."""
     arrangements: dict[Arrangement, list[tuple[int, CompiledCall]]] = {}
     for place, call in enumerate(calls):
         arrangements.setdefault((call.partition, call.order), []).append((place, CompiledCall(call)))
     compiled = tuple((arrangement, tuple(found)) for arrangement, found in arrangements.items())
-    plan = CompiledWindow(calls, compiled, width, names)
+    plan = CompiledWindow(calls, compiled, width, names, most)
     return lambda: WindowProcessor(plan)

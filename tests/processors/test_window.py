@@ -115,3 +115,25 @@ def test_rows_are_ordered_as_arrow_orders_them(descending: bool, nulls_first: bo
     direction, place = "descending" if descending else "ascending", "at_start" if nulls_first else "at_end"
     expected = pc.sort_indices(pa.table(columns), sort_keys=[(name, direction, place) for name in columns])
     assert found.tolist() == expected.to_pylist()
+
+
+@pytest.mark.parametrize("function", ["row_number", "rank", "dense_rank"])
+@pytest.mark.parametrize("partition", ["", "PARTITION BY k"])
+def test_forgetting_rows_that_are_not_needed_changes_no_answer(
+    connection: runnel.Connection, function: str, partition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runnel.processors.window.PRUNE_ROWS", 50)
+    source = random.Random(7)
+    table = pa.table({"k": source.choices([None, 1, 2, 3], k=900), "v": source.choices(range(40), k=900), "i": range(900)})
+    connection.register("t", pa.Table.from_batches(table.to_batches(max_chunksize=40)))
+    over = f"{function}() OVER ({partition} ORDER BY v{', i' if function == 'row_number' else ''})"
+    inner = f"SELECT k, v, i, {over} AS r FROM t"
+    everything = connection.execute(inner).fetchall()
+    for condition, keeps in (("r <= 3", lambda r: r <= 3), ("2 > r", lambda r: r < 2), ("r = 2", lambda r: r == 2)):
+        for parallelism in (1, 3):
+            connection.execute(f"SET query_parallelism = {parallelism}")
+            found = connection.execute(f"SELECT * FROM ({inner}) AS x WHERE {condition} AND i >= 0").fetchall()
+            assert sorted(found, key=repr) == sorted((row for row in everything if keeps(row[3])), key=repr)
+    assert connection.execute(f"SELECT * FROM ({inner}) AS x WHERE r <= ?", (None,)).fetchall() == []
+    plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN SELECT * FROM ({inner}) AS x WHERE r <= 3"))
+    assert "keep: r <= 3" in plan.replace("$" + function + "0", "r")
