@@ -37,6 +37,7 @@ from runnel.relation import (
 from runnel.rendering.duckdb import DUCKDB
 from runnel.rendering.relations import render_relation
 from runnel.rendering.render import Rendering, Session
+from runnel.subqueries import GroupLimit
 from runnel.windows import Window
 
 SHOWN_UNKNOWN = "$"
@@ -110,13 +111,16 @@ SMALL_LIMIT = 10_000
 """The first rows of a sort, up to so many, are found as fast by our own operator."""
 
 
+_HEAVY = (GroupLimit, SetOperation, Sort, Window)
+
+
 def _work(node: Relation) -> int:
     """The rows that a node which DuckDB does faster than our operators works through; 0 for other nodes."""
     if isinstance(node, Aggregate):
         rows, native = _rows(node.input)
         has_groups = bool(node.keys) or any(call.distinct for call in node.aggregates)
         return NATIVE_WEIGHT * native + (rows if has_groups else 0)
-    if (isinstance(node, Join) and node.kind is not JoinKind.CROSS) or isinstance(node, Sort | SetOperation | Window):
+    if (isinstance(node, Join) and node.kind is not JoinKind.CROSS) or isinstance(node, _HEAVY):
         rows, native = _rows(node)
         return NATIVE_WEIGHT * native + rows
     return 0
@@ -152,7 +156,7 @@ class DuckDBFragment(FragmentSource):
         self._relation = relation
         self._scans = scans
         self.text = text
-        self._limits = [node for node in walk(relation) if isinstance(node, Limit)]
+        self._limits = [node for node in walk(relation) if isinstance(node, (Limit, GroupLimit))]
         self._depends_on_session = SHOWN_UNKNOWN in text
         self._rendered: tuple[list[str], str] | None = None
 

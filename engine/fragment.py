@@ -61,20 +61,6 @@ class FragmentEngine(ABC):
 
 
 @frozen(kw_only=True)
-class Fragment(Relation):
-    """A sub-plan that an engine runs. `stopped` says why the plan above it isn't part of it: what the engine can't render,
-    or nothing where there is no more."""
-
-    source: FragmentSource
-    relation: Relation
-    stopped: str = ""
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.relation.fields
-
-
-@frozen(kw_only=True)
 class InputRows(Relation):
     """Inside a plan that the processor `on_duckdb` runs: the rows that come in on its input `number`."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runnel.catalog import Table
 from runnel.errors import Position
@@ -17,6 +17,9 @@ from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, SortKey
 from runnel.frozen import frozen
 from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
+
+if TYPE_CHECKING:
+    from runnel.fragment import FragmentSource
 
 Change = Callable[[Expression], Expression]
 
@@ -439,6 +442,20 @@ class Unnest(Single):
         assert element is not None
         last = () if self.ordinality is None else (Field(self.ordinality, BIGINT),)
         return (*self.input.fields, Field(self.name, element), *last)
+
+
+@frozen(kw_only=True)
+class Fragment(Relation):
+    """A sub-plan, `relation`, that another engine runs, reading back the rows of `source`. `stopped` says why the plan above
+    isn't part of it: what the engine can't render, or nothing where there is no more."""
+
+    source: FragmentSource
+    relation: Relation
+    stopped: str = ""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.relation.fields
 
 
 def walk(relation: Relation) -> Iterator[Relation]:

@@ -16,7 +16,6 @@ from runnel.catalog import CatalogObject, Dependency, Snapshot, Table, View
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
-from runnel.fragment import FragmentEngine
 from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_select import SelectBinder
@@ -42,6 +41,7 @@ from runnel.subqueries import deepened
 
 if TYPE_CHECKING:
     from runnel.expressions.python_function import PythonFunction
+    from runnel.fragment import FragmentEngine
 
 FileTable = Callable[[str, list[Any], dict[str, Any]], Table]
 

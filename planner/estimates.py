@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
-from runnel.fragment import Fragment
 from runnel.relation import (
     LEFT_ONLY,
     Aggregate,
     Expand,
     Filter,
+    Fragment,
     Generate,
     Join,
     JoinKind,

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Snapshot
 from runnel.connector import IndexedTable
-from runnel.fragment import Fragment, FragmentEngine, Unrenderable
+from runnel.fragment import FragmentEngine, Unrenderable
 from runnel.planner.index_choice import choose_index
 from runnel.planner.rules.group_reduction import reduce_groups
 from runnel.relation import (
     Aggregate,
     Expand,
     Filter,
+    Fragment,
     Join,
     Limit,
     Project,
@@ -30,12 +31,13 @@ from runnel.relation import (
     Unnest,
     walk,
 )
+from runnel.subqueries import GroupLimit, Series
 from runnel.windows import Window
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Pushdown
 
-_OPEN = (Aggregate, Expand, Filter, Join, Limit, Project, SetOperation, Sort, Union, Unnest, Window)
+_OPEN = (Aggregate, Expand, Filter, GroupLimit, Join, Limit, Project, Series, SetOperation, Sort, Union, Unnest, Window)
 """Nodes whose inputs are computed once and as a whole, so that a fragment may be one of them."""
 
 
@@ -77,6 +79,7 @@ class _Placing:
         outside = self._stopped
         fragment = self._fragment(node)
         if fragment is not None:
+            self._stopped = outside
             return fragment
         if isinstance(node, _OPEN):
             inputs = tuple(self.place(item) for item in node.inputs)

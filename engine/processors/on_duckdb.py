@@ -26,6 +26,7 @@ from runnel.rendering.duckdb import DUCKDB
 from runnel.rendering.relations import input_name, render_relation
 from runnel.rendering.render import Rendering, Session
 from runnel.sqltypes import SqlType, to_arrow
+from runnel.subqueries import GroupLimit
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -115,7 +116,7 @@ class OnDuckDB(Processor):
         if self._kernel.memory_limit is not None:
             self._budget = self._kernel.memory_limit // SHARE
         for node in walk(self._relation):
-            if isinstance(node, Limit):
+            if isinstance(node, (Limit, GroupLimit)):
                 row_count(node.count, context.job.evaluation, "LIMIT")
                 row_count(node.offset, context.job.evaluation, "OFFSET")
 

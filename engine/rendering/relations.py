@@ -17,6 +17,7 @@ from runnel.expressions.nodes import Column, Expression, Literal, columns_of
 from runnel.fragment import InputRows, Unrenderable
 from runnel.relation import JoinKind, Relation, Scan
 from runnel.rendering.render import Rendering
+from runnel.subqueries import GroupLimit
 from runnel.windows import Window
 
 ScanText = Callable[[Scan, tuple[int, ...]], str]
@@ -244,7 +245,7 @@ class _Rendering:
             parts.append(f"{self.rendering.key(first, left.columns)} {same} {self.rendering.key(second, right.columns)}")
         if node.condition is not None:
             if can_fail(node.condition):
-                raise Unrenderable("a condition of an outer join that can fail", node.condition.position)
+                raise Unrenderable("a condition that can fail of a join that isn't an inner one", node.condition.position)
             parts.append(self.rendering.condition(node.condition, (*left.columns, *right.columns)))
         return " AND ".join(parts)
 
@@ -311,6 +312,20 @@ class _Rendering:
         if isinstance(expression, Literal) and (expression.value or 0) >= 2**31:
             raise Unrenderable("LIMIT and OFFSET above 2147483647", expression.position)
         return f"CAST({text} AS INT)"
+
+    def group_limit(self, node: GroupLimit) -> _Block:
+        block = self.plain(node.input)
+        keys = ", ".join(self.rendering.key(item, block.columns) for item in node.keys)
+        order = ", ".join(self.rendering.sort_key(item, block.columns) for item in node.order)
+        over = " ".join([f"PARTITION BY {keys}"] * bool(keys) + [f"ORDER BY {order}"] * bool(order))
+        numbered = self.around(replace(block, columns=(*block.columns, f"row_number() OVER ({over})"), is_plain=False))
+        number, tests = numbered.columns[-1], []
+        skipped = "0" if node.offset is None else self.rendering.expression(node.offset, ())
+        if node.offset is not None:
+            tests.append(f"{number} > {skipped}")
+        if node.count is not None:
+            tests.append(f"{number} - {skipped} <= {self.rendering.expression(node.count, ())}")
+        return replace(numbered, columns=numbered.columns[:-1], where=tuple(tests))
 
     def union(self, node: nodes.Union) -> _Block:
         return self.item(f"({' UNION ALL '.join(self._part(part) for part in node.parts)})", len(node.fields))
@@ -455,6 +470,7 @@ _RULES: dict[type[Relation], Callable[[_Rendering, Any], _Block]] = {
     nodes.Join: _Rendering.join,
     nodes.Sort: _Rendering.sort,
     nodes.Limit: _Rendering.limit,
+    GroupLimit: _Rendering.group_limit,
     nodes.Union: _Rendering.union,
     nodes.SetOperation: _Rendering.set_operation,
     nodes.Unnest: _Rendering.unnest,
