@@ -12,7 +12,6 @@ from typing import NamedTuple
 from runnel.errors import internal
 from runnel.planner.rules.build_side import choose_build_side
 from runnel.planner.rules.column_pruning import prune_columns
-from runnel.planner.rules.conditions import simplify_conditions
 from runnel.planner.rules.constant_folding import fold_constants
 from runnel.planner.rules.empty_relations import prune_empty
 from runnel.planner.rules.join_keys import find_join_keys
@@ -22,7 +21,7 @@ from runnel.planner.rules.outer_joins import strengthen_outer_joins
 from runnel.planner.rules.predicate_pushdown import push_predicates
 from runnel.planner.rules.scan_filters import filter_into_scan
 from runnel.planner.rules.subqueries import subqueries_to_joins
-from runnel.relation import Join, Project, Relation, references, walk
+from runnel.relation import Join, Project, Relation, expressions_of, references, walk
 
 MAX_ROUNDS = 5
 
@@ -36,6 +35,15 @@ class Rule(NamedTuple):
 
     def __repr__(self) -> str:
         return self.name
+
+
+def simplify_conditions(relation: Relation) -> Relation:
+    """As `conditions.simplify_conditions`, loaded when there is a comparison with something computed, or an OR."""
+    if not any(part.children for node in walk(relation) for item in expressions_of(node) for part in item.children):
+        return relation
+    from runnel.planner.rules.conditions import simplify_conditions
+
+    return simplify_conditions(relation)
 
 
 def order_joins(relation: Relation) -> Relation:
