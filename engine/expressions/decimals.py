@@ -112,7 +112,7 @@ def divide_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
     target = to_arrow(result)
     scale = max(result.scale - 1 + right.scale, left.scale)
     dividend = pa.decimal256(_WIDE - 2, scale)
-    declared_dividend = pa.decimal256(40, 4)
+    declared_dividend = pa.decimal256(_WIDE - 2, 4)
     divisor, declared_divisor = _wide(right), pa.decimal256(1, 0)
     quotient = pa.decimal256(_WIDE, scale + 2 - right.scale)
 

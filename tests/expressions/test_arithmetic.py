@@ -358,3 +358,14 @@ def test_numbers_that_arrow_divides_wrongly_are_rounded_right() -> None:
     rows = Rows(a=(decimal(38, 10), [Decimal(nearly), Decimal("-" + nearly), None]), b=(decimal(38, 10), [Decimal("2.5")] * 3))
     product = Decimal(25 * 10**27)
     assert rows.run(call("multiply", (rows["a"], rows["b"]))) == [product, -product, None]
+
+
+def test_dividends_of_38_digits() -> None:
+    rows = Rows(
+        a=(decimal(38, 10), [Decimal("9999999999999999999999999999.9999999999")] * 2),
+        b=(decimal(38, 10), [Decimal("-1.5"), Decimal(7)]),
+    )
+    assert rows.run(call("divide", (rows["a"], rows["b"]))) == [
+        Decimal("-6666666666666666666666666666.666667"),
+        Decimal("1428571428571428571428571428.571429"),
+    ]
