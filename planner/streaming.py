@@ -60,7 +60,7 @@ def _sort(node: Sort) -> None:
 def _window(node: Window) -> None:
     if never_ends(node.input):
         raise NotSupportedError(
-            "OVER is not supported for a streaming query",
+            "OVER and DISTINCT ON are not supported for a streaming query",
             detail="an input of this query has no end, so no partition would ever be complete",
             hint="put a LIMIT into a subquery over the stream, or read a table that has an end",
             position=node.position,

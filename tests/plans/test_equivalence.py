@@ -30,6 +30,20 @@ COMPANIES = {
 }
 
 QUERIES = """
+SELECT id, ROW_NUMBER() OVER (PARTITION BY ticker ORDER BY price, id) FROM trades
+SELECT t, n FROM (SELECT ticker AS t, id, COUNT(*) OVER (PARTITION BY ticker) AS n FROM trades) x WHERE t > 'B' AND n > 5
+SELECT n FROM (SELECT quantity AS q, SUM(price) OVER (PARTITION BY ticker, quantity) AS n FROM trades) x WHERE q = 1
+SELECT q FROM (SELECT quantity AS q, COUNT(*) OVER (PARTITION BY quantity) AS n FROM trades) x WHERE 20 / (q + 1) > n
+SELECT COUNT(*) FROM (SELECT SUM(price) OVER (ORDER BY id) AS s FROM trades) x
+SELECT id FROM trades QUALIFY RANK() OVER (PARTITION BY ticker ORDER BY price DESC) <= 2
+SELECT ticker, SUM(SUM(id)) OVER (ORDER BY ticker) FROM trades GROUP BY ticker QUALIFY RANK() OVER (ORDER BY ticker) < 5
+SELECT DISTINCT ON (ticker) ticker, id FROM trades ORDER BY ticker, price, id
+SELECT c.name FROM (SELECT ticker, LAG(id) OVER (ORDER BY id) AS p FROM trades) x JOIN companies c ON ticker = code WHERE p > 3
+SELECT ticker, quantity, COUNT(*), GROUPING(ticker, quantity) FROM trades GROUP BY CUBE (ticker, quantity)
+SELECT ticker, COUNT(*) FROM trades GROUP BY ROLLUP (ticker) HAVING GROUPING(ticker) = 0 AND ticker > 'B'
+SELECT ticker, SUM(price + 1), COUNT(DISTINCT quantity) FROM trades WHERE id < 0 GROUP BY GROUPING SETS ((ticker), (quantity))
+SELECT t, n FROM (SELECT ticker AS t, COUNT(*) AS n, GROUPING(ticker) AS g FROM trades GROUP BY ROLLUP (ticker)) x WHERE g = 1
+SELECT country, name, SUM(size) FROM companies GROUP BY GROUPING SETS ((country), (name), ()) HAVING SUM(size) > 3
 SELECT ticker FROM trades WHERE quantity > 3
 SELECT id, price * quantity FROM trades WHERE ticker = 'A' AND price * quantity > 10
 SELECT COUNT(*) FROM trades

@@ -1,0 +1,21 @@
+-- OVER, QUALIFY, DISTINCT ON, grouping sets: what is pruned, pushed down, divided by key and refused.
+SELECT ticker, ROW_NUMBER() OVER (PARTITION BY ticker ORDER BY price DESC) FROM trades;
+SELECT ticker, SUM(quantity) OVER w, AVG(price) OVER w FROM trades WINDOW w AS (PARTITION BY ticker ORDER BY price ROWS 2 PRECEDING);
+SELECT ticker, RANK() OVER (ORDER BY price), COUNT(*) OVER (PARTITION BY ticker) FROM trades;
+SELECT COUNT(*) OVER (PARTITION BY ticker, quantity), SUM(price) OVER (PARTITION BY ticker) FROM trades;
+SELECT SUM(price) OVER (PARTITION BY UPPER(ticker)) FROM trades;
+SELECT t, n FROM (SELECT ticker AS t, price AS p, COUNT(*) OVER (PARTITION BY ticker) AS n, MAX(price) OVER () AS m FROM trades) x WHERE t = 'A';
+SELECT t FROM (SELECT ticker AS t, COUNT(*) OVER (PARTITION BY ticker) AS n FROM trades) x WHERE t = 'A' AND n > 2;
+SELECT t FROM (SELECT ticker AS t, COUNT(*) OVER (PARTITION BY ticker) AS n FROM trades) x;
+SELECT ticker, price FROM trades QUALIFY ROW_NUMBER() OVER (PARTITION BY ticker ORDER BY price DESC) <= 3;
+SELECT ticker, SUM(quantity), RANK() OVER (ORDER BY SUM(quantity) DESC) AS r FROM trades GROUP BY ticker QUALIFY r <= ?;
+SELECT DISTINCT ON (ticker) ticker, price FROM trades ORDER BY ticker, price DESC;
+SELECT SUM(price) OVER (ORDER BY quantity ROWS ? PRECEDING) FROM trades WHERE 1 = 0;
+SELECT ticker, quantity, COUNT(*), SUM(price), GROUPING(ticker, quantity) FROM trades GROUP BY ROLLUP (ticker, quantity);
+SELECT ticker, COUNT(DISTINCT quantity) FROM trades GROUP BY GROUPING SETS ((ticker), (quantity));
+SELECT ticker, COUNT(*) FROM trades GROUP BY ROLLUP (ticker) HAVING GROUPING(ticker) = 0;
+SELECT ticker, COUNT(*) FROM trades WHERE price > 3 GROUP BY GROUPING SETS ((ticker));
+SELECT id, ROW_NUMBER() OVER (ORDER BY id) FROM events;
+SELECT ticker, COUNT(*) FROM events GROUP BY ROLLUP (ticker);
+SELECT DISTINCT ON (ticker) id FROM events;
+SELECT id, LAG(id) OVER (ORDER BY id) FROM (SELECT id FROM events LIMIT 5) x;
