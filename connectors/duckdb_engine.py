@@ -58,12 +58,17 @@ class DuckDBEngine(FragmentEngine):
         return inputs.can_read(table)
 
     def prefers(self, relation: Relation) -> bool:
-        if self._rows == 0:
-            return True
+        return self._reason(relation) is not None
+
+    def _reason(self, relation: Relation) -> str | None:
+        """Why DuckDB runs the sub-plan; None where it doesn't."""
         if any(isinstance(node, Scan) and hasattr(node.table, "duckdb_relation") for node in walk(relation)):
-            return True
+            return "tables of its own"
         kept = {id(node.input) for node in walk(relation) if isinstance(node, Limit) and _is_small(node)}
-        return any(_work(node) >= self._rows for node in walk(relation) if id(node) not in kept)
+        work = max((_work(node) for node in walk(relation) if id(node) not in kept), default=0)
+        if work and work >= self._rows:
+            return "many rows to group, join or sort"
+        return "fragment_rows = 0" if self._rows == 0 else None
 
     def fragment(self, relation: Relation) -> FragmentSource:
         for node in walk(relation):
@@ -79,7 +84,7 @@ class DuckDBEngine(FragmentEngine):
         text = render_relation(relation, Rendering(DUCKDB), preview)
         if SHOWN_UNKNOWN not in text:
             self._check(relation)
-        return DuckDBFragment(self._kernel, relation, scans, text)
+        return DuckDBFragment(self._kernel, relation, scans, (text, self._reason(relation) or ""))
 
     def _check(self, relation: Relation) -> None:
         """Has DuckDB bind the text over inputs without rows: what it refuses after all is not its to run."""
@@ -151,13 +156,15 @@ class DuckDBFragment(FragmentSource):
     cooperative = True
     engine = "DuckDB"
 
-    def __init__(self, kernel: DuckDBKernel, relation: Relation, scans: list[tuple[Scan, tuple[int, ...]]], text: str) -> None:
+    def __init__(
+        self, kernel: DuckDBKernel, relation: Relation, scans: list[tuple[Scan, tuple[int, ...]]], shown: tuple[str, str]
+    ) -> None:
         self._kernel = kernel
-        self._relation = relation
+        self.relation = relation
         self._scans = scans
-        self.text = text
+        self.text, self.reason = shown
         self._limits = [node for node in walk(relation) if isinstance(node, (Limit, GroupLimit))]
-        self._depends_on_session = SHOWN_UNKNOWN in text
+        self._depends_on_session = SHOWN_UNKNOWN in self.text
         self._rendered: tuple[list[str], str] | None = None
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
@@ -180,7 +187,17 @@ class DuckDBFragment(FragmentSource):
             for stream in streams:
                 stream.close()
             raise
-        return [_Partition(self._kernel, cursor, (text, streams), self._relation.fields, _position(self._relation))]
+        return [_Partition(self._kernel, cursor, (text, streams), self.relation.fields, _position(self.relation))]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it reads tables of DuckDB databases only, and no LIMIT must be checked."""
+        return not self._limits and all(hasattr(node.table, "duckdb_relation") for node, _ in self._scans)
+
+    def own_query(self, context: JobContext) -> str:
+        """The SQL to run, where `is_own`."""
+        items = [inputs.native_text(node, read) for node, read in self._scans]
+        return self._text([item for item in items if item is not None], context)
 
     def _text(self, items: list[str], context: JobContext) -> str:
         """The SQL to run, over the FROM items of the scans. Kept where it doesn't depend on arguments, time or zone."""
@@ -191,14 +208,14 @@ class DuckDBFragment(FragmentSource):
         arguments = tuple(value.as_py() for value in evaluation.arguments)
         session = Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
         left = iter(items)
-        text = render_relation(self._relation, Rendering(DUCKDB, session), lambda scan, read: next(left))
+        text = render_relation(self.relation, Rendering(DUCKDB, session), lambda scan, read: next(left))
         if not self._depends_on_session:
             self._rendered = (items, text)
         return text
 
     def _pin(self, cursor: Any) -> None:
         """Fixes what the query sees of DuckDB's own tables."""
-        tables = [node.table for node in walk(self._relation) if isinstance(node, Scan)]
+        tables = [node.table for node in walk(self.relation) if isinstance(node, Scan)]
         own = [table for table in tables if hasattr(table, "duckdb_relation")]
         if not own:
             return
@@ -208,7 +225,7 @@ class DuckDBFragment(FragmentSource):
                 cursor.execute(f"SELECT 1 FROM {table.duckdb_relation()} LIMIT 0").fetchall()
         except Exception as error:
             cursor.close()
-            raise translated(error, _position(self._relation)) from error
+            raise translated(error, _position(self.relation)) from error
 
 
 def _position(relation: Relation) -> Position | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from itertools import count
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,7 @@ class DuckDBKernel:
         self._open: _Open | None = None
         self._closed = False
         self._attached: dict[str, str] = {}
+        self._aliases = count()
 
     @property
     def is_open(self) -> bool:
@@ -84,7 +86,7 @@ class DuckDBKernel:
             known = self._attached.get(key)
             if known is not None:
                 return known
-            alias = f'"runnel_{len(self._attached)}"'
+            alias = f'"runnel_{next(self._aliases)}"'
             file = self._tables if path is None else key
             options = " (TYPE duckdb, READ_ONLY)" if read_only else " (TYPE duckdb)"
             if file is None:

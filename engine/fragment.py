@@ -36,6 +36,8 @@ class FragmentSource(Source):
 
     engine: str
     text: str
+    reason = ""
+    """Why the engine prefers to run it, for EXPLAIN."""
 
 
 class FragmentEngine(ABC):

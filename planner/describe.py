@@ -230,7 +230,11 @@ def _lookup(table: Table, lookup: IndexLookup) -> str:
 
 
 def _fragment(node: physical.Fragment) -> _Description:
-    return f"Fragment on {node.source.engine}", {"stopped by": node.stopped, "sql": node.source.text}
+    return f"Fragment on {node.source.engine}", {
+        "chosen for": node.source.reason,
+        "stopped by": node.stopped,
+        "sql": node.source.text,
+    }
 
 
 def _physical_values(node: physical.Values) -> _Description:

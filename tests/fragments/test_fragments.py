@@ -98,7 +98,9 @@ def test_size_decides() -> None:
         connection.register("t", numbers(999))
         assert "Fragment" not in plan(connection, sql)
         connection.register("t", numbers(1000))
-        assert plan(connection, sql).startswith("Fragment on DuckDB")
+        assert plan(connection, sql).startswith(
+            "Fragment on DuckDB (chosen for: many rows to group, join or sort; sql: SELECT "
+        )
         assert "Fragment" not in plan(connection, "SELECT v FROM t WHERE v > 5")
         assert sorted(connection.execute(sql).fetchall()) == [(0, 166833), (1, 166167), (2, 166500)]
 
@@ -120,7 +122,8 @@ def test_what_stops_a_fragment_is_told(forced: runnel.Connection) -> None:
     forced.register("t", numbers(10))
     text = plan(forced, "SELECT twice(total) FROM (SELECT k, SUM(v) AS total FROM t GROUP BY k) AS s")
     assert text.splitlines()[0].startswith("Calc")
-    assert "Fragment on DuckDB (stopped by: " in text
+    assert "Fragment on DuckDB (chosen for: " in text
+    assert "stopped by: " in text
     assert "sql: SELECT" in text
 
 
