@@ -9,12 +9,14 @@ from typing import Any
 
 from runnel.catalog import Table
 from runnel.connector import SourcePartition
+from runnel.connectors.spark_fetch import Fetch
 from runnel.connectors.spark_session import SessionOwner, Spark
 from runnel.connectors.spark_source import Views, partitions
 from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import quoted
-from runnel.errors import Error, Position
-from runnel.expressions.evaluate import is_volatile
+from runnel.errors import DataError, Error, Position
+from runnel.expressions.evaluate import can_fail, is_volatile
+from runnel.expressions.nodes import walk as parts_of
 from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
@@ -85,7 +87,23 @@ class SparkFragment(FragmentSource):
         frame = self._frame(spark, relation, rendering)
         if limit is not None:
             frame = spark.first_rows(frame, limit)
-        return partitions(spark, frame, relation.fields, is_ordered=is_ordered, description=self.text, limit=limit)
+        return partitions(Fetch(spark, frame, is_ordered, self.text), relation.fields, limit, self._place)
+
+    def _place(self, error: Error) -> Position | None:
+        """Where the statement says what Spark failed at, as far as that can be told."""
+        if isinstance(error, DataError):
+            found = [
+                (part.position, getattr(part, "function", ""))
+                for node in walk(self._relation)
+                for expression in expressions_of(node)
+                for part in parts_of(expression)
+                if part.position is not None and can_fail(part)
+            ]
+            if error.message == "division by zero":
+                found = [item for item in found if item[1] in ("divide", "remainder")]
+            if found:
+                return found[-1][0]
+        return _position(self._relation)
 
     def _frame(self, spark: Spark, relation: Relation, rendering: Rendering) -> Any:
         """The query's DataFrame; it doesn't need the views any more that its text names."""

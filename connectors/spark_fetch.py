@@ -44,13 +44,13 @@ class Share:
 
 
 class Fetch:
-    """One run of one DataFrame. `prepare` gives the DataFrame, called by a thread of ours; `is_ordered`: the batches come in
-    the order of the partitions. Taken from by any number of threads; `wakes` are called when there is something new."""
+    """One run of one DataFrame. `is_ordered`: the batches come in the order of the partitions. Taken from by any number of
+    threads; `wakes` are called when there is something new."""
 
-    def __init__(self, spark: Spark, prepare: Callable[[], Any], is_ordered: bool, description: str) -> None:
+    def __init__(self, spark: Spark, frame: Any, is_ordered: bool, description: str) -> None:
         self._spark = spark
-        self._prepare = prepare
-        self._is_ordered = is_ordered
+        self._frame = frame
+        self.is_ordered = is_ordered
         self._description = description
         self._group = spark.name("scan")
         self._changed = Condition()
@@ -122,7 +122,7 @@ class Fetch:
         while self._shares and self._shares[0].is_done and not self._shares[0].batches:
             self._shares.popleft()
             self._changed.notify_all()
-        if self._is_ordered:
+        if self.is_ordered:
             yield from [self._shares[0]] if self._shares else []
         else:
             yield from self._shares
@@ -156,13 +156,10 @@ class Fetch:
 
     def _lead(self) -> None:
         """Plans the query and runs its shuffles; then works like the others that it starts."""
-        frame = self._prepare()
-        if self._is_closed:
-            return
-        java = frame._jdf
+        java = self._frame._jdf
         batches = java.toArrowBatchRdd(java.queryExecution().executedPlan()).toJavaRDD()
         self._partitions = batches.getNumPartitions()
-        schema = arrow_schema(frame)
+        schema = arrow_schema(self._frame)
         # One more than Spark has cores, so that none of them waits for the next job.
         cores = max(1, self._spark.context.defaultParallelism)
         threads = min(MOST_THREADS, self._partitions, cores + 1)
@@ -219,7 +216,7 @@ class Fetch:
 
     def _is_full(self, share: Share) -> bool:
         """Whether the reader has enough; what it waits for, in order, is never kept from it."""
-        is_awaited = self._is_ordered and not share.batches and share is next(self._candidates(), None)
+        is_awaited = self.is_ordered and not share.batches and share is next(self._candidates(), None)
         return self._waiting >= WAITING_BATCHES and not is_awaited
 
     def _wake(self) -> None:

@@ -17,7 +17,10 @@ from runnel.connectors.spark_fetch import Fetch
 from runnel.connectors.spark_session import Spark
 from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import own_batch
+from runnel.errors import Error, Position
 from runnel.relation import Field
+
+Placing = Callable[[Error], Position | None]
 
 READERS = 2
 """Into how many partitions a result without an order is divided: enough for the operators above it to share the work."""
@@ -26,8 +29,9 @@ READERS = 2
 class SparkPartition(SourcePartition):
     """A reader of one fetch."""
 
-    def __init__(self, fetch: Fetch, fields: Sequence[Field], limit: int | None = None) -> None:
+    def __init__(self, fetch: Fetch, fields: Sequence[Field], limit: int | None = None, place: Placing | None = None) -> None:
         self._fetch = fetch
+        self._place = place
         self._names = [field.name for field in fields]
         self._types = [field.type for field in fields]
         self._left = limit
@@ -43,7 +47,12 @@ class SparkPartition(SourcePartition):
             self.close()
             return END
         if not self._slices:
-            taken = self._fetch.take()
+            try:
+                taken = self._fetch.take()
+            except Error as error:
+                if self._place is not None and error.position is None:
+                    error.position = self._place(error)
+                raise
             if taken is None:
                 return Pause()
             if taken is False:
@@ -88,10 +97,9 @@ class Views:
 
 
 def partitions(
-    spark: Spark, frame: Any, fields: Sequence[Field], *, is_ordered: bool, description: str, limit: int | None = None
+    fetch: Fetch, fields: Sequence[Field], limit: int | None = None, place: Placing | None = None
 ) -> Sequence[SourcePartition]:
     """The partitions that read a DataFrame whose columns are `fields` (for no fields, any one column), no more than `limit`
-    rows of it."""
-    fetch = Fetch(spark, lambda: frame, is_ordered, description)
-    readers = 1 if is_ordered or limit is not None else READERS
-    return [SparkPartition(fetch, fields, limit) for _ in range(readers)]
+    rows of it. `place` says where in the statement a failure belongs."""
+    readers = 1 if fetch.is_ordered or limit is not None else READERS
+    return [SparkPartition(fetch, fields, limit, place) for _ in range(readers)]

@@ -106,6 +106,7 @@ class SparkScan(Source):
         self._request = request
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        from runnel.connectors.spark_fetch import Fetch
         from runnel.connectors.spark_source import partitions
 
         table, request = self._table, self._request
@@ -118,7 +119,7 @@ class SparkScan(Source):
             if limit is not None:
                 frame = spark.first_rows(frame, limit)
         fields = [Field(table.columns[i].name, table.columns[i].type) for i in request.columns]
-        return partitions(spark, frame, fields, is_ordered=False, description=f"scan of {table.name}", limit=limit)
+        return partitions(Fetch(spark, frame, is_ordered=False, description=f"scan of {table.name}"), fields, limit)
 
 
 def table_of_frame(name: str, frame: Any, origin: Origin, owner: SessionOwner) -> SparkTable:
