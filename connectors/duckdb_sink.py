@@ -14,7 +14,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from runnel.connector import Sink, SinkRequest, Token, WriteMode
-from runnel.connectors.duckdb_table import ROW_ID, DuckDBTable
+from runnel.connectors.duckdb_table import ROW_ID, DuckDBColumn, DuckDBTable
 from runnel.connectors.duckdb_types import quoted
 from runnel.errors import ProgrammingError
 from runnel.sqltypes import Kind
@@ -38,12 +38,10 @@ class DuckDBSink(Sink):
     def __init__(self, table: DuckDBTable, request: SinkRequest) -> None:
         self._table = table
         self._place = table.place
-        self._mode = request.mode
+        self._request = request
         addressed = request.mode in (WriteMode.UPDATE, WriteMode.DELETE)
-        columns = request.columns[1:] if addressed else request.columns
-        if any(i >= len(table.parts) for i in columns):
+        if any(i >= len(table.parts) for i in request.columns[addressed:]):
             raise ProgrammingError(f'column "{ROW_ID}" can\'t be written: it tells where a row is')
-        self._columns = [table.parts[i] for i in columns]
         self._gathered: list[pa.RecordBatch] = []
         self._bytes = 0
         self._has_spilled = False
@@ -73,11 +71,11 @@ class DuckDBSink(Sink):
         name = token["table"]
         if name is None:
             if self._gathered or self._has_spilled:
-                self._transact(self._statement(self._rows()))
+                self._transact(change_statement(self._table, self._request, self._rows()))
                 self._forget()
         elif self._exists(name):
             staged = self._beside(name)
-            self._transact(self._statement(staged), f"DROP TABLE {staged}")
+            self._transact(change_statement(self._table, self._request, staged), f"DROP TABLE {staged}")
         self._table.changed()
 
     def abort(self, token: Token | None) -> None:
@@ -92,25 +90,6 @@ class DuckDBSink(Sink):
                 with suppress(Exception):
                     cursor.close()
         self._cursor = self._pin = None
-
-    def _statement(self, rows: str) -> str:
-        target = self._place.qualified
-        if self._mode is WriteMode.DELETE:
-            return f"DELETE FROM {target} USING {rows} AS s WHERE {target}.{ROW_ID} = s.c0"
-        if self._mode is WriteMode.UPDATE:
-            values = [f"{quoted(part.name)} = {self._value(i, 1)}" for i, part in enumerate(self._columns)]
-            return f"UPDATE {target} SET {', '.join(values)} FROM {rows} AS s WHERE {target}.{ROW_ID} = s.c0"
-        verb = "INSERT OR REPLACE" if self._mode is WriteMode.SINK and self._table.has_key else "INSERT"
-        names = ", ".join(quoted(part.name) for part in self._columns)
-        values = [self._value(i, 0) for i in range(len(self._columns))]
-        return f"{verb} INTO {target} ({names}) SELECT {', '.join(values)} FROM {rows} AS s"
-
-    def _value(self, index: int, first: int) -> str:
-        part = self._columns[index]
-        value = f"s.c{index + first}"
-        if part.column.type.kind is Kind.INTERVAL_MONTH:
-            return f"to_months({value})"
-        return f"CAST({value} AS {part.type})"
 
     def _rows(self) -> str:
         """The rows not yet staged, as a relation of the cursor's."""
@@ -171,3 +150,27 @@ class DuckDBSink(Sink):
             if not isinstance(error, Exception):
                 raise
             raise self._place.failure(error) from error
+
+
+def change_statement(table: DuckDBTable, request: SinkRequest, rows: str) -> str:
+    """DuckDB's SQL that writes `rows`, a relation with the columns c0, c1, … in the order of the request's."""
+    target = table.place.qualified
+    if request.mode is WriteMode.DELETE:
+        return f"DELETE FROM {target} USING {rows} AS s WHERE {target}.{ROW_ID} = s.c0"
+    if request.mode is WriteMode.UPDATE:
+        parts = [table.parts[i] for i in request.columns[1:]]
+        values = [f"{quoted(part.name)} = {_value(part, i)}" for i, part in enumerate(parts, 1)]
+        return f"UPDATE {target} SET {', '.join(values)} FROM {rows} AS s WHERE {target}.{ROW_ID} = s.c0"
+    parts = [table.parts[i] for i in request.columns]
+    verb = "INSERT OR REPLACE" if request.mode is WriteMode.SINK and table.has_key else "INSERT"
+    names = ", ".join(quoted(part.name) for part in parts)
+    return (
+        f"{verb} INTO {target} ({names}) SELECT {', '.join(_value(part, i) for i, part in enumerate(parts))} FROM {rows} AS s"
+    )
+
+
+def _value(part: DuckDBColumn, index: int) -> str:
+    """A column of the rows in the type of the table's column."""
+    if part.column.type.kind is Kind.INTERVAL_MONTH:
+        return f"to_months(s.c{index})"
+    return f"CAST(s.c{index} AS {part.type})"

@@ -40,6 +40,8 @@ from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from runnel.fragment import FragmentSource
+
 ROW_ID = "rowid"
 """The hidden column that addresses the rows of a table."""
 
@@ -168,6 +170,11 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
         from runnel.connectors.duckdb_sink import DuckDBSink
 
         return DuckDBSink(self, request)
+
+    def written_by(self, fragment: FragmentSource, request: SinkRequest) -> FragmentSource | None:
+        from runnel.connectors.duckdb_write import written_by
+
+        return written_by(self, fragment, request)
 
     def exclusive(self) -> AbstractContextManager[object]:
         lock: AbstractContextManager[object] = self.place.lock

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -20,6 +20,9 @@ from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
 from runnel.processor import JobContext
 from runnel.sqltypes import SqlType
+
+if TYPE_CHECKING:
+    from runnel.fragment import FragmentSource
 
 BATCH_ROWS = 65_536
 """The most rows that a source puts in one batch."""
@@ -243,6 +246,11 @@ class WritableTable(Table):
     @abstractmethod
     def sink(self, request: SinkRequest) -> Sink:
         """A new sink. Called once for each execution."""
+
+    def written_by(self, fragment: FragmentSource, request: SinkRequest) -> FragmentSource | None:
+        """A source that writes the rows of a fragment where both are, all or none, and gives one row: their number (BIGINT).
+        None where that can't be: the rows then come to a sink."""
+        return None
 
     def exclusive(self) -> AbstractContextManager[object]:
         """Held by the thread that runs a DML statement on the table, from before its scan until after its commit, so that

@@ -47,9 +47,12 @@ def choose(relation: Relation, snapshot: Snapshot) -> Physical:
 
 def choose_write(relation: Relation, snapshot: Snapshot, table: WritableTable, request: SinkRequest) -> Physical:
     """The physical plan of a statement that writes the rows of `relation`; its result is their number."""
-    return physical.Write(
-        fields=(Field("count", BIGINT),), rows=1, input=choose(relation, snapshot), table=table, request=request
-    )
+    count = (Field("count", BIGINT),)
+    if isinstance(relation, logical.Fragment):
+        source = table.written_by(relation.source, request)
+        if source is not None:
+            return physical.Fragment(fields=count, rows=1, source=source, stopped="")
+    return physical.Write(fields=count, rows=1, input=choose(relation, snapshot), table=table, request=request)
 
 
 def _scan(node: logical.Scan, snapshot: Snapshot) -> Physical:

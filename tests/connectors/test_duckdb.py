@@ -372,3 +372,72 @@ def test_nothing_of_a_cancelled_statement_stays(con: Connection) -> None:
         con.execute("INSERT INTO t SELECT v FROM TABLE(GENERATE_SERIES(1, 2000000000))", timeout=0.3)
     assert rows(con, "SELECT count(*) FROM t") == [(0,)]
     assert con.execute("INSERT INTO t VALUES (1)").rowcount == 1
+
+
+def plan_of(con: Connection, sql: str) -> str:
+    return "\n".join(row[0] for row in con.execute(f"EXPLAIN (PHYSICAL) {sql}").fetchall())
+
+
+CHANGES = [
+    "UPDATE t SET a = a + 1, b = b || '!' WHERE a % 3 = 1 AND b IS NOT NULL",
+    "UPDATE t SET a = CAST(a AS BIGINT) - 1, b = 'x' WHERE CASE WHEN a = 0 THEN FALSE ELSE 100 / a > 7 END",
+    "UPDATE t SET d = d * 2",
+    "UPDATE t SET a = NULL WHERE a IN (1, 2, 3) OR a IS NULL",
+    "UPDATE t SET b = (SELECT max(b) FROM s) WHERE EXISTS (SELECT 1 FROM s WHERE s.a = t.a)",
+    "DELETE FROM t WHERE a > 10",
+    "DELETE FROM t WHERE d < 0 OR b LIKE '%1'",
+    "DELETE FROM t WHERE a IN (SELECT a FROM s)",
+    "INSERT INTO t SELECT a, b, a / 2.0 FROM s WHERE a > 3",
+    "INSERT INTO t (b, a) SELECT b, sum(a) FROM s GROUP BY b",
+    "INSERT INTO t SELECT * FROM t",
+    "SINK INTO t SELECT * FROM t WHERE d > 1",
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_changes_within_duckdb_and_by_our_own_operators_agree(change: str) -> None:
+    found = []
+    for pushdown in ("on", "off"):
+        with runnel.connect(pushdown=pushdown) as con:
+            con.execute("CREATE MAPPING t (a INT, b VARCHAR, d DECIMAL(10, 2)) TYPE DuckDB")
+            con.execute("CREATE MAPPING s (a INT, b VARCHAR) TYPE DuckDB")
+            con.execute(
+                "INSERT INTO t SELECT CASE WHEN v % 7 = 0 THEN NULL ELSE v % 20 END, 'b' || v % 11, v - 50 "
+                "FROM TABLE(GENERATE_SERIES(1, 100))"
+            )
+            con.execute("INSERT INTO s SELECT v, 's' || v % 3 FROM TABLE(GENERATE_SERIES(1, 9))")
+            assert ("Write t" not in plan_of(con, change)) == (pushdown == "on")
+            count = con.execute(change).rowcount
+            found.append((count, rows(con, "SELECT * FROM t ORDER BY a, b, d")))
+    assert found[0] == found[1]
+    assert found[0][0] > 0
+
+
+def test_a_change_within_duckdb_takes_arguments_and_fails_as_a_whole(con: Connection) -> None:
+    con.execute("CREATE MAPPING t (a INT) TYPE DuckDB")
+    con.execute("INSERT INTO t SELECT v FROM TABLE(GENERATE_SERIES(1, 1000))")
+    assert con.execute("UPDATE t SET a = a + ? WHERE a <= ?", (1000, 10)).rowcount == 10
+    assert con.execute("UPDATE t SET a = a + ? WHERE a <= ?", (5000, 20)).rowcount == 10
+    assert "UPDATE" in plan_of(con, "UPDATE t SET a = 10 / (a - 500)")
+    with pytest.raises(runnel.DataError, match="division by zero"):
+        con.execute("UPDATE t SET a = 10 / (a - 500)")
+    with pytest.raises(runnel.DataError):
+        con.execute("INSERT INTO t SELECT a * 1000000 FROM t")
+    assert rows(con, "SELECT count(*), max(a) FROM t") == [(1000, 5020)]
+
+
+def test_a_change_within_duckdb_can_be_cancelled(con: Connection) -> None:
+    con.execute("CREATE MAPPING t (a INT) TYPE DuckDB")
+    con.execute("INSERT INTO t SELECT v FROM TABLE(GENERATE_SERIES(1, 30000))")
+    with pytest.raises(runnel.OperationalError, match="time-out"):
+        con.execute("INSERT INTO t SELECT x.a FROM t AS x JOIN t AS y ON x.a <> y.a + 1", timeout=0.3)
+    assert rows(con, "SELECT count(*) FROM t") == [(30_000,)]
+    assert con.execute("DELETE FROM t WHERE a > 10").rowcount == 29_990
+
+
+def test_plain_changes_need_no_row_numbers(con: Connection) -> None:
+    con.execute("CREATE MAPPING t (a INT, i INTERVAL DAY TO SECOND) TYPE DuckDB")
+    assert "rowid" not in plan_of(con, "UPDATE t SET a = a + 1 WHERE a > 5 AND a < 10")
+    assert "rowid" not in plan_of(con, "DELETE FROM t WHERE a > 5")
+    assert "rowid" in plan_of(con, "DELETE FROM t WHERE a IN (SELECT max(a) FROM t)")
+    assert "Write t" in plan_of(con, "UPDATE t SET i = INTERVAL '1' DAY"), "intervals travel in another form"

@@ -1,0 +1,156 @@
+"""Changes that DuckDB makes by itself: the rows of a fragment over tables of its own, written to one of these in one
+statement, without leaving DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from runnel.connector import END, End, Pause, SinkRequest, SourcePartition, WriteMode
+from runnel.connectors.duckdb_engine import DuckDBFragment
+from runnel.connectors.duckdb_sink import change_statement
+from runnel.connectors.duckdb_table import DuckDBTable
+from runnel.connectors.duckdb_types import quoted
+from runnel.duckdb_stream import DuckDBStream
+from runnel.expressions.nodes import Column, Expression, columns_of, transform
+from runnel.expressions.values import array_of
+from runnel.fragment import FragmentSource
+from runnel.frozen import frozen
+from runnel.processor import JobContext
+from runnel.relation import Filter, Project, Relation, Scan, references
+from runnel.rendering.duckdb import DUCKDB
+from runnel.rendering.render import Rendering, Session
+from runnel.sqltypes import BIGINT, SqlType, to_arrow
+
+_COUNT = pa.schema([pa.field("count", to_arrow(BIGINT))])
+
+
+def written_by(table: DuckDBTable, fragment: FragmentSource, request: SinkRequest) -> FragmentSource | None:
+    """The change as one statement of DuckDB's; None where the fragment reads anything that isn't DuckDB's, or gives what
+    travels in another form (intervals, nested types)."""
+    if not isinstance(fragment, DuckDBFragment) or not fragment.is_own:
+        return None
+    columns = request.columns[1:] if request.mode in (WriteMode.UPDATE, WriteMode.DELETE) else request.columns
+    if any(i >= len(table.parts) or not _is_plain(table.parts[i].column.type) for i in columns):
+        return None
+    return DuckDBChange(table, fragment, request)
+
+
+def _is_plain(sql_type: SqlType) -> bool:
+    return not (sql_type.is_nested or sql_type.is_interval)
+
+
+class DuckDBChange(FragmentSource):
+    """Runs the statement when it is read, and gives the number of rows."""
+
+    cooperative = True
+    engine = "DuckDB"
+
+    def __init__(self, table: DuckDBTable, fragment: DuckDBFragment, request: SinkRequest) -> None:
+        self._table = table
+        self._fragment = fragment
+        self._request = request
+        self._in_place = in_place(table, fragment.relation, request)
+        self.text = self._statement(Rendering(DUCKDB), fragment.text)
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        evaluation = context.evaluation
+        arguments = tuple(value.as_py() for value in evaluation.arguments)
+        rendering = Rendering(DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
+        rows = "" if self._in_place is not None else self._fragment.own_query(context)
+        return [_ChangePartition(self._table, self._statement(rendering, rows))]
+
+    def _statement(self, rendering: Rendering, rows: str) -> str:
+        if self._in_place is None:
+            return change_statement(self._table, self._request, f"({rows})")
+        return self._in_place.statement(rendering)
+
+
+@frozen
+class InPlace:
+    """An UPDATE or DELETE of the rows of one table that fulfil conditions over them: no row has to be found again by its
+    number, which takes ten times as long. The expressions are over all columns of the table."""
+
+    table: DuckDBTable
+    assignments: tuple[tuple[int, Expression], ...]
+    conditions: tuple[Expression, ...]
+
+    def statement(self, rendering: Rendering) -> str:
+        table = self.table
+        columns = [table.expression(i) for i in range(len(table.columns))]
+        where = " AND ".join(f"({rendering.condition(item, columns)})" for item in self.conditions)
+        tail = f" WHERE {where}" if where else ""
+        if not self.assignments:
+            return f"DELETE FROM {table.place.qualified}{tail}"
+        values = [
+            f"{quoted(table.parts[i].name)} = CAST({rendering.expression(value, columns)} AS {table.parts[i].type})"
+            for i, value in self.assignments
+        ]
+        return f"UPDATE {table.place.qualified} SET {', '.join(values)}{tail}"
+
+
+def in_place(table: DuckDBTable, relation: Relation, request: SinkRequest) -> InPlace | None:
+    """The change without a detour, where its rows are a filter and a projection over the table itself."""
+    if request.mode not in (WriteMode.UPDATE, WriteMode.DELETE):
+        return None
+    given: tuple[Expression, ...] = references(relation.fields)
+    below, conditions = relation, []
+    if isinstance(below, Project):
+        given, below = below.expressions, below.input
+    while isinstance(below, Filter):
+        conditions.append(below.condition)
+        below = below.input
+    if not isinstance(below, Scan) or below.table is not table or below.limit is not None:
+        return None
+    scan = below
+
+    def moved(node: Expression) -> Expression:
+        return replace(node, index=scan.columns[node.index]) if isinstance(node, Column) else node
+
+    address, *values = [transform(item, moved) for item in given]
+    if not isinstance(address, Column) or address.index != table.row_id:
+        return None
+    tests = [transform(item, moved) for item in reversed(conditions)]
+    if scan.predicate is not None:
+        tests.insert(0, scan.predicate)
+    used = set().union(*map(columns_of, (*values, *tests)))
+    if not all(_is_plain(table.columns[i].type) for i in used):
+        return None
+    return InPlace(table, tuple(zip(request.columns[1:], values, strict=True)), tuple(tests))
+
+
+class _ChangePartition(SourcePartition):
+    """One run of the statement. Closing it before its end undoes it."""
+
+    def __init__(self, table: DuckDBTable, statement: str) -> None:
+        kernel = table.place.kernel
+        self._table = table
+        self._stream = _ChangeStream(kernel, kernel.cursor(), statement)
+
+    def open(self, wake: Callable[[], None]) -> None:
+        self._stream.start(wake)
+
+    def read(self) -> pa.RecordBatch | Pause | End:
+        batch = self._stream.take()
+        if batch is not None:
+            return batch
+        return END if self._stream.is_ended else Pause()
+
+    def close(self) -> None:
+        self._stream.close()
+        # Whoever changes the table next must find this done or undone.
+        self._stream.join()
+        self._table.changed()
+
+
+class _ChangeStream(DuckDBStream):
+    """A statement whose only result is how many rows it changed."""
+
+    def _read(self) -> None:
+        cursor = self._cursor
+        if cursor is None or self._closed:
+            return
+        cursor.execute(self._text)
+        self._put(pa.RecordBatch.from_arrays([array_of([cursor.rowcount], BIGINT)], schema=_COUNT))
