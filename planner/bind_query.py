@@ -34,6 +34,7 @@ from runnel.relation import (
     Sort,
     Union,
     Values,
+    WorkingTable,
     references,
 )
 from runnel.sqltypes import BIGINT, NULL, SqlType
@@ -74,6 +75,9 @@ class CommonTable:
     visible: Mapping[str, CommonTable]
     outer: Scope | None = None
     """The scope around the query with the WITH."""
+    is_recursive: bool = False
+    working: WorkingTable | None = None
+    """What the name stands for inside the recursive term of the table itself."""
 
 
 @dataclass(slots=True)
@@ -142,7 +146,14 @@ class Binder:
         common = self.common_tables.get(name.lower())
         if common is None:
             return None
-        binder = self._inside(common.visible)
+        if common.working is not None:
+            return common.working
+        if common.is_recursive:
+            from runnel.planner.bind_recursive import recursion
+
+            relation = recursion(self, name, common, common.outer)
+            return deepened(relation, 0 if common.outer is None or outer is None else outer.level - common.outer.level)
+        binder = self.inside(common.visible)
         relation = binder.query(common.tree, common.outer)
         if common.outer is not None and outer is not None:
             relation = deepened(relation, outer.level - common.outer.level)
@@ -196,7 +207,8 @@ class Binder:
             raise ProgrammingError(f"{clause} must be a whole number, not {bound.type}", position=position)
         return bound if bound.type == BIGINT else build.cast(bound, BIGINT, position, implicit=True)
 
-    def _inside(self, common_tables: Mapping[str, CommonTable]) -> Binder:
+    def inside(self, common_tables: Mapping[str, CommonTable]) -> Binder:
+        """A binder for a part of the statement in which these common tables can be named."""
         return Binder(
             self.sql, self.snapshot, self.parameter_types, self.environment, self.dependencies, common_tables, self.views
         )
@@ -211,11 +223,12 @@ class Binder:
             own.add(name.lower())
             alias = item.args["alias"]
             columns = tuple(column.name for column in alias.args.get("columns") or [])
-            visible = {**visible, name.lower(): CommonTable(item.this, columns, visible, outer)}
-            self._inside(visible).common_table(name, outer)
+            is_recursive = bool(with_.args.get("recursive")) and _refers_to(item.this, name)
+            visible = {**visible, name.lower(): CommonTable(item.this, columns, visible, outer, is_recursive)}
+            self.inside(visible).common_table(name, outer)
         body = tree.copy()
         body.set("with_", None)
-        return self._inside(visible).query(body, outer)
+        return self.inside(visible).query(body, outer)
 
     def _set_operation(self, tree: Any, outer: Scope | None) -> Relation:
         """A run of set operations, from the left, without recursion: generated SQL has thousands."""
@@ -257,6 +270,12 @@ class Binder:
                 keys.append(sort_key(key, item))
             relation = Sort(input=relation, keys=tuple(keys), position=position_of(order, self.sql))
         return self.limited(relation, tree)
+
+
+def _refers_to(tree: Any, name: str) -> bool:
+    from runnel.planner.bind_recursive import refers_to
+
+    return refers_to(tree, name)
 
 
 def _has_tail(tree: Any) -> bool:

@@ -346,6 +346,17 @@ def _series(node: Series, snapshot: Snapshot) -> Physical:
     )
 
 
+def _recursion(node: logical.Recursion, snapshot: Snapshot) -> Physical:
+    # Loaded on first use: few statements have one.
+    from runnel.planner.recursion import choose_recursion
+
+    return choose_recursion(node, snapshot)
+
+
+def _working_table(node: logical.WorkingTable, snapshot: Snapshot) -> Physical:
+    return physical.WorkingTable(fields=node.fields, name=node.name)
+
+
 def _group_limit(node: GroupLimit, snapshot: Snapshot) -> Physical:
     return physical.GroupLimit(
         fields=node.fields,
@@ -381,6 +392,8 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     logical.Unnest: _unnest,
     logical.Expand: _expand,
     Window: _window,
+    logical.Recursion: _recursion,
+    logical.WorkingTable: _working_table,
     Series: _series,
     GroupLimit: _group_limit,
 }

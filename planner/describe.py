@@ -184,6 +184,14 @@ def _series(node: Series | physical.Series) -> _Description:
     return "Generate_series per row", {"arguments": listed(node.arguments), "outer": "yes" if node.outer else ""}
 
 
+def _recursion(node: logical.Recursion | physical.Recursion) -> _Description:
+    return "Recursion", {"rows": "each once" if node.distinct else ""}
+
+
+def _working_table(node: logical.WorkingTable | physical.WorkingTable) -> _Description:
+    return f"Rows of the round before of {node.name}", {}
+
+
 def _group_limit(node: GroupLimit | physical.GroupLimit) -> _Description:
     return "Limit per group", {
         "of": listed(node.keys),
@@ -268,6 +276,10 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     logical.Union: _union,
     logical.SetOperation: _set_operation,
     logical.Unnest: _unnest,
+    logical.Recursion: _recursion,
+    physical.Recursion: _recursion,
+    logical.WorkingTable: _working_table,
+    physical.WorkingTable: _working_table,
     Series: _series,
     GroupLimit: _group_limit,
     physical.SourceScan: _source_scan,

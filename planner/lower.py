@@ -303,6 +303,19 @@ def _group_limit(to: _Lowering, node: physical.GroupLimit) -> _Output:
     return _Output(vertex, True, rows.names)
 
 
+def _recursion(to: _Lowering, node: physical.Recursion) -> _Output:
+    from runnel.planner.recursion import schema_of, stage_definitions
+    from runnel.processors.recursion import recursion
+
+    inputs = [to.lower(item) for item in (*node.sides, node.anchor)]
+    schema = schema_of(node)
+    vertex = to.vertex("recursion", recursion(stage_definitions(node), schema, node.distinct), 1)
+    for ordinal, rows in enumerate(inputs):
+        priority = BUILD_PRIORITY if ordinal < len(node.sides) else PROBE_PRIORITY
+        to.dag.edge(between(rows.vertex, vertex).to_input(ordinal).with_priority(priority))
+    return _Output(vertex, False, tuple(schema.names))
+
+
 def _write(to: _Lowering, node: physical.Write) -> _Output:
     from runnel.processors.write import write
 
@@ -334,6 +347,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.Expand: _expand,
     physical.Window: _window,
     physical.Series: _series,
+    physical.Recursion: _recursion,
     physical.GroupLimit: _group_limit,
     physical.Write: _write,
 }

@@ -244,6 +244,29 @@ class GroupLimit(SingleInput):
 
 
 @frozen(kw_only=True)
+class WorkingTable(Physical):
+    """Inside the step of a recursion: the rows of the round before."""
+
+    name: str
+
+
+@frozen(kw_only=True)
+class Recursion(Physical):
+    """The anchor's rows, then those that the `stages` make of the rows of the round before. `sides` are the other sides of the
+    stages that are joins, in order. `step` is the plan that the stages were taken from."""
+
+    anchor: Physical
+    sides: tuple[Physical, ...]
+    stages: tuple[Physical, ...]
+    distinct: bool
+    step: Physical
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return (self.anchor, self.step)
+
+
+@frozen(kw_only=True)
 class Write(SingleInput):
     """Writes all rows to `table` and gives one row: their number."""
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from runnel.errors import NotSupportedError
-from runnel.relation import Aggregate, Join, JoinKind, Limit, Relation, SetOperation, Sort
+from runnel.relation import Aggregate, Join, JoinKind, Limit, Recursion, Relation, SetOperation, Sort
 from runnel.subqueries import GroupLimit
 from runnel.windows import Window
 
@@ -112,6 +112,16 @@ _NAMES = {
 }
 
 
+def _recursion(node: Recursion) -> None:
+    if never_ends(node):
+        raise NotSupportedError(
+            "a recursive query cannot read a streaming source",
+            detail="an input of this query has no end, so the first round would never be over",
+            hint="put a LIMIT into a subquery over the stream",
+            position=node.position,
+        )
+
+
 def _group_limit(node: GroupLimit) -> None:
     if never_ends(node.input):
         raise NotSupportedError(
@@ -129,4 +139,5 @@ _CHECKS: dict[type[Relation], Callable[[Any], None]] = {
     Window: _window,
     Join: _join,
     GroupLimit: _group_limit,
+    Recursion: _recursion,
 }

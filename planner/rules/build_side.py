@@ -11,7 +11,7 @@ from dataclasses import replace
 from runnel.planner.estimates import estimate
 from runnel.planner.rules.rewriting import renumber
 from runnel.planner.streaming import never_ends
-from runnel.relation import Join, JoinKind, Project, Relation, references, transform
+from runnel.relation import Join, JoinKind, Project, Relation, WorkingTable, references, transform, walk
 
 _SWAPPED = {
     JoinKind.INNER: JoinKind.INNER,
@@ -55,10 +55,17 @@ def _should_swap(node: Join) -> bool:
     left_ends, right_ends = not never_ends(node.left), not never_ends(node.right)
     if left_ends != right_ends:
         return left_ends and node.kind is not JoinKind.LEFT
+    if _recurs(node.left) or _recurs(node.right):
+        return not _recurs(node.left) and node.kind is not JoinKind.LEFT
     left, right = estimate(node.left), estimate(node.right)
     if left is None or right is None:
         return False
     return left * _WEIGHTS.get(node.kind, (1, 1))[0] < right * _WEIGHTS.get(node.kind, (1, 1))[1]
+
+
+def _recurs(relation: Relation) -> bool:
+    """Whether a relation is other rows in each round of a recursion: then it should not be what is built."""
+    return any(isinstance(item, WorkingTable) for item in walk(relation))
 
 
 _WEIGHTS = {JoinKind.LEFT: (4, 1), JoinKind.RIGHT: (1, 4)}

@@ -23,6 +23,7 @@ from runnel.relation import (
     Join,
     Limit,
     Project,
+    Recursion,
     Relation,
     Scan,
     SetOperation,
@@ -30,6 +31,7 @@ from runnel.relation import (
     Union,
     Unnest,
     Values,
+    WorkingTable,
 )
 from runnel.subqueries import GroupLimit, Series
 from runnel.windows import Window
@@ -186,6 +188,16 @@ def _unnest(node: Unnest, needed: set[int]) -> _Pruned:
     return unnested, places | added
 
 
+def _recursion(node: Recursion, needed: set[int]) -> _Pruned:
+    everything = range(len(node.fields))
+    anchor, step = _exactly(node.anchor, everything), _exactly(node.step, everything)
+    return replace(node, anchor=anchor, step=step), _same(len(everything))
+
+
+def _working_table(node: WorkingTable, needed: set[int]) -> _Pruned:
+    return node, _same(len(node.fields))
+
+
 def _series(node: Series, needed: set[int]) -> _Pruned:
     width = len(node.input.fields)
     below, places = _narrow(node.input, {i for i in needed if i < width} | _read(node.arguments))
@@ -240,6 +252,8 @@ _RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {
     Union: _union,
     SetOperation: _set_operation,
     Unnest: _unnest,
+    Recursion: _recursion,
+    WorkingTable: _working_table,
     Series: _series,
     GroupLimit: _group_limit,
     Expand: _expand,

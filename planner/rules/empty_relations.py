@@ -18,6 +18,7 @@ from runnel.relation import (
     JoinKind,
     Limit,
     Project,
+    Recursion,
     Relation,
     Single,
     Sort,
@@ -83,6 +84,16 @@ def _join(node: Join) -> Relation:
     return node
 
 
+def _recursion(node: Recursion) -> Relation:
+    if is_empty(node.anchor):
+        return _empty(node)
+    if not is_empty(node.step):
+        return node
+    names = tuple(item.name for item in node.fields)
+    columns = references(node.fields)
+    return Aggregate(input=node.anchor, keys=columns, aggregates=(), names=names) if node.distinct else node.anchor
+
+
 def _union(node: Union) -> Relation:
     parts = tuple(part for part in node.parts if not is_empty(part))
     if not parts:
@@ -105,6 +116,7 @@ _RULES: dict[type[Relation], Callable[[Any], Relation]] = {
     Unnest: _passing,
     Expand: _passing,
     Window: _passing,
+    Recursion: _recursion,
     Series: _passing,
     GroupLimit: _passing,
     Limit: _limit,

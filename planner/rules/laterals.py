@@ -14,6 +14,7 @@ from runnel.planner.rules.correlation import Unnesting, is_correlated
 from runnel.planner.rules.pulled import joined, marked, outer_indexes, where_present, with_outer
 from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
 from runnel.relation import (
+    Expand,
     Field,
     Filter,
     Generate,
@@ -108,7 +109,7 @@ _Grafted = tuple[Relation, list[Expression]]
 def _grafted(left: Relation, node: Relation) -> _Grafted | None:
     """The left side with what `node` computes of each row, and `node`'s columns over that; None where it does more."""
     if isinstance(node, Values):
-        return (left, [_over(item, left, ()) for item in node.rows[0]]) if len(node.rows) == 1 else None
+        return _with_rows(left, node)
     if isinstance(node, Generate):
         if node.unbounded:
             return None
@@ -129,6 +130,17 @@ def _grafted(left: Relation, node: Relation) -> _Grafted | None:
     width = len(relation.fields)
     moved = node.map_expressions(lambda item: _over(item, left, columns)).with_inputs((relation,))
     return moved, [*columns, *references(moved.fields)[width:]]
+
+
+def _with_rows(left: Relation, node: Values) -> _Grafted | None:
+    """Each left row once for each of the literal rows."""
+    rows = [[_over(item, left, ()) for item in row] for row in node.rows]
+    if len(rows) < 2:
+        return (left, rows[0]) if rows else None
+    columns = references(left.fields)
+    names = tuple(item.name for item in (*left.fields, *node.columns))
+    expanded = Expand(input=left, projections=tuple((*columns, *row) for row in rows), names=names, position=node.position)
+    return expanded, list(references(expanded.fields)[len(columns) :])
 
 
 def _settled(relation: Relation, columns: list[Expression]) -> _Grafted:

@@ -51,6 +51,7 @@ delete from t x where x.a = 1 and not exists (select 1)
 select * from t, lateral (select u.a from u where u.b = t.b) x
 select * from t left join lateral generate_series(1, t.a) with ordinality as g(v, n) on true
 select a = any (select 1), b > all (select 2), c <> all (d) from t
+with recursive r(n) as (select 1 union all select n + 1 from r where n < 9) select * from r
 explain select 1
 explain plan for insert into t values (1)
 explain (dag, format dot) update t set a = 1

@@ -21,3 +21,4 @@ SELECT t.ticker, best.country FROM trades t LEFT JOIN LATERAL (SELECT country FR
 SELECT c.__key, v FROM companies c, LATERAL GENERATE_SERIES(1, c.size) AS g(v);
 SELECT ticker FROM trades t WHERE quantity > ALL (SELECT size FROM companies c WHERE c.__key = t.ticker);
 SELECT ticker, COUNT(*) FROM trades t GROUP BY ticker HAVING EXISTS (SELECT 1 FROM companies c WHERE c.__key = t.ticker AND c.size > 3);
+WITH RECURSIVE r(id, depth) AS (SELECT __key, 1 FROM companies WHERE country = 'NL' UNION SELECT t.ticker, r.depth + 1 FROM trades t, r WHERE t.ticker > r.id AND r.depth < 5) SELECT * FROM r;

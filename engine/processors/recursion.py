@@ -1,0 +1,215 @@
+"""WITH RECURSIVE: the rows of the anchor, then round after round those that the step makes of the rows of the round before.
+
+The step is a chain of stages, each an ordinary processor that is fed here. Those that make rows of rows stay for all rounds: a
+join keeps the index over its other side, which comes in through an edge and is built once. Those that need all rows of a round
+(DISTINCT, a sort) are made anew for each round.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from runnel.batches import make_batch
+from runnel.dag import ProcessorFactory
+from runnel.frozen import frozen
+from runnel.processor import Item, Outbox, Processor, ProcessorContext
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.seen_rows import SeenRows
+
+
+@frozen
+class StageDefinition:
+    """A step's stage. `ordinal` is the processor's input for the rows that flow; `side` the recursion's input for its other
+    side, None where it has none. `needs_all`: rows come out only when all of a round went in."""
+
+    factory: ProcessorFactory
+    ordinal: int = 0
+    side: int | None = None
+    needs_all: bool = False
+
+
+class _Feed:
+    """An inbox of the batches that are at hand."""
+
+    def __init__(self) -> None:
+        self._batches: deque[pa.RecordBatch] = deque()
+
+    def put(self, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+
+    def peek(self) -> pa.RecordBatch | None:
+        return self._batches[0] if self._batches else None
+
+    def poll(self) -> pa.RecordBatch | None:
+        return self._batches.popleft() if self._batches else None
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+
+class _Collector:
+    """An outbox that has room."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+
+    def offer(self, item: Item, ordinal: int = -1) -> bool:
+        if isinstance(item, pa.RecordBatch) and item.num_rows:
+            self._batches.append(item)
+        return True
+
+    def offer_snapshot(self, batch: pa.RecordBatch) -> bool:
+        return True
+
+    def taken(self) -> list[pa.RecordBatch]:
+        batches, self._batches = self._batches, []
+        return batches
+
+
+class _Stage:
+    """One processor of the step at work. Its methods give what came out, and None now and then where a call may end."""
+
+    def __init__(self, definition: StageDefinition, context: ProcessorContext) -> None:
+        self.definition = definition
+        self._context = context
+        self._collector = _Collector()
+        self._feed = _Feed()
+        self._processor: Processor | None = None
+
+    def _made(self) -> Processor:
+        if self._processor is None:
+            self._processor = self.definition.factory()
+            self._processor.init(self._collector, self._context)
+        return self._processor
+
+    def take_side(self, batch: pa.RecordBatch) -> None:
+        self._feed.put(batch)
+        while len(self._feed):
+            self._made().process(0, self._feed)
+
+    def end_side(self) -> bool:
+        return self._made().complete_edge(0)
+
+    def push(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch | None]:
+        processor = self._made()
+        if processor.is_satisfied:
+            return
+        self._feed.put(batch)
+        while len(self._feed) or not processor.flush():
+            processor.process(self.definition.ordinal, self._feed)
+            yield from self._collector.taken()
+            yield None
+        yield from self._collector.taken()
+
+    def end_round(self) -> Iterator[pa.RecordBatch | None]:
+        if not self.definition.needs_all:
+            return
+        processor = self._made()
+        is_over = False
+        while not is_over:
+            is_over = processor.complete()
+            yield from self._collector.taken()
+            yield None
+        processor.close()
+        self._processor = None
+
+    def close(self) -> None:
+        if self._processor is not None:
+            self._processor.close()
+
+
+class Recursion(EmittingProcessor):
+    """The last input has the anchor's rows, those before it have the other sides of the stages."""
+
+    def __init__(self, definitions: Sequence[StageDefinition], schema: pa.Schema, distinct: bool) -> None:
+        super().__init__()
+        self._definitions = definitions
+        self._schema = schema
+        self._sides = sum(item.side is not None for item in definitions)
+        self._seen = SeenRows() if distinct else None
+        self._stages: list[_Stage] = []
+        self._next: list[pa.RecordBatch] = []
+        self._has_begun = False
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        self._stages = [_Stage(item, context) for item in self._definitions]
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        if ordinal < self._sides:
+            self._stage_of(ordinal).take_side(batch)
+            return
+        rows = self._kept(batch)
+        if rows is not None:
+            self.emit(rows)
+
+    def _stage_of(self, side: int) -> _Stage:
+        return next(item for item in self._stages if item.definition.side == side)
+
+    def complete_edge(self, ordinal: int) -> bool:
+        if ordinal < self._sides:
+            return self._stage_of(ordinal).end_side()
+        return self.drain()
+
+    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Those rows that belong to the result, kept for the next round; None for none."""
+        rows = make_batch(batch.columns, self._schema, batch.num_rows)
+        if self._seen is not None:
+            rows = self._seen.new_rows(rows)
+        if not rows.num_rows:
+            return None
+        self._next.append(rows)
+        self.check_accumulated(sum(item.num_rows for item in self._next) + (0 if self._seen is None else self._seen.count))
+        return rows
+
+    def complete(self) -> bool:
+        if not self._has_begun:
+            self._has_begun = True
+            self.emit_all(self._rounds())
+        return self.drain()
+
+    def _rounds(self) -> Iterator[pa.RecordBatch]:
+        pause = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in self._schema], schema=self._schema)
+        while self._next:
+            working, self._next = self._next, []
+            for made in self._round(working):
+                rows = None if made is None else self._kept(made)
+                yield pause if rows is None else rows
+
+    def _round(self, working: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch | None]:
+        for batch in working:
+            yield from self._through(batch, 0)
+        for number, stage in enumerate(self._stages):
+            for made in stage.end_round():
+                yield from self._onward(made, number + 1)
+
+    def _through(self, batch: pa.RecordBatch, first: int) -> Iterator[pa.RecordBatch | None]:
+        """The batch through the stages from number `first` on."""
+        if first == len(self._stages):
+            yield batch
+            return
+        for made in self._stages[first].push(batch):
+            yield from self._onward(made, first + 1)
+
+    def _onward(self, made: pa.RecordBatch | None, first: int) -> Iterator[pa.RecordBatch | None]:
+        if made is None:
+            yield None
+        else:
+            yield from self._through(made, first)
+
+    def close(self) -> None:
+        super().close()
+        for stage in self._stages:
+            stage.close()
+        self._stages = []
+        self._next = []
+        self._seen = None
+
+
+def recursion(definitions: Sequence[StageDefinition], schema: pa.Schema, distinct: bool) -> ProcessorFactory:
+    """A supplier of a processor (one only) that runs a recursion. Its inputs are the other sides of the stages, by `side`, and
+    behind these, with a larger priority, the anchor. With `distinct` rows that were there before are dropped."""
+    return lambda: Recursion(definitions, schema, distinct)

@@ -1,0 +1,57 @@
+"""The rows that were there before: which rows of a batch are new."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import Mask, indexes, join_batches
+from runnel.processors.join_index import JoinIndex, make_index
+from runnel.processors.row_identity import factorise
+
+
+GROWTH = 6
+"""How many times as large as the next smaller one an index is, at least."""
+
+
+class SeenRows:
+    """A growing set of rows. They are held in few indexes, each several times as large as the next, so that neither are there
+    many to look in, nor is a row often indexed anew."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[pa.RecordBatch, JoinIndex]] = []
+        self.count = 0
+
+    def new_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of the batch, each once, that were not given before."""
+        if not batch.num_rows or not batch.num_columns:
+            return batch.slice(0, 0 if self.count else 1)
+        _, first = factorise(batch.columns)
+        rows = batch.take(indexes(np.sort(first)))
+        for _, index in self._parts:
+            known = _known(index, rows)
+            if known.any():
+                rows = rows.take(indexes(np.flatnonzero(~known)))
+        if rows.num_rows:
+            self._add(rows)
+        return rows
+
+    def _add(self, rows: pa.RecordBatch) -> None:
+        self.count += rows.num_rows
+        while self._parts and self._parts[-1][0].num_rows <= GROWTH * rows.num_rows:
+            rows = join_batches([self._parts.pop()[0], rows])
+        columns = rows.columns
+        self._parts.append((rows, make_index(columns, rows.num_rows, frozenset(range(len(columns))))))
+
+
+def _known(index: JoinIndex, rows: pa.RecordBatch) -> Mask:
+    """Which of the rows are in the index."""
+    columns, count = rows.columns, rows.num_rows
+    starts, counts = index.find(columns, count)
+    probe = np.repeat(np.arange(count), counts)
+    within = np.arange(len(probe)) - np.repeat(np.cumsum(counts) - counts, counts)
+    build = index.rows[np.repeat(starts, counts) + within]
+    confirmed = index.confirm(columns, probe, build)
+    result = np.zeros(count, np.bool_)
+    result[probe if confirmed is None else probe[confirmed]] = True
+    return result

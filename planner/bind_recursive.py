@@ -1,0 +1,139 @@
+"""Binding of a recursive common table expression: WITH RECURSIVE r AS (anchor UNION [ALL] step).
+
+The types of the columns are the common ones of anchor and step, found by binding the step until they no longer grow. Where the
+step may refer to the table is PostgreSQL's rule: once, in its FROM clause, and nowhere that would need all rows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions.nodes import walk as expressions_in
+from runnel.planner.convert import common_types, converted, distinct_rows, renamed
+from runnel.planner.scope import Scope
+from runnel.planner.supported import position_of
+from runnel.relation import (
+    Aggregate,
+    Field,
+    Join,
+    JoinKind,
+    Recursion,
+    Relation,
+    SetOperation,
+    Union,
+    WorkingTable,
+    expressions_of,
+    walk,
+)
+from runnel.subqueries import SUBQUERIES, DependentJoin
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_query import Binder, CommonTable
+
+MOST_WIDENINGS = 50
+
+
+def refers_to(tree: Any, name: str) -> bool:
+    """Whether a table of that name stands anywhere in a query."""
+    return any(table.name.lower() == name.lower() and not table.text("db") for table in tree.find_all(exp.Table))
+
+
+def recursion(binder: Binder, name: str, common: CommonTable, outer: Scope | None) -> Relation:
+    """The rows of the recursive common table `name`."""
+    tree = common.tree
+    position = position_of(tree, binder.sql)
+    if not isinstance(tree, exp.Union) or tree.args.get("with_") is not None or refers_to(tree.this, name):
+        raise ProgrammingError(
+            f'recursive query "{name}" does not have the form: non-recursive term UNION [ALL] recursive term',
+            hint=f'let the last part after UNION be the only one that reads "{name}"',
+            position=position,
+        )
+    for clause, text in (("order", "ORDER BY"), ("limit", "LIMIT"), ("offset", "OFFSET")):
+        if tree.args.get(clause) is not None:
+            raise NotSupportedError(
+                f'{text} is not supported within recursive query "{name}"',
+                hint=f'put it where "{name}" is read',
+                position=position_of(tree.args[clause], binder.sql) or position,
+            )
+    anchor = renamed(binder.inside(common.visible).query(tree.this, outer), common.columns, f'"{name}"', position)
+    inner = _inner_name(name, common)
+    step = anchor
+    for _ in range(MOST_WIDENINGS):
+        working = WorkingTable(name=inner, columns=tuple(Field(*field) for field in anchor.fields), position=position)
+        visible = {**common.visible, name.lower(): replace(common, working=working, is_recursive=False)}
+        step = binder.inside(visible).query(tree.expression, outer)
+        types = common_types(anchor, step, "UNION", position_of(tree.expression, binder.sql))
+        if types == tuple(field.type for field in anchor.fields):
+            break
+        anchor = converted(anchor, types)
+    step = converted(step, tuple(field.type for field in anchor.fields))
+    distinct = bool(tree.args.get("distinct"))
+    if not list(_places(step, inner)):
+        both = Union(parts=(anchor, step), position=position)
+        return distinct_rows(both) if distinct else both
+    _check_step(step, name, inner, position)
+    return Recursion(name=inner, anchor=anchor, step=step, distinct=distinct, position=position)
+
+
+def _inner_name(name: str, common: CommonTable) -> str:
+    """The table's name, told apart from that of a recursion of the same name around."""
+    around = common.visible.get(name.lower())
+    return name if around is None or around.working is None else f"{around.working.name}'"
+
+
+def _check_step(step: Relation, name: str, inner: str, position: Position | None) -> None:
+    found = list(_places(step, inner))
+    for place in found:
+        if place:
+            raise ProgrammingError(f'recursive reference to query "{name}" must not appear {place}', position=position)
+    if len(found) > 1:
+        raise ProgrammingError(
+            f'recursive reference to query "{name}" must not appear more than once',
+            hint="read it once and join the result with itself in the next step",
+            position=position,
+        )
+
+
+def _places(node: Relation, name: str) -> Iterator[str]:
+    """For each reference to the working table where it stands, "" where it may."""
+    if isinstance(node, WorkingTable) and node.name == name:
+        yield ""
+    for expression in expressions_of(node):
+        for part in expressions_in(expression):
+            if isinstance(part, SUBQUERIES) and _reads(part.relation, name):
+                yield "within a subquery"
+    for side, item in enumerate(node.inputs):
+        for place in _places(item, name):
+            yield place or _forbidden(node, side)
+
+
+def _forbidden(node: Relation, side: int) -> str:
+    """Why an input of a node may not read the working table; "" where it may."""
+    if isinstance(node, Aggregate) and node.aggregates:
+        return "below an aggregate function"
+    if isinstance(node, SetOperation):
+        return f"within {node.operation.upper()}"
+    if isinstance(node, Union):
+        return "within a UNION of the recursive term"
+    nullable = {JoinKind.LEFT: (1,), JoinKind.RIGHT: (0,), JoinKind.FULL: (0, 1)}
+    if isinstance(node, Join | DependentJoin) and side in nullable.get(node.kind, ()):
+        return "within an outer join, on the side that may be missing"
+    return ""
+
+
+def _reads(relation: Relation, name: str) -> bool:
+    return any(True for node in walk(relation) for _ in _own(node, name))
+
+
+def _own(node: Relation, name: str) -> Iterator[Relation]:
+    if isinstance(node, WorkingTable) and node.name == name:
+        yield node
+    for expression in expressions_of(node):
+        for part in expressions_in(expression):
+            if isinstance(part, SUBQUERIES) and _reads(part.relation, name):
+                yield node

@@ -1,0 +1,168 @@
+"""A recursion's step as a chain of stages from the working table to its result.
+
+The plan of the step is one like any other. On the way from its root to the working table lie the stages; what a join on the way
+has as its other side is computed once, before the rounds begin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.catalog import Snapshot
+from runnel.errors import NotSupportedError, Position
+from runnel.planner import physical
+from runnel.planner.choose import choose
+from runnel.planner.estimates import estimate
+from runnel.planner.physical import Physical, column_names
+from runnel.processors.recursion import StageDefinition
+from runnel.relation import Recursion
+from runnel.sqltypes import to_arrow
+
+
+def choose_recursion(node: Recursion, snapshot: Snapshot) -> Physical:
+    """The physical plan of a recursion."""
+    stages: list[Physical] = []
+    sides: list[Physical] = []
+    below = step = choose(node.step, snapshot)
+    while not _is_working_table(below, node.name):
+        if isinstance(below, physical.HashJoin) and not _reads(below.build, node.name):
+            sides.append(below.build)
+            stages.append(below)
+            below = below.probe
+        elif type(below) in _STAGES and isinstance(below, physical.SingleInput):
+            stages.append(below)
+            below = below.input
+        else:
+            raise _unsupported(node.name, node.position)
+    return physical.Recursion(
+        fields=node.fields,
+        rows=estimate(node),
+        anchor=choose(node.anchor, snapshot),
+        sides=tuple(reversed(sides)),
+        stages=tuple(reversed(stages)),
+        distinct=node.distinct,
+        step=step,
+    )
+
+
+def _is_working_table(node: Physical, name: str) -> bool:
+    return isinstance(node, physical.WorkingTable) and node.name == name
+
+
+def _reads(node: Physical, name: str) -> bool:
+    return _is_working_table(node, name) or any(_reads(item, name) for item in node.inputs)
+
+
+def _unsupported(name: str, position: Position | None) -> NotSupportedError:
+    return NotSupportedError(
+        f'the recursive term of "{name}" is not supported in this form',
+        detail="its plan reads the rows of the round before more than once, or on the side of a join that is built first",
+        hint=f'join "{name}" with tables in FROM, and write conditions on it in WHERE',
+        position=position,
+    )
+
+
+def stage_definitions(node: physical.Recursion) -> list[StageDefinition]:
+    """The processors of the stages."""
+    definitions = []
+    side = 0
+    for stage in node.stages:
+        definition = _STAGES[type(stage)](stage)
+        if isinstance(stage, physical.HashJoin):
+            definition = StageDefinition(definition.factory, 1, side)
+            side += 1
+        definitions.append(definition)
+    return definitions
+
+
+def schema_of(node: physical.Recursion) -> pa.Schema:
+    names = column_names(node.fields)
+    return pa.schema([pa.field(name, to_arrow(item.type)) for name, item in zip(names, node.fields, strict=True)])
+
+
+def _calc(node: physical.Calc) -> StageDefinition:
+    from runnel.processors.calc import calc
+
+    return StageDefinition(calc(node.condition, node.projections, column_names(node.fields)))
+
+
+def _join(node: physical.HashJoin) -> StageDefinition:
+    from runnel.processors.join import JoinShape, join
+
+    shape = JoinShape(node.kind, node.condition, node.columns, node.null_safe)
+    keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
+    return StageDefinition(join(shape, keys, fields, column_names(node.fields)))
+
+
+def _unnest(node: physical.Unnest) -> StageDefinition:
+    from runnel.processors.unnest import unnest
+
+    return StageDefinition(unnest(node.array, node.outer, node.ordinality, column_names(node.fields), node.columns))
+
+
+def _series(node: physical.Series) -> StageDefinition:
+    from runnel.processors.series import series
+
+    names, ordinality = column_names(node.fields), node.ordinality is not None
+    return StageDefinition(series(node.arguments, names, outer=node.outer, ordinality=ordinality, columns=node.columns))
+
+
+def _expand(node: physical.Expand) -> StageDefinition:
+    from runnel.processors.expand import expand
+
+    return StageDefinition(expand(node.projections, column_names(node.fields)))
+
+
+def _distinct(node: physical.HashAggregate) -> StageDefinition:
+    from runnel.processors.aggregate import Stage, aggregate
+
+    supplier = aggregate(node.keys, node.aggregates, column_names(node.fields), Stage.SINGLE)
+    return StageDefinition(supplier, needs_all=True)
+
+
+def _sort(node: physical.Sort) -> StageDefinition:
+    from runnel.processors.sort import sort
+
+    return StageDefinition(sort(node.keys, None, None), needs_all=True)
+
+
+def _top(node: physical.TopN) -> StageDefinition:
+    from runnel.processors.sort import sort
+
+    return StageDefinition(sort(node.keys, node.count, node.offset), needs_all=True)
+
+
+def _limit(node: physical.Limit) -> StageDefinition:
+    from runnel.processors.limit import limit
+
+    return StageDefinition(limit(node.count, node.offset), needs_all=True)
+
+
+def _group_limit(node: physical.GroupLimit) -> StageDefinition:
+    from runnel.processors.group_limit import group_limit
+
+    return StageDefinition(group_limit(node.keys, node.order, node.count, node.offset), needs_all=True)
+
+
+def _window(node: physical.Window) -> StageDefinition:
+    from runnel.processors.window import window
+
+    return StageDefinition(window(node.calls, node.width, column_names(node.fields)), needs_all=True)
+
+
+_STAGES: dict[type[Physical], Callable[[Any], StageDefinition]] = {
+    physical.Calc: _calc,
+    physical.HashJoin: _join,
+    physical.Unnest: _unnest,
+    physical.Series: _series,
+    physical.Expand: _expand,
+    physical.HashAggregate: _distinct,
+    physical.Sort: _sort,
+    physical.TopN: _top,
+    physical.Limit: _limit,
+    physical.GroupLimit: _group_limit,
+    physical.Window: _window,
+}
