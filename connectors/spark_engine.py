@@ -10,6 +10,7 @@ from typing import Any
 from runnel.catalog import Table
 from runnel.connector import SourcePartition
 from runnel.connectors.spark_fetch import Fetch
+from runnel.connectors.spark_functions import python_calls, register
 from runnel.connectors.spark_session import SessionOwner, Spark
 from runnel.connectors.spark_source import Views, partitions
 from runnel.connectors.spark_table import SparkTable
@@ -46,6 +47,7 @@ class SparkEngine(FragmentEngine):
             for expression in expressions_of(node):
                 if is_volatile(expression):
                     raise Unrenderable("a volatile function", expression.position)
+        python_calls(relation)
         relation = transform(relation, _without_limit)
         return SparkFragment(self._owner, relation, render_relation(relation, Rendering(SPARK), _preview))
 
@@ -107,6 +109,7 @@ class SparkFragment(FragmentSource):
 
     def _frame(self, spark: Spark, relation: Relation, rendering: Rendering) -> Any:
         """The query's DataFrame; it doesn't need the views any more that its text names."""
+        register(spark, python_calls(relation))
         with ExitStack() as stack:
             views = stack.enter_context(Views(spark))
 

@@ -7,6 +7,7 @@ always means the same: ANSI errors, UTC, names without regard to case. The sessi
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 from threading import RLock, local
@@ -48,6 +49,7 @@ class Spark:
         self._running: set[Running] = set()
         self._lock = RLock()
         self._own: Any = None
+        self._known: set[str] = set()
         _leave_out_of_logs()
 
     @property
@@ -90,6 +92,14 @@ class Spark:
     def drop_view(self, name: str) -> None:
         with suppress(Exception):  # the session may be gone
             self.own._jsparkSession.catalog().dropTempView(name)
+
+    def register_function(self, name: str, make: Callable[[], Any]) -> None:
+        """Makes a function known to our session, once."""
+        with self._lock:
+            if name not in self._known:
+                with spark_errors(), quiet():
+                    self.own.udf.register(name, make())
+                self._known.add(name)
 
     def name(self, kind: str) -> str:
         """A name that is used once."""

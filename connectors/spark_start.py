@@ -42,10 +42,9 @@ _ours: dict[Any, int] = {}
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Leaves out pyspark's warnings on versions of pandas: nothing here goes through pandas."""
+    """Leaves out pyspark's warnings, such as those on the version of pandas, through which nothing goes here."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        warnings.simplefilter("ignore", ResourceWarning)
+        warnings.simplefilter("ignore")
         yield
 
 

@@ -36,13 +36,13 @@ def compile_python_call(call: PythonCall, compile_expression: Callable[[Expressi
         is_constant = call.function.is_deterministic and all(isinstance(item, pa.Scalar) for item in values)
         rows = min(frame.num_rows, 1) if is_constant else frame.num_rows
         columns = [pa.repeat(item, rows) if isinstance(item, pa.Scalar) else item for item in values]
-        result = _called(call, columns, rows)
+        result = called(call, columns, rows)
         return result[0] if is_constant and rows else result
 
     return run
 
 
-def _called(call: PythonCall, columns: list[pa.Array], rows: int) -> pa.Array:
+def called(call: PythonCall, columns: list[pa.Array], rows: int) -> pa.Array:
     """The value of each row. Without rows the function isn't called."""
     function = call.function
     if not rows:

@@ -15,6 +15,7 @@ from runnel.frozen import frozen
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
+    from runnel.expressions.python_function import PythonCall
     from runnel.rendering.render import Rendering
 
 ERROR_MARK = "[data error] "
@@ -61,6 +62,8 @@ class Dialect:
     aggregates: Mapping[str, AggregateRule]
     windows: Mapping[str, FunctionRule]
     """The functions that only OVER knows; empty where the engine's windows aren't rendered."""
+    python: Callable[[Rendering, PythonCall, Sequence[str]], str] | None = None
+    """A call of a Python function, where the engine can run one."""
 
 
 @frozen(kw_only=True)

@@ -28,6 +28,7 @@ from runnel.expressions.nodes import (
     conjuncts,
     walk,
 )
+from runnel.expressions.python_function import PythonCall
 from runnel.expressions.values import scalar_of
 from runnel.fragment import Unrenderable
 from runnel.frozen import frozen
@@ -220,6 +221,12 @@ class Rendering:
             raise refused(expression)
         return rule(self, expression, [self._text(item, columns) for item in expression.arguments])
 
+    def _python(self, expression: PythonCall, columns: Sequence[str]) -> str:
+        rule = self.dialect.python
+        if rule is None:
+            raise Unrenderable(f"function {expression.function.name}", expression.position)
+        return rule(self, expression, [self._text(item, columns) for item in expression.arguments])
+
     def _connective(self, expression: Call, columns: Sequence[str]) -> str:
         """AND and OR; what can fail on the right sees only the rows that the left leaves undecided."""
         is_and = expression.function == "and"
@@ -273,6 +280,7 @@ _RENDERERS: dict[type[Expression], Callable[[Rendering, Any, Sequence[str]], str
     Call: Rendering._call,
     Case: Rendering._case,
     InList: Rendering._in_list,
+    PythonCall: Rendering._python,
 }
 
 __all__ = ["ERROR_MARK", "Kind", "Rendering", "Session"]

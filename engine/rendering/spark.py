@@ -7,6 +7,7 @@ from runnel.rendering.dialect import Dialect
 from runnel.rendering.spark_aggregates import AGGREGATES
 from runnel.rendering.spark_casts import cast
 from runnel.rendering.spark_functions import FUNCTIONS
+from runnel.rendering.spark_python import python_call
 
 SPARK = Dialect(
     name="spark",
@@ -20,4 +21,5 @@ SPARK = Dialect(
     casts=cast,
     aggregates=AGGREGATES,
     windows={},
+    python=python_call,
 )

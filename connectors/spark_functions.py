@@ -1,0 +1,70 @@
+"""The user's Python functions in Spark: registered with our session when a query first calls them.
+
+Spark's Python workers get whole Arrow columns, as our own operators do, so a function behaves there as it does here. It must
+be one that can be pickled; on a cluster, Runnel must be installed where the executors are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from runnel.connectors.spark_session import Spark
+from runnel.connectors.spark_types import ddl
+from runnel.expressions.nodes import Case, Expression
+from runnel.expressions.nodes import walk as parts_of
+from runnel.expressions.python_function import PythonCall
+from runnel.fragment import Unrenderable
+from runnel.relation import Relation, expressions_of, walk
+from runnel.rendering.dialect import ERROR_MARK
+from runnel.rendering.spark_python import python_name
+
+
+def python_calls(relation: Relation) -> list[PythonCall]:
+    """The calls in a sub-plan. Unrenderable where one stands in a branch: Spark would call it for all rows, also for those
+    that don't take the branch."""
+    calls = []
+    for node in walk(relation):
+        for expression in expressions_of(node):
+            found = [part for part in parts_of(expression) if isinstance(part, PythonCall)]
+            if found and any(_is_branching(part) for part in parts_of(expression)):
+                raise Unrenderable(f"function {found[0].function.name} in a branch", found[0].position)
+            calls += found
+    return calls
+
+
+def _is_branching(expression: Expression) -> bool:
+    return isinstance(expression, Case) or getattr(expression, "function", None) in ("and", "or")
+
+
+def register(spark: Spark, calls: Iterable[PythonCall]) -> None:
+    """Makes the functions known to our session."""
+    for call in calls:
+        spark.register_function(python_name(call.function), lambda call=call: _arrow_function(call))  # type: ignore[misc]
+
+
+def _arrow_function(call: PythonCall) -> Any:
+    from pyspark.sql.functions import ArrowUDFType, arrow_udf
+
+    return arrow_udf(_runner(call), ddl(call.function.result), ArrowUDFType.SCALAR)
+
+
+def _runner(call: PythonCall) -> Callable[..., Any]:
+    """What a worker runs. Everything it needs travels with it."""
+    bare = replace(call, arguments=(), position=None)
+    mark = ERROR_MARK
+
+    def run(*columns: Any) -> Any:
+        from runnel.errors import Error
+        from runnel.expressions.canonical import canonical
+        from runnel.expressions.python_calls import called
+
+        own = [canonical(column, item) for column, item in zip(columns, bare.function.parameters, strict=True)]
+        try:
+            return called(bare, own, len(own[0]))
+        except Error as error:
+            told = error.message if error.detail is None else f"{error.message}: {error.detail}"
+            raise RuntimeError(mark + " ".join(told.split())) from None
+
+    return run
