@@ -32,7 +32,7 @@ from runnel.connector import (
 from runnel.connectors.duckdb_types import canonical_expression, quoted
 from runnel.duckdb_errors import translated
 from runnel.duckdb_kernel import DuckDBKernel
-from runnel.errors import Error, ErrorCode, OperationalError
+from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
 from runnel.expressions.canonical import canonical
 from runnel.processor import JobContext
 from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
@@ -96,7 +96,10 @@ class Place:
                 detail=str(error).partition("\n")[0],
                 hint="it was dropped by other means; create it again, or drop the mapping",
             )
-        return translated(error)
+        found = translated(error)
+        if isinstance(found, IntegrityError):
+            found.message = f"a constraint of {self.title} is violated"
+        return found
 
 
 class DuckDBRelation(ReadableTable):

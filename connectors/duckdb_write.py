@@ -45,7 +45,7 @@ def _is_plain(sql_type: SqlType) -> bool:
 class DuckDBChange(FragmentSource):
     """Runs the statement when it is read, and gives the number of rows."""
 
-    cooperative = True
+    cooperative = False
     engine = "DuckDB"
 
     def __init__(self, table: DuckDBTable, fragment: DuckDBFragment, request: SinkRequest) -> None:

@@ -207,6 +207,11 @@ def _target_columns(table: Table, name: Name, listed: tuple[Name, ...] | None) -
     for position, index in enumerate(columns):
         if index in columns[:position]:
             raise ProgrammingError(f'column "{listed[position].text}" is listed twice', position=listed[position].position)
+        if isinstance(table, RowAddressedTable) and index == table.row_id:
+            raise ProgrammingError(
+                f'column "{listed[position].text}" can\'t be written: it tells where a row is',
+                position=listed[position].position,
+            )
     for key in table.key_columns:
         if key not in columns:
             raise ProgrammingError(
