@@ -64,11 +64,11 @@ class DuckDBEngine(FragmentEngine):
         """Why DuckDB runs the sub-plan; None where it doesn't."""
         if any(isinstance(node, Scan) and hasattr(node.table, "duckdb_relation") for node in walk(relation)):
             return "tables of its own"
+        if self._rows == 0:
+            return "fragment_rows = 0"
         kept = {id(node.input) for node in walk(relation) if isinstance(node, Limit) and _is_small(node)}
         work = max((_work(node) for node in walk(relation) if id(node) not in kept), default=0)
-        if work and work >= self._rows:
-            return "many rows to group, join or sort"
-        return "fragment_rows = 0" if self._rows == 0 else None
+        return "many rows to group, join or sort" if work >= self._rows else None
 
     def fragment(self, relation: Relation) -> FragmentSource:
         for node in walk(relation):
@@ -168,9 +168,9 @@ class DuckDBFragment(FragmentSource):
         self._rendered: tuple[list[str], str] | None = None
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        for node in self._limits:
-            row_count(node.count, context.evaluation, "LIMIT")
-            row_count(node.offset, context.evaluation, "OFFSET")
+        for limit in self._limits:
+            row_count(limit.count, context.evaluation, "LIMIT")
+            row_count(limit.offset, context.evaluation, "OFFSET")
         streams: list[StreamInput] = []
         items = []
         try:

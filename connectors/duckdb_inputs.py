@@ -147,6 +147,9 @@ def _from_database(index: int, kind: SqlType, place: int) -> str:
 
 
 def _is_parquet(table: Any) -> bool:
+    """Whether all columns of the table stand in Parquet files (none in the names of folders)."""
+    if getattr(table, "partitioning", None) is not None:
+        return False
     return table.connector == "File" and getattr(getattr(table, "format", None), "name", "") == "parquet"
 
 
@@ -191,7 +194,7 @@ def _column_text(name: str, kind: SqlType, schemas: Sequence[pa.Schema | None]) 
 def _is_text(found: pa.DataType) -> bool:
     """A text column of Parquet, however Arrow holds it."""
     held = found.value_type if pa.types.is_dictionary(found) else found
-    return pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_string_view(held)
+    return bool(pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_string_view(held))
 
 
 def _schema_of(path: str) -> pa.Schema | None:

@@ -179,6 +179,18 @@ def test_files_that_differ_in_types_mean_what_our_reader_says(forced: runnel.Con
     assert forced.execute(sql).fetchall() == [(1, "x", 1), (2, "y", 1), (3, None, 1)]
 
 
+def test_columns_in_the_names_of_folders(forced: runnel.Connection, tmp_path: Path) -> None:
+    for year in (2023, 2024):
+        folder = tmp_path / f"y={year}"
+        folder.mkdir()
+        pq.write_table(pa.table({"a": [year], "y": [9]}), folder / "x.parquet")
+    options = f"'path'='{tmp_path}', 'format'='parquet', 'hivePartitioning'='true'"
+    forced.execute(f"CREATE MAPPING f TYPE File OPTIONS ({options})")
+    sql = "SELECT y, SUM(a) FROM f GROUP BY y ORDER BY y"
+    assert plan(forced, sql).startswith("Fragment on DuckDB")
+    assert forced.execute(sql).fetchall() == [(2023, 2023), (2024, 2024)]
+
+
 def test_all_types_go_in_and_out_unchanged(forced: runnel.Connection) -> None:
     table = edge_table()
     forced.register("t", table)
