@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.rendering.duckdb import DUCKDB
+from tests.rendering import aggregate_cases
 from tests.rendering.edge_table import ROWS, stored
 from tests.rendering.function_cases import FunctionCase, all_cases
 from tests.rendering.outcomes import Outcome, difference, own_outcome, rendered, shown
@@ -106,3 +107,34 @@ def spread_rows(rows: Sequence[int], count: int = FAILING_ROWS) -> Sequence[int]
     """Some of the rows, from all over."""
     step = max(1, len(rows) // count)
     return rows[::step][:count]
+
+
+def aggregate_mismatches() -> list[str]:
+    """What DuckDB's aggregates give otherwise than ours, group by group."""
+    cursor().register("groups", aggregate_cases.engine_table())
+    found = []
+    for case in aggregate_cases.all_cases():
+        text = aggregate_cases.rendered(case, DUCKDB)
+        if text is None:
+            continue
+        own = aggregate_cases.own_values(case)
+        groups = ", ".join(map(str, own)) or "-1"
+        try:
+            table = cursor().sql(f"SELECT g, {text} AS v FROM groups WHERE g IN ({groups}) GROUP BY g").to_arrow_table()
+        except _engine_error() as error:
+            if not aggregate_cases.is_limited(case, str(error)):
+                found.append(f"{case.shape}: fails: {str(error)[:200]}")
+            continue
+        problem = aggregate_cases.difference(case, own, table.column(0).to_pylist(), table.column(1).combine_chunks())
+        found += _described(case.shape, problem)
+        for group in [number for number in range(aggregate_cases.GROUPS) if number not in own][:3]:
+            try:
+                cursor().sql(f"SELECT {text} AS v FROM groups WHERE g = {group}").to_arrow_table()
+            except _engine_error():
+                continue
+            found.append(f"{case.shape}: no error in group {group}")
+    return found
+
+
+def _described(shape: str, problem: str | None) -> list[str]:
+    return [] if problem is None else [f"{shape}: {problem}"]

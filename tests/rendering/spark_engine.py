@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.rendering.spark import SPARK
+from tests.rendering import aggregate_cases
 from tests.rendering.edge_table import ROWS, stored
 from tests.rendering.function_cases import FunctionCase, all_cases
 from tests.rendering.outcomes import Outcome, difference, own_outcome, rendered, shown
@@ -113,3 +114,52 @@ def _compared(part: Sequence[Work]) -> list[str]:
 def _guarded(text: str, own: Outcome) -> str:
     """NULL in the rows that fail."""
     return f"CASE WHEN row IN ({', '.join(map(str, own.errors))}) THEN NULL ELSE {text} END" if own.errors else text
+
+
+def aggregate_mismatches(failing: int = 8) -> list[str]:
+    """What Spark's aggregates give otherwise than ours, group by group."""
+    session()
+    view("groups", aggregate_cases.engine_table())
+    work = []
+    for case in aggregate_cases.all_cases():
+        text = aggregate_cases.rendered(case, SPARK)
+        if text is not None:
+            own = aggregate_cases.own_values(case)
+            failed = [number for number in range(aggregate_cases.GROUPS) if number not in own]
+            work.append((case, text, own, failed))
+    whole = [item for item in work if not item[3]]
+    found = []
+    for start in range(0, len(whole), 20):
+        found += _compared_groups(whole[start : start + 20])
+    partial = [item for item in work if item[3]]
+    by_groups: dict[tuple[int, ...], list[Any]] = {}
+    for item in partial:
+        by_groups.setdefault(tuple(sorted(item[2])), []).append(item)
+    for items in by_groups.values():
+        found += _compared_groups(items)
+    for case, text, _, failed in partial[:: max(1, len(partial) // failing)]:
+        try:
+            session().sql(f"SELECT {text} AS v FROM groups WHERE g = {failed[0]}").toArrow()
+        except Exception:  # whichever class Spark has for it
+            continue
+        found.append(f"{case.shape}: no error in group {failed[0]}")
+    return found
+
+
+def _compared_groups(part: Sequence[Any]) -> list[str]:
+    """Cases that fail in the same groups, none of which is asked for."""
+    groups = ", ".join(map(str, part[0][2])) or "-1"
+    columns = ", ".join(f"{text} AS v{i}" for i, (_, text, _, _) in enumerate(part))
+    try:
+        table = session().sql(f"SELECT {columns}, g FROM groups WHERE g IN ({groups}) GROUP BY g").toArrow()
+    except Exception as error:
+        if len(part) == 1:
+            is_known = aggregate_cases.is_limited(part[0][0], str(error))
+            return [] if is_known else [f"{part[0][0].shape}: fails: {str(error)[:200]}"]
+        return [problem for item in part for problem in _compared_groups([item])]
+    order = table.column("g").to_pylist()
+    found = []
+    for (case, _, own, _), column in zip(part, table.columns, strict=False):
+        problem = aggregate_cases.difference(case, own, order, column.combine_chunks())
+        found += [] if problem is None else [f"{case.shape}: {problem}"]
+    return found
