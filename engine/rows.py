@@ -138,7 +138,7 @@ class Result:
         elif self._next < len(self._rows):
             rows = self._rows[self._next :]
             self._forget()
-            yield rows_as_batch(rows, self.fields)
+            yield _conform(rows_as_batch(rows, self.fields), schema)
         while (batch := self._load(wait=True)) is not None:
             yield _conform(batch, schema)
 
@@ -217,8 +217,7 @@ def rows_as_batch(rows: list[Row], fields: tuple[Field, ...]) -> pa.RecordBatch:
     """Python rows as one batch; DataError naming the value that doesn't fit its column."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(fields)
     arrays = [array_of(list(values), item.type) for values, item in zip(columns, fields, strict=True)]
-    schema = pa.schema([pa.field(item.name, _public_type(item.type)) for item in fields])
-    return pa.RecordBatch.from_arrays([_public(a, f.type) for a, f in zip(arrays, schema, strict=True)], schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, names=[item.name for item in fields])
 
 
 def _public_type(sql_type: SqlType) -> pa.DataType:
