@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import TokenType
 
+from runnel.errors import NotSupportedError
 from runnel.planner.parse_statement import StatementReader
 from runnel.planner.syntax import Name, SetOption, Show
 
@@ -22,6 +23,12 @@ def parse_show(reader: StatementReader) -> Show:
     if word in _LISTS or word == "ALL":
         reader.next()
         return Show(sql=reader.sql, position=position, what="settings" if word == "ALL" else word.lower())
+    if word in ("TABLES", "SCHEMAS", "DATABASES"):
+        raise NotSupportedError(
+            f"SHOW {word} is not supported",
+            hint="use SHOW MAPPINGS, SHOW VIEWS, or SELECT table_name FROM information_schema.tables",
+            position=reader.position,
+        )
     if reader.accept("DATA", "CONNECTIONS"):
         return Show(sql=reader.sql, position=position, what="data connections")
     if reader.accept("RESOURCES", "FOR"):
