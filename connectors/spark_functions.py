@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from runnel.connectors.spark_session import Spark
@@ -45,9 +46,8 @@ def register(spark: Spark, calls: Iterable[PythonCall]) -> None:
 
 
 def _arrow_function(call: PythonCall) -> Any:
-    from pyspark.sql.functions import ArrowUDFType, arrow_udf
-
-    return arrow_udf(_runner(call), ddl(call.function.result), ArrowUDFType.SCALAR)
+    functions = import_module("pyspark.sql.functions")
+    return functions.arrow_udf(_runner(call), ddl(call.function.result), functions.ArrowUDFType.SCALAR)
 
 
 def _runner(call: PythonCall) -> Callable[..., Any]:

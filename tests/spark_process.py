@@ -1,0 +1,64 @@
+"""The one Spark that a test run has: tests take sessions of it, each with settings of its own."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+_SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.log.level": "OFF",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def missing() -> str | None:
+    """What Spark lacks to run here."""
+    if find_spec("pyspark") is None:
+        return "pyspark is not installed: pip install 'runnel[spark]'"
+    if shutil.which("java") is None and not os.environ.get("JAVA_HOME"):
+        return "there is no Java: install a Java 17 or set JAVA_HOME"
+    return None
+
+
+@cache
+def _first() -> Any:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    warehouse = tempfile.mkdtemp(prefix="runnel-warehouse-")
+    for name, value in {**_SETTINGS, "spark.sql.warehouse.dir": warehouse}.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    atexit.register(_stop, made, warehouse)
+    return made
+
+
+def _stop(made: Any, warehouse: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made.stop()
+    shutil.rmtree(warehouse, ignore_errors=True)
+
+
+def new_session(settings: Mapping[str, str]) -> Any:
+    """A session of its own in the one Spark of this process, which is stopped at exit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = _first().newSession()
+    for name, value in settings.items():
+        made.conf.set(name, value)
+    return made
