@@ -65,6 +65,9 @@ _OPERANDS = {
 _BEFORE_COLON = {*_OPERANDS, TokenType.L_BRACKET, TokenType.NULL, TokenType.TRUE, TokenType.FALSE}
 
 
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+
+
 def number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
     """The number of each `?`, by its offset in the text; ProgrammingError for parameters of another style."""
     numbers: dict[int, int] = {}
@@ -408,6 +411,8 @@ def finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, in
                 node.set("this", node.this[len(MARK) :])
         elif isinstance(node, exp.Anonymous):
             node.set("this", node.name.removeprefix(MARK))
+            if node.arg_key == "expression" and isinstance(node.parent, _COMPARISONS):
+                _place_quantifier(node)
         elif isinstance(node, exp.Placeholder):
             parameter = exp.Parameter(this=exp.Literal.number(node.name))
             parameter.meta["start"] = parameter.meta["end"] = offsets[int(node.name)]
@@ -420,9 +425,17 @@ def finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, in
             node.set("query", exp.Subquery(this=node.expressions[0]))
             node.set("expressions", None)
         elif isinstance(node, exp.Unnest) and isinstance(node.args.get("offset"), exp.Identifier):
-            node.args["alias"].append("columns", node.args["offset"])
+            holder = node.parent if isinstance(node.parent, exp.Lateral) else node
+            holder.args["alias"].append("columns", node.args["offset"])
             node.set("offset", True)
     return tree
+
+
+def _place_quantifier(node: Any) -> None:
+    """sqlglot takes ALL and SOME for functions where no query stands behind them."""
+    quantifier = {"ALL": exp.All, "ANY": exp.Any, "SOME": exp.Any}.get(node.name.upper())
+    if quantifier is not None and len(node.expressions) == 1:
+        node.replace(quantifier(this=node.expressions[0]))
 
 
 def _place_type(node: Any, types: Sequence[SqlType]) -> None:
