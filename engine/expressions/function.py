@@ -43,7 +43,8 @@ class Function:
     result's type, or raises ProgrammingError. `compile(call)` gives the kernel; with `needs_frame` the kernel gets the
     Frame before the arguments. `can_fail(call)` says whether a row can make the kernel raise; where it can't, the kernel may
     be run over rows whose result is thrown away. `depends_on_session(call)` says whether the value depends on the statement's
-    time or the session's zone. `arguments` and `result` say the same for people.
+    time or the session's zone. `is_slow`: a row takes a µs or more, so operators work on fewer rows at a time. `arguments`
+    and `result` say the same for people.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Function:
     can_fail: Callable[[Call], bool] = never_fails
     needs_frame: bool = False
     is_volatile: bool = False
+    is_slow: bool = False
     depends_on_session: Callable[[Call], bool] = never_fails
     family: str = ""
 

@@ -74,3 +74,8 @@ _MODULES = {
     "types_of": "typeof=TYPEOF,PG_TYPEOF gen_random_uuid=GEN_RANDOM_UUID,UUID,UUIDV4",
 }
 LATER: Mapping[str, Mapping[str, tuple[str, ...]]] = {module: _family(text) for module, text in _MODULES.items()}
+
+SLOW = frozenset(
+    key for module in ("json_functions", "json_building", "regexps", "texts", "binary", "to_char") for key in LATER[module]
+)
+"""The functions that work through distinct values in Python: see `Function.is_slow`."""

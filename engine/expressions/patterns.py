@@ -233,13 +233,15 @@ def _by_kernel(make: Callable[..., Callable[[Datum], Datum]]) -> Callable[..., A
 
 
 def _regex_entry(name: str, arguments: str, bind: Bind, result: SqlType, make: Callable[..., Any]) -> Function:
-    return named(
-        name,
-        arguments,
-        str(result),
-        _checking(bind, make),
-        by_option(make, _by_kernel(make)),
+    return Function(
+        name=name,
+        arguments=arguments,
+        result=str(result),
+        bind=_checking(bind, make),
+        compile=by_option(make, _by_kernel(make)),
+        sql_names=(name.upper(),),
         can_fail=lambda call: not _is_literal(call, 1),
+        is_slow=True,
         family="string",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from runnel.expressions.casts import cast_can_fail, depends_on_session
 from runnel.expressions.functions import FUNCTIONS
+from runnel.expressions.later import SLOW
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, walk
 from runnel.expressions.python_function import PythonCall
 
@@ -31,6 +32,13 @@ def _is_volatile(node: Expression) -> bool:
     if isinstance(node, Call):
         return FUNCTIONS[node.function].is_volatile
     return isinstance(node, PythonCall) and not node.function.is_deterministic
+
+
+def is_slow(expression: Expression) -> bool:
+    """Whether a row may take a µs or more: then a batch of the usual size would hold up a cooperative thread."""
+    return any(
+        isinstance(node, Call) and (node.function in SLOW or FUNCTIONS[node.function].is_slow) for node in walk(expression)
+    )
 
 
 def is_constant(expression: Expression) -> bool:

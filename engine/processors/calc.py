@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from runnel.batches import make_batch
+from runnel.batches import make_batch, slices
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
 from runnel.expressions.nodes import Expression
+from runnel.expressions.properties import is_slow
 from runnel.processor import StatelessProcessor
+from runnel.processors.emitting import EmittingProcessor
 from runnel.sqltypes import to_arrow
 
 Transform = Callable[[pa.RecordBatch, EvaluationContext], pa.RecordBatch]
@@ -53,6 +55,31 @@ def _renaming(names: tuple[str, ...]) -> Transform:
     return rename
 
 
+SLOW_ROWS = 2048
+"""How many rows are worked on at a time where an expression is slow: a cooperative call should be short."""
+
+
+def pieces(batch: pa.RecordBatch, transform: Transform, context: EvaluationContext) -> Iterator[pa.RecordBatch]:
+    """The results of a slow transform, a piece of the batch after the other."""
+    return (transform(piece, context) for piece in slices(batch, SLOW_ROWS))
+
+
+def works_slowly(condition: Expression | None, projections: tuple[Expression, ...] | None) -> bool:
+    """Whether one of the expressions is slow."""
+    return any(is_slow(item) for item in (*(() if condition is None else (condition,)), *(projections or ())))
+
+
+class SlowCalc(EmittingProcessor):
+    """Applies a slow transform, a few rows at a time."""
+
+    def __init__(self, transform: Transform) -> None:
+        super().__init__()
+        self._transform = transform
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        self.emit_all(pieces(batch, self._transform, self.context.job.evaluation))
+
+
 class Calc(StatelessProcessor):
     """Applies a transform to each batch."""
 
@@ -66,4 +93,6 @@ class Calc(StatelessProcessor):
 def calc(condition: Expression | None, projections: tuple[Expression, ...] | None, names: tuple[str, ...]) -> ProcessorFactory:
     """A supplier of processors that filter (`condition`, BOOLEAN over the input's columns) and project."""
     transform = compile_transform(condition, projections, names)
+    if works_slowly(condition, projections):
+        return lambda: SlowCalc(transform)
     return lambda: Calc(transform)

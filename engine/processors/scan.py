@@ -10,7 +10,7 @@ from runnel.connector import End, Pause, Source, SourcePartition
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
 from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext, Processor
-from runnel.processors.calc import Transform, compile_transform
+from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, pieces, works_slowly
 from runnel.processors.emitting import MAKING_TIME, EmittingProcessor
 
 READS_PER_CALL = 16
@@ -48,8 +48,9 @@ class OpenPartition:
 class Scan(EmittingProcessor):
     """Reads its partitions in turn, each batch transformed. Partitions that pause are not touched before they are due."""
 
-    def __init__(self, partitions: Sequence[SourcePartition], transform: Transform, cooperative: bool) -> None:
+    def __init__(self, partitions: Sequence[SourcePartition], transform: Transform, cooperative: bool, slow: bool) -> None:
         super().__init__()
+        self._is_slow = slow
         self.cooperative = cooperative
         self._partitions = partitions
         self._transform = transform
@@ -94,7 +95,10 @@ class Scan(EmittingProcessor):
         if isinstance(item, End):
             self._open.remove(partition)
         elif isinstance(item, pa.RecordBatch):
-            self.emit(self._transform(item, self.context.job.evaluation))
+            if self._is_slow and item.num_rows > SLOW_ROWS:
+                self.emit_all(pieces(item, self._transform, self.context.job.evaluation))
+            else:
+                self.emit(self._transform(item, self.context.job.evaluation))
             return self.drain()
         return True
 
@@ -117,14 +121,17 @@ class Scan(EmittingProcessor):
 class ScanSupplier(ProcessorSupplier):
     """Makes the scans of one member. `shares[i]` are the partitions of processor i."""
 
-    def __init__(self, shares: Sequence[Sequence[SourcePartition]], transform: Transform, cooperative: bool) -> None:
+    def __init__(
+        self, shares: Sequence[Sequence[SourcePartition]], transform: Transform, cooperative: bool, slow: bool
+    ) -> None:
+        self._is_slow = slow
         self._shares = shares
         self._transform = transform
         self._cooperative = cooperative
 
     def get(self, count: int) -> Sequence[Processor]:
         assert count == len(self._shares)
-        return [Scan(share, self._transform, self._cooperative) for share in self._shares]
+        return [Scan(share, self._transform, self._cooperative, self._is_slow) for share in self._shares]
 
 
 class ScanMetaSupplier(ProcessorMetaSupplier):
@@ -134,7 +141,8 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
     `get` asks for it.
     """
 
-    def __init__(self, source: Source, transform: Transform) -> None:
+    def __init__(self, source: Source, transform: Transform, is_slow: bool = False) -> None:
+        self._is_slow = is_slow
         self._source = source
         self._transform = transform
         self._split: dict[int, tuple[JobContext, Sequence[SourcePartition]]] = {}
@@ -149,7 +157,10 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
         partitions = self._source.split(context) if known is None else known[1]
         total = members * parallelism
         shares = [partitions[i::total] for i in range(total)]
-        return [ScanSupplier(shares[member::members], self._transform, self._source.cooperative) for member in range(members)]
+        return [
+            ScanSupplier(shares[member::members], self._transform, self._source.cooperative, self._is_slow)
+            for member in range(members)
+        ]
 
 
 def scan(
@@ -160,4 +171,5 @@ def scan(
 ) -> ScanMetaSupplier:
     """A supplier of processors that read `source` and give, of the rows for which `condition` is true, `projections`
     (None: all columns), called by `names`. Both are over the columns that the source was asked for."""
-    return ScanMetaSupplier(source, compile_transform(condition, projections, names))
+    transform = compile_transform(condition, projections, names)
+    return ScanMetaSupplier(source, transform, works_slowly(condition, projections))
