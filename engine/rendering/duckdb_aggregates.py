@@ -56,7 +56,10 @@ def _average(rendering: Rendering, item: Invocation) -> str:
     shift = result.scale - given.scale
     if given.scale > 18 or shift > 18:
         raise Unrenderable(f"AVG({given})", item.call.position)
-    return scaled(quotient(unscaled(total, decimal(MAX_PRECISION, given.scale)), count, shift), result)
+    total_type = decimal(min(given.precision + 12, MAX_PRECISION), given.scale)  # of a thousand thousand million rows
+    if total_type.precision < MAX_PRECISION:
+        total = f"CAST({total} AS {rendering.type(total_type)})"
+    return scaled(quotient(unscaled(total, total_type), count, shift), result)
 
 
 def _same(name: str) -> AggregateRule:

@@ -98,13 +98,10 @@ def scaled(text: str, sql_type: SqlType) -> str:
 
 def quotient(dividend: str, divisor: str, shift: int) -> str:
     """dividend · 10^shift / divisor of whole numbers, half up. By hand, as on paper, since 128 bits don't hold the product:
-    |divisor| · 10^shift must stay below 10^38."""
-    whole = f"({_A} // {_B}) * {10**shift}"
-    digits = f"(({_A} % {_B}) * {10**shift})"
-    cut = f"({digits} // {_B})"
-    left = f"({digits} % {_B})"
-    up = f"CASE WHEN 2 * abs({left}) >= abs({_B}) THEN sign({left}) * sign({_B}) ELSE 0 END"
-    return let(dividend, divisor, f"{whole} + {cut} + ({up})")
+    |divisor| · 10^shift must stay below 10^37."""
+    half = f"sign({_A} % {_B}) * abs({_B})"
+    rest = f"(({_A} % {_B}) * {2 * 10**shift} + {half}) // (2 * {_B})"
+    return let(dividend, divisor, f"({_A} // {_B}) * {10**shift} + {rest}")
 
 
 _A, _B = "v.a", "v.b"

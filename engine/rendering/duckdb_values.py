@@ -94,7 +94,7 @@ def _plain(value: Any, sql_type: SqlType) -> str:
     if sql_type.kind is Kind.TIMESTAMP:
         return str(value.isoformat(" "))
     if sql_type.kind is Kind.TIMESTAMP_TZ:
-        return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ") + "+00"
+        return str(value.astimezone(UTC).replace(tzinfo=None).isoformat(" ")) + "+00"
     if sql_type.kind in (Kind.DATE, Kind.TIME):
         return str(value.isoformat())
     raise Unrenderable(f"a literal of type {sql_type}")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,49 +13,30 @@ from tests.rendering import aggregate_cases
 from tests.rendering.edge_table import ROWS, stored
 from tests.rendering.function_cases import FunctionCase, all_cases
 from tests.rendering.outcomes import Outcome, difference, own_outcome, rendered, shown
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from tests.spark_process import new_session
 
 BATCH = 80
-_CONFIG = {
-    "spark.ui.enabled": "false",
-    "spark.driver.memory": "1g",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+_SETTINGS = {
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
     "spark.sql.session.timeZone": "America/New_York",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.shuffle.partitions": "1",
-    "spark.log.level": "OFF",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 """A zone other than ours and UTC: nothing may depend on it."""
 
 
 @cache
-def session() -> SparkSession:
-    """A session that has the table as the view `edges`; stopped at exit."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[1]")
-    for name, value in _CONFIG.items():
-        builder = builder.config(name, value)
-    made = builder.getOrCreate()
-    atexit.register(made.stop)
-    view("edges", stored())
+def session() -> Any:
+    """A session that has the table as the view `edges`."""
+    made = new_session(_SETTINGS)
+    _view(made, "edges", stored())
     return made
 
 
-def view(name: str, table: pa.Table) -> None:
+def _view(made: Any, name: str, table: pa.Table) -> None:
     """Makes a table known by a name. TIME, which isn't rendered for Spark, comes as a number."""
-    from pyspark.sql import SparkSession
-
-    made = SparkSession.getActiveSession()
-    assert made is not None
     plain = [item.cast(pa.int64()) if pa.types.is_time(item.type) else item for item in table.columns]
-    frame: Any = made.createDataFrame(pa.table(plain, names=table.column_names))
+    frame = made.createDataFrame(pa.table(plain, names=table.column_names))
     frame.coalesce(1).cache().createOrReplaceTempView(name)
 
 
@@ -118,8 +96,7 @@ def _guarded(text: str, own: Outcome) -> str:
 
 def aggregate_mismatches(failing: int = 8) -> list[str]:
     """What Spark's aggregates give otherwise than ours, group by group."""
-    session()
-    view("groups", aggregate_cases.engine_table())
+    _view(session(), "groups", aggregate_cases.engine_table())
     work = []
     for case in aggregate_cases.all_cases():
         text = aggregate_cases.rendered(case, SPARK)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-
 import pytest
 
 from tests.rendering import spark_engine
+from tests.spark_process import missing
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("java") is None, reason="Spark needs Java"),
-    pytest.mark.skipif(importlib.util.find_spec("pyspark") is None, reason="pyspark isn't installed"),
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.timeout(600),
 ]
