@@ -60,6 +60,10 @@ class Origin(ABC):
     def row_count(self) -> int | None:
         return None
 
+    def stored(self, columns: tuple[int, ...]) -> list[pa.RecordBatch] | None:
+        """The columns at `columns` as they are in memory, of whatever Arrow types; None where they aren't."""
+        return None
+
     def projection(self, columns: tuple[int, ...]) -> Projection:
         return Projection.of(self.schema, [column.type for column in self.columns], columns)
 
@@ -75,6 +79,9 @@ class StoredBatches(Origin):
 
     def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
         return BatchesSource(lambda: self._batches, self.projection(columns), limit)
+
+    def stored(self, columns: tuple[int, ...]) -> list[pa.RecordBatch] | None:
+        return [batch.select(columns) for batch in self._batches]
 
     def row_count(self) -> int | None:
         return self._rows
@@ -196,6 +203,15 @@ class ArrowTable(ReadableTable):
         # With a predicate the limit counts rows that pass it, which only the caller knows.
         limit = request.limit if request.predicate is None else None
         return self._origin.source(self.name, request.columns, limit)
+
+    def stored(self, columns: tuple[int, ...]) -> list[pa.RecordBatch] | None:
+        """The rows as they are in memory, not brought to canonical types: for an engine that reads them as they are."""
+        return self._origin.stored(columns)
+
+    def arrow_type(self, index: int) -> pa.DataType:
+        """The Arrow type in which a column is stored."""
+        found: pa.DataType = self._origin.schema.field(index).type
+        return found
 
     def row_count(self) -> int | None:
         return self._origin.row_count()

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runnel.catalog import Table
 from runnel.connector import END, End, Pause, SourcePartition
 from runnel.connectors import duckdb_inputs as inputs
-from runnel.connectors.duckdb_inputs import StreamInput
+from runnel.connectors.duckdb_inputs import StoredInput, StreamInput
 from runnel.duckdb_arrow import from_duckdb
 from runnel.duckdb_errors import translated
 from runnel.duckdb_kernel import DuckDBKernel
@@ -164,6 +164,7 @@ class DuckDBFragment(FragmentSource):
         self._scans = scans
         self.text, self.reason = shown
         self._limits = [node for node in walk(relation) if isinstance(node, (Limit, GroupLimit))]
+        self._has_joins = any(isinstance(node, Join) for node in walk(relation))
         self._depends_on_session = SHOWN_UNKNOWN in self.text
         self._rendered: tuple[list[str], str] | None = None
 
@@ -171,14 +172,16 @@ class DuckDBFragment(FragmentSource):
         for limit in self._limits:
             row_count(limit.count, context.evaluation, "LIMIT")
             row_count(limit.offset, context.evaluation, "OFFSET")
-        streams: list[StreamInput] = []
-        items = []
+        streams: list[StoredInput | StreamInput] = []
+        items: list[str] = []
         try:
             for node, read in self._scans:
                 item = inputs.native_text(node, read)
                 if item is None:
-                    streams.append(StreamInput(f"in{len(streams)}", node, read, context))
-                    item = streams[-1].name
+                    item = f"in{len(streams)}"
+                    few = self._has_joins or node.predicate is not None
+                    stored = StoredInput.of(item, node.table, read, is_filtered=few)
+                    streams.append(stored or StreamInput(item, node, read, context))
                 items.append(item)
             text = self._text(items, context)
             cursor = self._kernel.cursor()
@@ -239,7 +242,7 @@ class _Partition(SourcePartition):
         self,
         kernel: DuckDBKernel,
         cursor: Any,
-        query: tuple[str, list[StreamInput]],
+        query: tuple[str, list[StoredInput | StreamInput]],
         fields: tuple[Field, ...],
         position: Position | None,
     ) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from runnel.catalog import Table
 from runnel.connector import End, Pause, ReadableTable, ScanRequest, SourcePartition
-from runnel.duckdb_arrow import carried_schema, to_duckdb
+from runnel.duckdb_arrow import carried_schema, carried_type, to_duckdb
 from runnel.duckdb_kernel import quoted
 from runnel.errors import Error
 from runnel.expressions.evaluate import can_fail
@@ -42,6 +42,48 @@ _SPECIAL = frozenset('*?[]{}\\"')
 
 _schemas: dict[tuple[str, int, int], pa.Schema] = {}
 _MOST_SCHEMAS = 4096
+
+
+class StoredInput:
+    """Batches in memory as they are: texts in any of Arrow's forms are the same to DuckDB. `is_filtered`: it may need few of
+    the rows (a condition, a join), and then finds them faster in a table, which Arrow filters, than in a stream."""
+
+    def __init__(self, name: str, schema: pa.Schema, batches: list[pa.RecordBatch], *, is_filtered: bool) -> None:
+        self.name = name
+        self.error: Error | None = None
+        self._schema = schema
+        self._batches: list[pa.RecordBatch] = batches
+        self._is_filtered = is_filtered
+
+    @classmethod
+    def of(cls, name: str, table: Any, read: tuple[int, ...], *, is_filtered: bool) -> StoredInput | None:
+        """The input for a registered table all of whose columns can go as they are; None for any other."""
+        if table.connector != "Arrow":
+            return None
+        types = [table.arrow_type(i) for i in read]
+        if not all(_goes_as_it_is(found, table.columns[i].type) for found, i in zip(types, read, strict=True)):
+            return None
+        batches = table.stored(read)
+        schema = pa.schema([pa.field(f"c{i}", found) for i, found in enumerate(types)])
+        return None if batches is None else cls(name, schema, batches, is_filtered=is_filtered)
+
+    def register(self, cursor: DuckDBPyConnection) -> None:
+        """Makes the rows known to a cursor, under the input's name; they can be read once."""
+        rows = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in self._batches)
+        if self._is_filtered:
+            cursor.register(self.name, pa.Table.from_batches(rows, self._schema))
+        else:
+            cursor.register(self.name, pa.RecordBatchReader.from_batches(self._schema, rows))
+
+    def close(self) -> None:
+        """Lets the batches go."""
+        self._batches = []
+
+
+def _goes_as_it_is(found: pa.DataType, kind: SqlType) -> bool:
+    if kind.kind is Kind.VARCHAR:
+        return bool(pa.types.is_string(found) or pa.types.is_large_string(found) or pa.types.is_string_view(found))
+    return bool(found == carried_type(kind) == to_arrow(kind))
 
 
 class StreamInput:
