@@ -40,6 +40,11 @@ def empty_columns(num_rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(_NO_COLUMNS, num_rows, [None]))
 
 
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows."""
+    return make_batch([pa.nulls(0, field.type) for field in schema], schema, 0)
+
+
 def slices(batch: pa.RecordBatch, size: int = MAX_ROWS) -> Iterator[pa.RecordBatch]:
     """The batch in pieces of at most `size` rows, nothing copied."""
     for start in range(0, batch.num_rows, size):

@@ -14,6 +14,7 @@ from runnel.connectors.registry import Registry
 from runnel.durable import Directory
 from runnel.errors import InterfaceError
 from runnel.jobs import Job, Jobs
+from runnel.memory import Memory
 from runnel.planner.bind_query import Environment, Pushdown
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan as make_plan
@@ -43,10 +44,12 @@ class Database:
         self.settings = Settings(given)
         self.catalog = Catalog()
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
-        self.jobs = Jobs(self.settings.integer("cooperative_threads"), kernel=self.kernel)
+        self.memory = Memory(is_shared=lambda: self._kernel is not None and self._kernel.is_open)
+        self.jobs = Jobs(self.settings.integer("cooperative_threads"), kernel=self.kernel, memory=self.memory)
         self.directory = None if path is None else Directory(_directory_path(path))
         self.connectors = Registry(None if self.directory is None else self.directory.path, self.kernel)
         self._kernel: DuckDBKernel | None = None
+        self._set_memory()
         self.definitions = RLock()
         """Held by a statement that changes the catalog."""
         self.is_closed = False
@@ -140,12 +143,26 @@ class Database:
             with self.definitions:
                 if self._kernel is None:
                     tables = None if self.directory is None else self.directory.path / "tables.duckdb"
-                    self._kernel = DuckDBKernel(self.jobs.workers, tables=tables)
+                    self._kernel = DuckDBKernel(
+                        self.jobs.workers, self.memory.limit // 2 or None, self.memory.directory, tables=tables
+                    )
         return self._kernel
+
+    def _set_memory(self) -> None:
+        """Makes the budget what the settings say. DuckDB, once it runs, has half of it."""
+        memory = self.memory
+        memory.limit = self.settings.integer("memory_limit")
+        given = str(self.settings.get("temp_directory"))
+        memory.owned = not given and self.directory is not None
+        memory.directory = given or (None if self.directory is None else str(self.directory.path / "temp"))
+        if self._kernel is not None:
+            self._kernel.configure(memory.limit // 2 or None, memory.directory)
 
     def set(self, name: str, value: Value | None) -> None:
         """Changes a setting, None to its default, and what follows from it."""
         name = self.settings.set(name, value)
+        if name in ("memory_limit", "temp_directory"):
+            self._set_memory()
         if name == "plan_cache_size":
             self.plans.resize(self.settings.integer(name))
         if name in ("time_zone", "pushdown", "fragment_rows"):

@@ -7,8 +7,6 @@ threads can abort it, so everything is closed with the kernel, when it is collec
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import weakref
 from itertools import count
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.duckdb_errors import translated
 from runnel.errors import InterfaceError
+from runnel.spill import PrivateFolder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -58,6 +57,16 @@ class DuckDBKernel:
         self._closed = False
         self._attached: dict[str, str] = {}
         self._aliases = count()
+
+    def configure(self, memory_limit: int | None, temp_directory: str | Path | None) -> None:
+        """Changes what was given at the start; the folder only before the first cursor."""
+        with self._lock:
+            self.memory_limit, self._temp_directory = memory_limit, temp_directory
+            if self._open is not None and memory_limit is not None:
+                try:
+                    self._open.connection.execute(f"SET GLOBAL memory_limit = '{memory_limit}B'")
+                except Exception as error:
+                    raise translated(error) from error
 
     @property
     def is_open(self) -> bool:
@@ -146,8 +155,8 @@ class _Open:
         try:
             if base is not None:
                 Path(base).mkdir(parents=True, exist_ok=True)
-            folder = tempfile.mkdtemp(prefix="runnel-", dir=base)
-            self.connection = kernel._connect(folder)
+            folder = PrivateFolder(None if base is None else str(base))
+            self.connection = kernel._connect(folder.path)
         except Exception as error:
             raise translated(error) from error
         self.cursors: weakref.WeakSet[DuckDBPyConnection] = weakref.WeakSet()
@@ -159,7 +168,7 @@ def _close(
     connection: DuckDBPyConnection,
     cursors: weakref.WeakSet[DuckDBPyConnection],
     streams: weakref.WeakSet[DuckDBStream],
-    folder: str,
+    folder: PrivateFolder,
 ) -> None:
     for stream in list(streams):
         stream.close()
@@ -171,7 +180,7 @@ def _close(
         except Exception:  # closed meanwhile by its owner, or still in a call that was interrupted just now
             pass
     connection.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    folder.close()
 
 
 def quoted(text: str) -> str:

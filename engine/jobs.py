@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from asyncio import Future
 
     from runnel.duckdb_kernel import DuckDBKernel
+    from runnel.memory import Memory
 
 BUDGET = 1_000_000
 """Nanoseconds that the thread that fetches spends on a job, in all, before the workers take over."""
@@ -86,10 +87,15 @@ class Jobs:
     """The jobs of one connection and the threads that run them. Safe for threads."""
 
     def __init__(
-        self, workers: int | None = None, clock: Clock | None = None, kernel: Callable[[], DuckDBKernel] | None = None
+        self,
+        workers: int | None = None,
+        clock: Clock | None = None,
+        kernel: Callable[[], DuckDBKernel] | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self.clock: Clock = clock or SYSTEM_CLOCK
         self._kernel = kernel
+        self._memory = memory
         self.workers = workers or _processors()
         self._pool = Workers(self.workers, self.clock)
         self._ids = count(1)
@@ -121,6 +127,7 @@ class Jobs:
             accumulation_limit=options.accumulation_limit,
             is_unbounded=is_unbounded,
             kernel=self._kernel,
+            memory=self._memory,
         )
         execution = Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended)
         if options.is_measured:

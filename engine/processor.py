@@ -24,6 +24,7 @@ from runnel.frozen import frozen
 
 if TYPE_CHECKING:
     from runnel.duckdb_kernel import DuckDBKernel
+    from runnel.memory import Memory
 
 
 @frozen
@@ -100,7 +101,8 @@ class JobContext:
     """What all processors of one execution share.
 
     `clock` gives monotonic nanoseconds; `results` takes the rows of a query; `accumulation_limit` is the most rows that one
-    processor may hold (0: no limit); `kernel` gives the connection's DuckDB, which works where memory may not do.
+    processor may hold (0: no limit); `kernel` gives the connection's DuckDB, which works where memory may not do; `memory`
+    is the connection's budget (None: no limit, and nothing is spilled).
     """
 
     job_id: int
@@ -110,6 +112,7 @@ class JobContext:
     accumulation_limit: int = 0
     is_unbounded: bool = False
     kernel: Callable[[], DuckDBKernel] | None = None
+    memory: Memory | None = None
 
 
 @frozen

@@ -7,6 +7,7 @@ does something; one that can be given only at the start says so.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
@@ -14,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from runnel.errors import ErrorCode, ProgrammingError, suggest
 from runnel.frozen import frozen
+from runnel.memory import default_limit
 
 Value = str | int | bool | float
 
@@ -39,6 +41,26 @@ def _integer(least: int) -> Callable[[Value], int]:
         return number
 
     return read
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", re.IGNORECASE)
+
+
+def _bytes(value: Value) -> int:
+    """A number of bytes, or one with a unit: MB is a million, MiB 2^20."""
+    match = _SIZE.fullmatch(str(value).strip())
+    if match is None or isinstance(value, bool):
+        raise ValueError(value)
+    number, unit, binary = match.groups()
+    power = " KMGT".index(unit.upper() or " ")
+    return int(float(number) * (1024 if binary else 1000) ** power)
+
+
+def _directory(value: Value) -> str:
+    text = str(value)
+    if "\0" in text:
+        raise ValueError(value)
+    return text
 
 
 def _time_zone(value: Value) -> str:
@@ -83,6 +105,13 @@ SETTINGS = (
         "the most rows that one processor may hold before its statement fails; 0: no limit",
     ),
     Setting(
+        "memory_limit",
+        default_limit(),
+        _bytes,
+        "a number of bytes, or one with a unit, such as '512MB' or '4GiB'",
+        "how much memory queries may hold; what is beyond it goes to files in temp_directory; 0: no limit",
+    ),
+    Setting(
         "plan_cache_size",
         1000,
         _integer(0),
@@ -102,6 +131,13 @@ SETTINGS = (
         _integer(0),
         "a whole number of at least 0",
         "into how many processors each step of a statement is divided; 0: by the size of its tables",
+    ),
+    Setting(
+        "temp_directory",
+        "",
+        _directory,
+        "the path of a folder that exists",
+        "where rows go that memory has no room for; empty: the connection's own directory, or that of the system",
     ),
     Setting(
         "time_zone",

@@ -19,7 +19,10 @@ FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runne
 
 LEVELS = {
     0: ("errors", "frozen", "sqltypes"),
-    1: ("relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches"),
+    1: (
+        *("relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches"),
+        *("memory", "spill"),
+    ),
     2: (
         "connector",
         "fragment",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import make_batch
+from runnel.batches import make_batch, no_rows
 from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregate_states import State
 from runnel.expressions.aggregates import AGGREGATES, row_arguments, states_of
@@ -16,9 +16,10 @@ from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate, is_volatile
 from runnel.expressions.nodes import Aggregate, Expression
 from runnel.frozen import frozen
+from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.group_state import GroupState, Layout, Partial
+from runnel.processors.group_state import WEIGHT, GroupState, Layout, Partial, exported, partial_of
 from runnel.sqltypes import to_arrow
 
 PASS_ON_SHARE = 0.5
@@ -80,7 +81,7 @@ class Aggregation:
             slots = tuple(i for i, item in enumerate(wanted) if item[1:] == (places, True))
             self.distinct_sets.append(DistinctSet(places, flagged[places], Layout(types, (), (), ()), slots))
         self.evaluators: list[Evaluator] = [compile_expression(item) for item in (*keys, *self._arguments)]
-        self.state_schema = _state_schema(self.plain_layout)
+        self.state_schema = self.plain_layout.schema
         self.schema = self.state_schema if stage is Stage.ACCUMULATE else self._result_schema(names)
 
     def _argument_places(self, expressions: Sequence[Expression]) -> tuple[int, ...]:
@@ -99,30 +100,31 @@ class Aggregation:
         return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
 
 
-def _state_schema(layout: Layout) -> pa.Schema:
-    keys = [pa.field(f"k{i}", kind) for i, kind in enumerate(layout.key_types)]
-    return pa.schema([*keys, *(pa.field(f"s{i}", kind) for i, kind in enumerate(layout.state_types))])
-
-
 class AggregateProcessor(EmittingProcessor):
     """Holds the groups of its input and emits them when it ends."""
 
     def __init__(self, aggregation: Aggregation) -> None:
         super().__init__()
         self._aggregation = aggregation
+        self._distinct: list[GroupState] = []
         self._is_done = False
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
         aggregation = self._aggregation
         alone = context.parallelism == 1
-        self._groups = GroupState(aggregation.plain_layout, self.check_accumulated, alone)
-        self._distinct = [GroupState(s.layout, self.check_accumulated, alone) for s in aggregation.distinct_sets]
+        memory = context.job.memory
+        self._groups = GroupState(aggregation.plain_layout, self.check_accumulated, alone, Reservation(memory, WEIGHT))
+        self._distinct = [
+            GroupState(s.layout, self.check_accumulated, alone, Reservation(memory, WEIGHT)) for s in aggregation.distinct_sets
+        ]
+        if aggregation.stage is Stage.ACCUMULATE:
+            self._groups.can_spill = False
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         aggregation = self._aggregation
         if aggregation.stage is Stage.COMBINE:
-            self._groups.add_partial(_partial_of(batch, aggregation.layout))
+            self._groups.add_partial(partial_of(batch, aggregation.layout))
             return
         frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
         columns = [evaluate(item, frame) for item in aggregation.evaluators]
@@ -130,7 +132,8 @@ class AggregateProcessor(EmittingProcessor):
         if aggregation.distinct_sets:
             self._take_distinct(columns, batch.num_rows)
         if aggregation.stage is Stage.ACCUMULATE and aggregation.keys:
-            for partial in self._groups.take_if_sparse(PASS_ON_SHARE):
+            groups = self._groups
+            for partial in groups.take_all() if groups.must_spill else groups.take_if_sparse(PASS_ON_SHARE):
                 self.emit(self._accumulated(partial))
 
     def _take_distinct(self, columns: Sequence[pa.Array], num_rows: int) -> None:
@@ -156,11 +159,13 @@ class AggregateProcessor(EmittingProcessor):
         aggregation = self._aggregation
         saved = []
         if not self._groups.is_empty and len(aggregation.state_schema):
-            saved.append(self._exported(self._groups.combined(), aggregation.plain_layout, aggregation.state_schema))
+            parts = self._groups.partials()
+            saved += [exported(item, aggregation.plain_layout, aggregation.state_schema) for item in parts]
         for i, groups in enumerate(self._distinct):
             if not groups.is_empty:
-                keys = groups.combined().keys
-                saved.append(pa.RecordBatch.from_arrays(keys, names=[f"d{i}_{j}" for j in range(len(keys))]))
+                for item in groups.partials():
+                    names = [f"d{i}_{j}" for j in range(len(item.keys))]
+                    saved.append(pa.RecordBatch.from_arrays(item.keys, names=names))
         return saved
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
@@ -169,7 +174,7 @@ class AggregateProcessor(EmittingProcessor):
             groups = self._distinct[int(first[1:].partition("_")[0])]
             groups.add_partial(Partial(batch.columns, [], batch.num_rows))
         else:
-            self._groups.add_partial(_partial_of(batch, self._aggregation.plain_layout))
+            self._groups.add_partial(partial_of(batch, self._aggregation.plain_layout))
 
     def complete(self) -> bool:
         if not self._is_done:
@@ -178,55 +183,83 @@ class AggregateProcessor(EmittingProcessor):
             if aggregation.stage is Stage.ACCUMULATE:
                 if not self._groups.is_empty:
                     self.emit(self._accumulated(self._groups.combined()))
+                self._let_go()
+            elif self._groups.is_spilled or any(item.is_spilled for item in self._distinct):
+                self.emit_all(self._results(self._groups, self._distinct))
             else:
                 self.emit(self.finished())
-            self._distinct = []
-            del self._groups
+                self._let_go()
         return self.drain()
 
     def _accumulated(self, partial: Partial) -> pa.RecordBatch:
-        return self._exported(partial, self._aggregation.layout, self._aggregation.schema)
-
-    def _exported(self, partial: Partial, layout: Layout, schema: pa.Schema) -> pa.RecordBatch:
-        columns = list(partial.keys)
-        for state, values in zip(layout.states, partial.columns, strict=True):
-            columns += state.export(values)
-        return make_batch(columns, schema, partial.num_rows)
+        return exported(partial, self._aggregation.layout, self._aggregation.schema)
 
     def finished(self) -> pa.RecordBatch:
-        """The result over all that was taken."""
+        """The result over all that was taken, where none of it is in files."""
+        return self._result_of(self._with_distinct(self._groups.combined()))
+
+    def _result_of(self, partial: Partial) -> pa.RecordBatch:
         aggregation = self._aggregation
-        partial = self._groups.combined()
-        if aggregation.distinct_sets:
-            partial = self._with_distinct(partial)
         columns = list(partial.keys)
         for call, slots in zip(aggregation.aggregates, aggregation.slots, strict=True):
             states = [column for slot in slots for column in partial.columns[slot]]
             columns.append(AGGREGATES[call.function].finish(states, call, self.context.job.evaluation))
         return make_batch(columns, aggregation.schema, partial.num_rows)
 
+    def _results(self, groups: GroupState, distinct: Sequence[GroupState]) -> Iterator[pa.RecordBatch]:
+        """The result where groups are in files: some groups at a time. An empty batch is a pause."""
+        nothing = no_rows(self._aggregation.schema)
+        for partial in self._brought_together(groups, distinct) if distinct else groups.results():
+            yield nothing if partial is None else self._result_of(partial)
+
+    def _brought_together(self, groups: GroupState, distinct: Sequence[GroupState]) -> Iterator[Partial | None]:
+        """All groups with all their states. Rows of one group may be in several partials of distinct arguments, so all
+        partials are combined by group once more."""
+        aggregation = self._aggregation
+        memory = Reservation(self.context.job.memory, WEIGHT)
+        self._whole = whole = GroupState(aggregation.layout, self.check_accumulated, False, memory)
+        for partial in groups.results():
+            if partial is not None:
+                whole.add_partial(_spread_out(partial, aggregation.plain, aggregation.layout))
+            yield None
+        for item, rows in zip(aggregation.distinct_sets, distinct, strict=True):
+            for partial in rows.results():
+                if partial is not None:
+                    whole.add_partial(self._of_distinct(item, partial))
+                yield None
+        yield from whole.results()
+
     def _with_distinct(self, plain: Partial) -> Partial:
         """Adds the states that are made of distinct arguments. Each set gives a partial in which the other states are NULL;
         combining them all brings the rows of a group together."""
         aggregation = self._aggregation
-        layout = aggregation.layout
-        parts = [_spread_out(plain, aggregation.plain, layout)]
-        keys = len(layout.key_types)
+        if not aggregation.distinct_sets:
+            return plain
+        parts = [_spread_out(plain, aggregation.plain, aggregation.layout)]
         for item, groups in zip(aggregation.distinct_sets, self._distinct, strict=True):
-            rows = groups.combined()
-            states = tuple(layout.states[i] for i in item.states)
-            over = tuple(tuple(range(len(item.arguments))) for _ in states)
-            types = tuple(layout.argument_types[i] for i in item.arguments)
-            again = GroupState(Layout(layout.key_types, types, states, over), self.check_accumulated)
-            again.add(rows.keys, rows.num_rows)
-            assert len(rows.keys) == keys + len(types)
-            parts.append(_spread_out(again.combined(), item.states, layout))
-        return GroupState(layout, self.check_accumulated).combine(parts)
+            parts.append(self._of_distinct(item, groups.combined()))
+        return GroupState(aggregation.layout, self.check_accumulated).combine(parts)
+
+    def _of_distinct(self, item: DistinctSet, rows: Partial) -> Partial:
+        """The states over distinct arguments, by group."""
+        layout = self._aggregation.layout
+        states = tuple(layout.states[i] for i in item.states)
+        over = tuple(tuple(range(len(item.arguments))) for _ in states)
+        types = tuple(layout.argument_types[i] for i in item.arguments)
+        again = GroupState(Layout(layout.key_types, types, states, over), self.check_accumulated)
+        again.add(rows.keys, rows.num_rows)
+        return _spread_out(again.combined(), item.states, layout)
 
     def close(self) -> None:
         super().close()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        groups, whole = self.__dict__.pop("_groups", None), self.__dict__.pop("_whole", None)
+        for item in (groups, whole, *self._distinct):
+            if item is not None:
+                item.close()
         self._distinct = []
-        self.__dict__.pop("_groups", None)
 
 
 def _spread_out(partial: Partial, slots: Sequence[int], layout: Layout) -> Partial:
@@ -235,16 +268,6 @@ def _spread_out(partial: Partial, slots: Sequence[int], layout: Layout) -> Parti
     for slot, values in zip(slots, partial.columns, strict=True):
         columns[slot] = values
     return Partial(partial.keys, columns, partial.num_rows)
-
-
-def _partial_of(batch: pa.RecordBatch, layout: Layout) -> Partial:
-    columns = batch.columns
-    start = len(layout.key_types)
-    states = []
-    for state in layout.states:
-        states.append(columns[start : start + len(state.types)])
-        start += len(state.types)
-    return Partial(columns[: len(layout.key_types)], states, batch.num_rows)
 
 
 def has_stages(aggregates: Sequence[Aggregate]) -> bool:

@@ -3,20 +3,25 @@
 Both steps are amortised: rows are collapsed when there are several times as many as groups (and not few), and states are
 combined when the new ones are as many as those combined before. A small input costs exactly one group-by. Large group-bys
 are few calls, but long ones, and worse for the processor's caches; small ones find few rows of a group together.
+
+When memory runs out, all states go to files, divided by the hash of the keys, and the next ones start anew. In the end the
+files are read one by one; one that is too large in its turn is divided again, by further bits of the hash.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import join_arrays
+from runnel.batches import join_arrays, make_batch
 from runnel.expressions.aggregate_states import Collect, Column, Request, State
 from runnel.frozen import frozen
+from runnel.memory import Reservation, size_of, too_large
 from runnel.processors.grouping import group
+from runnel.processors.partitions import DEEPEST, Partitions
 
 BUFFERED_ROWS = 1 << 19
 """How many rows are buffered before they are collapsed, at least."""
@@ -29,6 +34,12 @@ COMBINED_ROWS = 1 << 20
 
 MOST_PARTIALS = 1024
 """With more states of parts than these they are combined, however few rows they have."""
+
+FEW_PARTIALS = 3
+"""When memory is full of so few partials, their groups are many, and to combine them would need memory and save little."""
+
+WEIGHT = 4
+"""How much memory a group-by needs for each byte that is held: its hash table, and its input and output in one piece."""
 
 BUFFERED_ROWS_UNKEYED = 1 << 16
 """The same without keys, where rows collapse to one and Arrow's kernels need no large batches."""
@@ -48,6 +59,12 @@ class Layout:
     def state_types(self) -> list[pa.DataType]:
         return [item for state in self.states for item in state.types]
 
+    @property
+    def schema(self) -> pa.Schema:
+        """Of keys and states as they travel."""
+        keys = [pa.field(f"k{i}", kind) for i, kind in enumerate(self.key_types)]
+        return pa.schema([*keys, *(pa.field(f"s{i}", kind) for i, kind in enumerate(self.state_types))])
+
 
 @dataclass(slots=True)
 class Partial:
@@ -57,14 +74,52 @@ class Partial:
     columns: list[list[pa.Array]]
     num_rows: int
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return sum(map(size_of, self.keys)) + sum(size_of(column) for columns in self.columns for column in columns)
+
+
+def exported(partial: Partial, layout: Layout, schema: pa.Schema | None = None) -> pa.RecordBatch:
+    """The partial as a batch: keys, then states in the types that travel."""
+    columns = list(partial.keys)
+    for state, values in zip(layout.states, partial.columns, strict=True):
+        columns += state.export(values)
+    return make_batch(columns, layout.schema if schema is None else schema, partial.num_rows)
+
+
+def partial_of(batch: pa.RecordBatch, layout: Layout) -> Partial:
+    """The partial that was exported."""
+    columns = batch.columns
+    start = len(layout.key_types)
+    states = []
+    for state in layout.states:
+        states.append(columns[start : start + len(state.types)])
+        start += len(state.types)
+    return Partial(columns[: len(layout.key_types)], states, batch.num_rows)
+
 
 class GroupState:
-    """The groups of one processor. `check` is called with the number of groups whenever it may have grown."""
+    """The groups of one processor. `check` is called with the number of groups whenever it may have grown. With a
+    `reservation` it says what it holds there, and spills when it must; `level` counts how often the rows were divided."""
 
-    def __init__(self, layout: Layout, check: Callable[[int], None], use_threads: bool = False) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        check: Callable[[int], None],
+        use_threads: bool = False,
+        reservation: Reservation | None = None,
+        level: int = 0,
+    ) -> None:
         self._layout = layout
         self._check = check
         self._use_threads = use_threads
+        self._reservation = reservation or Reservation(None)
+        self._level = level
+        self.can_spill = bool(layout.key_types) and level < DEEPEST
+        self._files: Partitions | None = None
+        self._row_bytes = 0
+        self._partial_bytes = 0
         self._rows: list[Sequence[pa.Array]] = []
         self._row_count = 0
         self._least = BUFFERED_ROWS if layout.key_types else BUFFERED_ROWS_UNKEYED
@@ -75,7 +130,12 @@ class GroupState:
 
     @property
     def is_empty(self) -> bool:
-        return not self._row_count and not self._partials
+        return not self._row_count and not self._partials and self._files is None
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether some of the states are in files: then only `results` gives the groups."""
+        return self._files is not None
 
     def add(self, columns: Sequence[pa.Array], num_rows: int) -> None:
         """Takes rows: the key columns, then the argument columns."""
@@ -83,26 +143,120 @@ class GroupState:
             return
         self._rows.append(columns)
         self._row_count += num_rows
+        if self._reservation.is_limited:
+            self._row_bytes += sum(map(size_of, columns))
+            self._account()
         if self._row_count >= self._threshold:
             self.add_partial(self.collapse())
 
     def add_partial(self, partial: Partial) -> None:
         """Takes states of parts of the rows."""
         self._partials.append(partial)
+        if self._reservation.is_limited:
+            self._partial_bytes += partial.size
         if len(self._partials) > 1:
             self._fresh += partial.num_rows
         if self._fresh >= max(COMBINED_ROWS, self._partials[0].num_rows) or len(self._partials) > MOST_PARTIALS:
             self.combined()
         self._threshold = max(self._least, ROWS_PER_GROUP * self._partials[0].num_rows)
         self._check(self._partials[0].num_rows)
+        if self._reservation.is_limited:
+            self._account()
+
+    def _account(self) -> None:
+        """Says what is held; where that is too much, lets go of it."""
+        self._reservation.set(self._row_bytes + self._partial_bytes)
+        if self._reservation.must_spill and self.can_spill:
+            self.spill()
+
+    @property
+    def must_spill(self) -> bool:
+        return self._reservation.must_spill
 
     def take_if_sparse(self, share: float) -> list[Partial]:
         """The partials, which are then forgotten, if they have more groups than `share` of the rows they stand for."""
         partials = self._partials
         if not partials or sum(item.num_rows for item in partials) <= share * self._collapsed:
             return []
-        self._partials, self._collapsed, self._fresh = [], 0, 0
+        return self._taken()
+
+    def take_all(self) -> list[Partial]:
+        """All that was taken, which is then forgotten."""
+        if self._row_count:
+            self._partials.append(self.collapse())
+        return self._taken()
+
+    def _taken(self) -> list[Partial]:
+        partials = self._partials
+        self._partials, self._collapsed, self._fresh, self._partial_bytes = [], 0, 0, 0
+        self._reservation.set(self._row_bytes)
         return partials
+
+    def spill(self) -> None:
+        """Makes room: by putting together what belongs together, and if that isn't enough, by writing all states to files."""
+        if self._row_count:
+            self._partials.append(self.collapse())
+        if len(self._partials) > FEW_PARTIALS:
+            self._partials = [self.combine(self._partials)]
+        self._partial_bytes = sum(item.size for item in self._partials)
+        self._fresh = 0
+        self._reservation.set(self._partial_bytes)
+        if self._reservation.must_spill:
+            self._write()
+
+    def _write(self) -> None:
+        if self._files is None:
+            self._files = Partitions(self._reservation.memory, self._level)
+        keys = len(self._layout.key_types)
+        for partial in self._taken():
+            batch = exported(partial, self._layout)
+            self._files.write(batch, batch.columns[:keys])
+        self._threshold = self._least
+
+    def results(self) -> Iterator[Partial | None]:
+        """All groups, as one partial, or as several of different groups; None is a pause. Nothing is left afterwards."""
+        if self._files is None:
+            yield self.combined()
+            self.close()
+            return
+        if self._row_count:
+            self._partials.append(self.collapse())
+        self._write()
+        memory = self._reservation.memory
+        for file in self._files:
+            part = GroupState(self._layout, self._check, self._use_threads, Reservation(memory, WEIGHT), self._level + 1)
+            try:
+                for batch in file.read():
+                    part.add_partial(partial_of(batch, self._layout))
+                    part.check_limit()
+                    yield None
+                file.close()
+                yield from part.results()
+            finally:
+                part.close()
+        self.close()
+
+    def check_limit(self) -> None:
+        """Fails where groups that can't be divided any more don't fit."""
+        if self._level >= DEEPEST and self._reservation.bytes > self._reservation.memory.limit:
+            raise too_large("groups with equal hashes", self._reservation.memory)
+
+    def partials(self) -> Iterator[Partial]:
+        """All that was taken, as it lies there, and stays."""
+        yield self.combined()
+        if self._files is not None:
+            for file in self._files:
+                for batch in file.read():
+                    yield partial_of(batch, self._layout)
+
+    def close(self) -> None:
+        """Gives memory and files back."""
+        self._rows, self._partials, self._row_count = [], [], 0
+        self._row_bytes = self._partial_bytes = 0
+        self._reservation.release()
+        if self._files is not None:
+            self._files.close()
+            self._files = None
 
     def collapse(self) -> Partial:
         """The buffered rows as one partial; they are forgotten."""
@@ -113,7 +267,7 @@ class GroupState:
         ]
         if not self._rows:
             columns = [pa.nulls(0, kind) for kind in types]
-        self._rows, self._row_count = [], 0
+        self._rows, self._row_count, self._row_bytes = [], 0, 0
         self._collapsed += count
         keys, arguments = columns[: len(layout.key_types)], columns[len(layout.key_types) :]
         works = [
@@ -128,6 +282,7 @@ class GroupState:
             self._partials.append(self.collapse())
         if len(self._partials) > 1:
             self._partials = [self.combine(self._partials)]
+            self._partial_bytes = self._partials[0].size if self._reservation.is_limited else 0
         self._check(self._partials[0].num_rows)
         self._fresh = 0
         return self._partials[0]

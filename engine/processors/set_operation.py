@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, from_numbers, indexes, make_batch
+from runnel.batches import MAX_ROWS, Indexes, from_numbers, indexes, make_batch, no_rows
 from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregate_states import Count, filled
+from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.group_state import GroupState, Layout, Partial
+from runnel.processors.group_state import WEIGHT, GroupState, Layout, Partial
 
 
 class SetOperation(EmittingProcessor):
@@ -43,16 +44,18 @@ class SetOperation(EmittingProcessor):
 
     def _new_groups(self, types: list[pa.DataType]) -> GroupState:
         layout = Layout(tuple(types), (pa.int8(), pa.int8()), (Count(), Count()), ((0,), (1,)))
-        return GroupState(layout, self.check_accumulated, self._alone)
+        return GroupState(layout, self.check_accumulated, self._alone, Reservation(self.context.job.memory, WEIGHT))
 
     def state(self) -> list[pa.RecordBatch]:
         """The distinct rows with their two counts. The names of the columns are the left side's, if it has come."""
-        if self._groups is None:
+        if self._groups is None or self._is_done:
             return []
-        partial = self._groups.combined()
-        columns = [*partial.keys, *(column for columns in partial.columns for column in columns)]
-        names = [f"c{i}" for i in range(len(partial.keys))] if self._schema is None else self._schema.names
-        return [pa.RecordBatch.from_arrays(columns, names=[*names, "left", "right"])]
+        saved = []
+        for partial in self._groups.partials():
+            columns = [*partial.keys, *(column for columns in partial.columns for column in columns)]
+            names = [f"c{i}" for i in range(len(partial.keys))] if self._schema is None else self._schema.names
+            saved.append(pa.RecordBatch.from_arrays(columns, names=[*names, "left", "right"]))
+        return saved
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         fields = list(batch.schema)[:-2]
@@ -67,16 +70,18 @@ class SetOperation(EmittingProcessor):
             self._is_done = True
             if self._groups is not None and self._schema is not None:
                 self.emit_all(self._result(self._groups, self._schema))
-            self._groups = None
         return self.drain()
 
     def _result(self, groups: GroupState, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        partial = groups.combined()
-        left, right = (filled(columns[0], np.int64) for columns in partial.columns)
-        rows = make_batch(partial.keys, schema, partial.num_rows)
-        chosen = np.repeat(np.arange(partial.num_rows), self._copies(left, right))
-        for start in range(0, len(chosen), MAX_ROWS):
-            yield rows.take(indexes(chosen[start : start + MAX_ROWS]))
+        for partial in groups.results():
+            if partial is None:
+                yield no_rows(schema)
+                continue
+            left, right = (filled(columns[0], np.int64) for columns in partial.columns)
+            rows = make_batch(partial.keys, schema, partial.num_rows)
+            chosen = np.repeat(np.arange(partial.num_rows), self._copies(left, right))
+            for start in range(0, len(chosen), MAX_ROWS):
+                yield rows.take(indexes(chosen[start : start + MAX_ROWS]))
 
     def _copies(self, left: Indexes, right: Indexes) -> Indexes:
         """How often each distinct row is in the result."""
@@ -88,7 +93,9 @@ class SetOperation(EmittingProcessor):
 
     def close(self) -> None:
         super().close()
-        self._groups = None
+        if self._groups is not None:
+            self._groups.close()
+            self._groups = None
 
 
 def set_operation(operation: str, all: bool) -> ProcessorFactory:  # noqa: A002 - as SQL calls it

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier, Supplier
 from runnel.expressions.context import EvaluationContext
+from runnel.memory import Memory
 from runnel.processor import Item, JobContext, Processor, Watermark
 from runnel.testing.bench import Bench, Conditions, Limits
 from runnel.testing.rows import assert_rows
@@ -31,7 +32,7 @@ class Verification:
     `priorities[i]` orders the inputs: a smaller one is read to its end first, equal ones take turns; by default input 0
     comes first, then 1, and so on. `outputs` is the number of outputs; with 0 the rows are taken from the job's results.
     `ordered`: whether the order of rows matters. `snapshots`: whether state is saved and restored. `row_by_row`: whether
-    to cut the batches into single rows too.
+    to cut the batches into single rows too. With a `memory` of a small limit operators spill.
     """
 
     priorities: tuple[int, ...] | None = None
@@ -43,6 +44,7 @@ class Verification:
     evaluation: EvaluationContext = field(default_factory=EvaluationContext)
     accumulation_limit: int = 0
     is_unbounded: bool = False
+    memory: Memory | None = None
     limits: Limits = field(default_factory=Limits)
 
 
@@ -77,6 +79,7 @@ def verify_processor(
             results=bench.results,
             accumulation_limit=chosen.accumulation_limit,
             is_unbounded=chosen.is_unbounded,
+            memory=chosen.memory,
         )
         try:
             outputs = bench.run(job, schedule(inputs, chosen.priorities, slicing), len(inputs), chosen.outputs)

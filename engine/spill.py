@@ -1,0 +1,146 @@
+"""Files for rows that memory has no room for.
+
+A file has no name: it is gone when it is closed, also when the process is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile, gettempdir, mkdtemp
+from typing import IO, TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from runnel.batches import slices
+from runnel.errors import OperationalError
+
+if TYPE_CHECKING:
+    from runnel.memory import Memory
+
+SPILLED_ROWS = 1 << 14
+"""The most rows of one batch in a file, so that reading a file needs little memory."""
+
+SPILLED_BYTES = 1 << 20
+"""About the most bytes of one batch in a file."""
+
+
+class SpillFile:
+    """Batches of one schema on disk: written, then read, any number of times, in the order in which they were written."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._file: IO[bytes] | None = None
+        self._writer: Any = None
+        self.rows = 0
+        self.bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Appends a batch, in pieces of few rows."""
+        if not batch.num_rows:
+            return
+        size = batch.nbytes
+        rows = min(SPILLED_ROWS, max(1, batch.num_rows * SPILLED_BYTES // max(size, 1)))
+        try:
+            if self._file is None:
+                self._file = self._opened()
+                self._writer = pa.ipc.new_stream(self._file, batch.schema)
+            for piece in slices(batch, rows):
+                self._writer.write_batch(piece)
+        except OSError as error:
+            self.close()
+            raise _unwritable(self._memory, error) from error
+        self.rows += batch.num_rows
+        self.bytes += size
+        self._memory.spilled_bytes += size
+
+    def read(self) -> Iterator[pa.RecordBatch]:
+        """The batches, from the first one on; nothing is written afterwards. Only one reader at a time."""
+        if self._file is None:
+            return
+        try:
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
+                self._file.flush()
+            self._file.seek(0)
+            reader = pa.ipc.open_stream(self._file)
+            while True:
+                try:
+                    yield reader.read_next_batch()
+                except StopIteration:
+                    return
+        except OSError as error:
+            raise _unwritable(self._memory, error) from error
+
+    def close(self) -> None:
+        """Gives the file up. Once is enough."""
+        self._writer = None
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):
+                file.close()
+
+    def _opened(self) -> IO[bytes]:
+        if self._memory.owned and self._memory.directory is not None:
+            Path(self._memory.directory).mkdir(parents=True, exist_ok=True)
+        return TemporaryFile(prefix="runnel-", dir=self._memory.directory, buffering=1 << 16)
+
+
+class PrivateFolder:
+    """A folder of this process's own within `base` (None: the system's), for what can't do without named files. It goes with
+    `close`; one that a killed process left behind goes when the next one is made."""
+
+    def __init__(self, base: str | None) -> None:
+        self.path = mkdtemp(prefix=_PREFIX, dir=base)
+        self._lock = _locked(Path(self.path))
+        _remove_stale(Path(self.path))
+
+    def close(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+_PREFIX = "runnel-spill-"
+_LOCK = "owner.lock"
+
+
+def _locked(folder: Path) -> int | None:
+    """Takes the lock of a folder, which ends with the process; None where another process has it."""
+    descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        import fcntl
+
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError:  # Windows removes nothing that is open
+        return descriptor
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _remove_stale(own: Path) -> None:
+    for folder in own.parent.glob(f"{_PREFIX}*"):
+        # A folder without a lock is being made just now.
+        if folder == own or not (folder / _LOCK).exists():
+            continue
+        with suppress(OSError):
+            lock = _locked(folder)
+            if lock is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
+
+
+def _unwritable(memory: Memory, error: OSError) -> OperationalError:
+    place = memory.directory or gettempdir()
+    return OperationalError(
+        f'rows beyond memory_limit can\'t be kept in "{place}"',
+        detail=os.strerror(error.errno) if error.errno else str(error),
+        hint="make room there, set temp_directory to another place, or raise memory_limit",
+    )
