@@ -196,12 +196,14 @@ class GroupState:
         """Makes room: by putting together what belongs together, and if that isn't enough, by writing all states to files."""
         if self._row_count:
             self._partials.append(self.collapse())
-        if len(self._partials) > FEW_PARTIALS:
+        if len(self._partials) > (1 if self._level else FEW_PARTIALS):
             self._partials = [self.combine(self._partials)]
         self._partial_bytes = sum(item.size for item in self._partials)
         self._fresh = 0
         self._reservation.set(self._partial_bytes)
-        if self._reservation.must_spill:
+        if sum(item.num_rows for item in self._partials) <= 1:
+            self._check_size()
+        elif self._reservation.must_spill:
             self._write()
 
     def _write(self) -> None:
@@ -228,7 +230,6 @@ class GroupState:
             try:
                 for batch in file.read():
                     part.add_partial(partial_of(batch, self._layout))
-                    part.check_limit()
                     yield None
                 file.close()
                 yield from part.results()
@@ -236,10 +237,10 @@ class GroupState:
                 part.close()
         self.close()
 
-    def check_limit(self) -> None:
-        """Fails where groups that can't be divided any more don't fit."""
-        if self._level >= DEEPEST and self._reservation.bytes > self._reservation.memory.limit:
-            raise too_large("groups with equal hashes", self._reservation.memory)
+    def _check_size(self) -> None:
+        """Fails where a group, which can't be divided, is larger than the whole limit."""
+        if self._partial_bytes > self._reservation.memory.limit > 0:
+            raise too_large("the values of one group", self._reservation.memory)
 
     def partials(self) -> Iterator[Partial]:
         """All that was taken, as it lies there, and stays."""

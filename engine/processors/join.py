@@ -1,322 +1,144 @@
 """Joins of all kinds. Input 0 is the build side (the right relation), read to its end first; input 1 the probe side (left).
 
-Per probe batch the candidates (pairs of a probe row and a build row) come from the index, at most MAX_ROWS at a time, so that
-neither a skewed key nor a cross join ever holds more than that in memory. Pairs whose keys turn out to differ and pairs for
-which the condition isn't true are dropped; what is left decides what each kind emits.
+The build side is held in memory with an index, and probe batches stream past it. A build side that memory has no room for
+goes to files, as the probe side then does: see `spilled_join`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, flags, from_flags, indexes, join_batches, make_batch, true_flags
+from runnel.batches import flags, from_flags, join_batches, no_rows
 from runnel.dag import ProcessorFactory
-from runnel.errors import DataError
-from runnel.expressions.context import Frame
-from runnel.expressions.evaluate import compile_expression, evaluate
-from runnel.expressions.nodes import Expression, columns_of
-from runnel.frozen import frozen
+from runnel.errors import OperationalError
+from runnel.expressions.nodes import Expression
+from runnel.memory import Reservation, size_of, too_large
+from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.join_index import JoinIndex, make_index
-from runnel.processors.join_marks import UnknownMatches
-from runnel.relation import LEFT_ONLY, MARKS, Field, JoinKind
-from runnel.sqltypes import BOOLEAN, to_arrow
+from runnel.processors.join_table import KEEPS_RIGHT, NEEDS_RIGHT, UNKNOWNS, JoinPlan, JoinShape, JoinTable
+from runnel.relation import Field
 
-KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL, JoinKind.SINGLE)
-KEEPS_RIGHT = (JoinKind.RIGHT, JoinKind.FULL)
-NEEDS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI, JoinKind.CROSS)
-"""The kinds that give nothing where the right side is empty."""
+if TYPE_CHECKING:
+    from runnel.processors.spilled_join import SpilledJoin
 
+__all__ = ["Join", "JoinPlan", "JoinShape", "join"]
 
-@frozen
-class JoinShape:
-    """What a join does with the pairs of equal keys: `condition` is over the columns of both sides; `columns` are those of the
-    result (None: all); the keys whose number is in `null_safe` match by IS NOT DISTINCT FROM."""
+WEIGHT = 2
+"""How much memory a build side needs for each byte: its rows in one piece, and the index."""
 
-    kind: JoinKind
-    condition: Expression | None = None
-    columns: tuple[int, ...] | None = None
-    null_safe: tuple[int, ...] = ()
-
-
-class JoinPlan:
-    """A compiled join, shared by executions."""
-
-    def __init__(
-        self,
-        shape: JoinShape,
-        keys: tuple[Sequence[Expression], Sequence[Expression]],
-        fields: tuple[Sequence[Field], Sequence[Field]],
-        names: tuple[str, ...],
-    ) -> None:
-        kind, condition, columns = shape.kind, shape.condition, shape.columns
-        self.kind = kind
-        self.null_safe = frozenset(shape.null_safe)
-        self.left_keys = [compile_expression(item) for item in keys[0]]
-        self.right_keys = [compile_expression(item) for item in keys[1]]
-        self.condition = None if condition is None else compile_expression(condition)
-        self.condition_columns = frozenset() if condition is None else frozenset(columns_of(condition))
-        self.left_width = len(fields[0])
-        self.left_schema = _schema(fields[0])
-        self.right_schema = _schema(fields[1])
-        self.is_left_only = kind in LEFT_ONLY or kind in MARKS
-        given = list(fields[0]) if self.is_left_only else [*fields[0], *fields[1]]
-        if kind in MARKS:
-            given.append(Field("matched", BOOLEAN))
-        chosen = range(len(given)) if columns is None else columns
-        self.schema = _schema([Field(n, given[i].type) for n, i in zip(names, chosen, strict=True)])
-        self.left_output = [i for i in chosen if i < self.left_width]
-        self.right_output = [i - self.left_width for i in chosen if i >= self.left_width]
-        found = [*self.left_output, *(self.left_width + i for i in self.right_output)]
-        self._order = None if found == list(chosen) else [found.index(i) for i in chosen]
-
-    def left_columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Those of the left side that are part of the result."""
-        return batch if self.left_output == list(range(self.left_width)) else batch.select(self.left_output)
-
-    def row_batch(self, columns: list[pa.Array], count: int) -> pa.RecordBatch:
-        """The result of the left side's output columns followed by the others."""
-        return make_batch(columns if self._order is None else [columns[i] for i in self._order], self.schema, count)
-
-
-def _schema(fields: Sequence[Field]) -> pa.Schema:
-    return pa.schema([pa.field(item.name, to_arrow(item.type)) for item in fields])
-
-
-@dataclass(slots=True)
-class Pairs:
-    """Probe rows and build rows that belong together. `is_whole`: each probe row is there once, in order."""
-
-    probe: Indexes
-    build: Indexes
-    is_whole: bool = False
+MOST_BYTES = 1 << 30
+"""A larger build side is divided, whatever the limit: one column of texts in one piece holds 2 GiB at most."""
 
 
 class Join(EmittingProcessor):
     """Joins probe batches with the build side, which it holds."""
-
-    _index: JoinIndex
-    _build: pa.RecordBatch
-    _build_output: pa.RecordBatch
-    _build_keys: list[pa.Array]
-    _build_matched: Mask
-    _unknown: UnknownMatches
 
     def __init__(self, plan: JoinPlan) -> None:
         super().__init__()
         self._plan = plan
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
+        self._held_bytes = 0
+        self._reservation = Reservation(None)
         self._restored_matched = np.zeros(0, np.bool_)
-        self._is_built = False
+        self._table: JoinTable | None = None
+        self._spilled: SpilledJoin | None = None
         self._is_done = False
 
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        self._reservation = Reservation(context.job.memory, WEIGHT)
+
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
-        if ordinal == 0:
-            self._held.append(batch)
-            self._held_rows += batch.num_rows
-            self.check_accumulated(self._held_rows)
+        if self._spilled is not None:
+            if ordinal == 0:
+                self._spilled.take_build(batch)
+            else:
+                self._spilled.take_probe(batch)
+        elif ordinal == 0:
+            self._hold(batch)
         else:
-            self._make_index()
-            self.emit_all(self._probe(batch))
+            self.emit_all(self._built().probe(batch))
+
+    def _hold(self, batch: pa.RecordBatch) -> None:
+        self._held.append(batch)
+        self._held_rows += batch.num_rows
+        self._held_bytes += size_of(batch)
+        self.check_accumulated(self._held_rows)
+        self._reservation.set(self._held_bytes)
+        memory = self.context.job.memory
+        if memory is None or not (self._reservation.must_spill or self._held_bytes > MOST_BYTES):
+            return
+        plan = self._plan
+        if plan.kind in UNKNOWNS and (len(plan.right_keys) > 1 or plan.condition is not None):
+            # Each probe row must be compared with all build rows, for a NULL in any of them may make it unknown.
+            if memory.limit and self._held_bytes > memory.limit:
+                raise too_large("the rows of the subquery of NOT IN", memory)
+            return
+        # Loaded on first use: few joins need it.
+        from runnel.processors.spilled_join import SpilledJoin
+
+        self._spilled = SpilledJoin(plan, self.context.job.evaluation, memory)
+        for rows in self._held:
+            self._spilled.take_build(rows)
+        self._held = []
+        self._reservation.release()
 
     def complete_edge(self, ordinal: int) -> bool:
-        if ordinal == 0:
-            self._make_index()
+        if ordinal == 0 and self._spilled is None:
+            self._built()
         return self.drain()
 
-    def _make_index(self) -> None:
-        """Once: when the build side ended, or, after a restore, when that turns out."""
-        if self._is_built:
-            return
-        self._is_built = True
-        plan = self._plan
-        if self._held:
-            self._build = join_batches(self._held)
-        else:
-            columns = [pa.nulls(0, field.type) for field in plan.right_schema]
-            self._build = make_batch(columns, plan.right_schema, 0)
-        self._held = []
-        self._build_output = self._build if plan.is_left_only else self._build.select(plan.right_output)
-        count = self._build.num_rows
-        frame = Frame(self._build.columns, count, self.context.job.evaluation)
-        self._build_keys = [evaluate(item, frame) for item in plan.right_keys]
-        self._index = make_index(self._build_keys, count, plan.null_safe)
-        if plan.kind in KEEPS_RIGHT:
-            self._build_matched = np.zeros(count, np.bool_)
-            self._build_matched[: len(self._restored_matched)] = self._restored_matched
-        if plan.kind in (JoinKind.MARK, JoinKind.NULL_ANTI):
-            self._unknown = UnknownMatches(self._build_keys, count)
-        if not count and plan.kind in NEEDS_RIGHT:
-            self.is_satisfied = True
-
-    def _probe(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The results for one probe batch."""
-        plan = self._plan
-        count = batch.num_rows
-        frame = Frame(batch.columns, count, self.context.job.evaluation)
-        keys = [evaluate(item, frame) for item in plan.left_keys]
-        matches = np.zeros(count, np.int64)
-        if plan.is_left_only and self._index.is_exact and plan.condition is None:
-            matches = self._index.find(keys, count)[1]
-        else:
-            for candidates, is_last in self._candidates(keys, count):
-                pairs = self._true_pairs(batch, keys, candidates)
-                if not plan.is_left_only:
-                    yield from self._joined(batch, pairs, matches, is_last)
-                if plan.is_left_only or not is_last:
-                    matches += np.bincount(pairs.probe, minlength=count)
-                if plan.is_left_only and not is_last:
-                    # Nothing comes out yet, but a call may end here.
-                    yield batch.slice(0, 0)
-        if plan.is_left_only:
-            yield self._left_only(batch, keys, matches > 0)
-
-    def _candidates(self, keys: list[pa.Array], count: int) -> Iterator[tuple[Pairs, bool]]:
-        """The candidates, at most MAX_ROWS at a time, in order of the probe rows, each time with whether they are the last;
-        at least one chunk, perhaps empty."""
-        only = self._index.find_only(keys) if count <= MAX_ROWS else None
-        if only is None:
-            yield from self._chunks(*self._index.find(keys, count))
-            return
-        found = only >= 0
-        if found.all():
-            yield Pairs(np.arange(count), only, is_whole=True), True
-        else:
-            yield Pairs(np.flatnonzero(found), only[found]), True
-
-    def _chunks(self, starts: Indexes, counts: Indexes) -> Iterator[tuple[Pairs, bool]]:
-        ends = np.cumsum(counts)
-        total = int(ends[-1]) if len(ends) else 0
-        rows = self._index.rows
-        for first in range(0, max(total, 1), MAX_ROWS):
-            last = min(first + MAX_ROWS, total)
-            low, high = np.searchsorted(ends, (first, last - 1), side="right") if total else (0, 0)
-            chosen = np.arange(low, min(high + 1, len(counts)))
-            begins = ends[chosen] - counts[chosen]
-            sizes = np.minimum(ends[chosen], last) - np.maximum(begins, first)
-            probe = np.repeat(chosen, sizes)
-            within = np.arange(first, last) - np.repeat(begins, sizes)
-            yield Pairs(probe, rows[np.repeat(starts[chosen], sizes) + within]), last == total
-
-    def _true_pairs(self, batch: pa.RecordBatch, keys: list[pa.Array], pairs: Pairs) -> Pairs:
-        confirmed = self._index.confirm(keys, pairs.probe, pairs.build)
-        if confirmed is not None and not confirmed.all():
-            pairs = Pairs(pairs.probe[confirmed], pairs.build[confirmed])
-        if self._plan.condition is not None and len(pairs.probe):
-            true = self._condition(batch, pairs)
-            if not true.all():
-                pairs = Pairs(pairs.probe[true], pairs.build[true])
-        return pairs
-
-    def _condition(self, batch: pa.RecordBatch, pairs: Pairs) -> Mask:
-        """For which pairs the condition is true. Only the columns that it reads are brought together."""
-        plan = self._plan
-        assert plan.condition is not None
-        probe, build = indexes(pairs.probe), indexes(pairs.build)
-        columns: list[pa.Array] = [None] * (plan.left_width + len(plan.right_schema))
-        for place in plan.condition_columns:
-            if place < plan.left_width:
-                columns[place] = batch.column(place).take(probe)
-            else:
-                columns[place] = self._build.column(place - plan.left_width).take(build)
-        frame = Frame(columns, len(pairs.probe), self.context.job.evaluation)
-        return true_flags(evaluate(plan.condition, frame))
-
-    def _joined(self, batch: pa.RecordBatch, pairs: Pairs, matches: Indexes, is_last: bool) -> Iterator[pa.RecordBatch]:
-        """The rows of one chunk of pairs; after the last one also the probe rows without any, where the kind keeps them."""
-        kind = self._plan.kind
-        if kind in KEEPS_RIGHT:
-            self._build_matched[pairs.build] = True
-        if kind not in KEEPS_LEFT:
-            yield self._rows(batch, pairs, None)
-            return
-        found = matches + np.bincount(pairs.probe, minlength=batch.num_rows)
-        if kind is JoinKind.SINGLE and len(found) and found.max() > 1:
-            raise DataError(
-                "more than one row returned by a subquery used as an expression",
-                hint="let the subquery return at most one row, with an aggregate or LIMIT 1",
-            )
-        lonely = np.flatnonzero(found == 0) if is_last else pairs.probe[:0]
-        if not len(lonely):
-            yield self._rows(batch, pairs, None)
-            return
-        valid = np.ones(len(pairs.probe) + len(lonely), np.bool_)
-        valid[len(pairs.probe) :] = False
-        probe = np.concatenate((pairs.probe, lonely))
-        build = np.concatenate((pairs.build, np.zeros(len(lonely), np.int64)))
-        yield self._rows(batch, Pairs(probe, build), valid)
-
-    def _rows(self, batch: pa.RecordBatch, pairs: Pairs, valid: Mask | None) -> pa.RecordBatch:
-        count = len(pairs.probe)
-        left = self._plan.left_columns(batch)
-        if left.num_columns and not pairs.is_whole:
-            left = left.take(indexes(pairs.probe))
-        right = self._build_output.take(indexes(pairs.build, valid)).columns if self._plan.right_output else ()
-        return self._plan.row_batch([*left.columns, *right], count)
-
-    def _left_only(self, batch: pa.RecordBatch, keys: list[pa.Array], matched: Mask) -> pa.RecordBatch:
-        kind = self._plan.kind
-        if kind is JoinKind.EXISTS_MARK:
-            return self._marked(batch, from_flags(matched))
-        if kind is JoinKind.SEMI or kind is JoinKind.ANTI:
-            return self._kept(batch, matched if kind is JoinKind.SEMI else ~matched)
-        rows = np.flatnonzero(~matched)
-        unknown = np.zeros(batch.num_rows, np.bool_)
-        if len(rows):
-            condition = None if self._plan.condition is None else lambda p, b: self._condition(batch, Pairs(p, b))
-            unknown[rows] = self._unknown.among(keys, rows, condition)
-        if kind is JoinKind.MARK:
-            return self._marked(batch, from_flags(matched, ~unknown))
-        return self._kept(batch, ~(matched | unknown))
-
-    def _marked(self, batch: pa.RecordBatch, mark: pa.Array) -> pa.RecordBatch:
-        columns = self._plan.left_columns(batch).columns
-        return self._plan.row_batch([*columns, mark] if self._plan.right_output else columns, batch.num_rows)
-
-    def _kept(self, batch: pa.RecordBatch, keep: Mask) -> pa.RecordBatch:
-        kept = self._plan.left_columns(batch).filter(from_flags(keep))
-        return self._plan.row_batch(kept.columns, int(np.count_nonzero(keep)))
+    def _built(self) -> JoinTable:
+        """The table; made when the build side ended, or, after a restore, when that turns out."""
+        if self._table is None:
+            plan = self._plan
+            build = join_batches(self._held) if self._held else no_rows(plan.right_schema)
+            self._held = []
+            self._table = JoinTable(plan, build, self.context.job.evaluation, None, self._restored_matched)
+            if not build.num_rows and plan.kind in NEEDS_RIGHT:
+                self.is_satisfied = True
+        return self._table
 
     def state(self) -> Iterator[pa.RecordBatch]:
         """The rows of the build side, each with whether it was matched."""
+        if self._spilled is not None:
+            raise OperationalError("no snapshot is possible of a join that is in files", hint="raise memory_limit")
         if self._is_done:
             return
-        for batch in [self._build] if self._is_built else self._held:
+        for batch in self._held if self._table is None else [self._table.build]:
             matched = np.zeros(batch.num_rows, np.bool_)
-            if self._is_built and self._plan.kind in KEEPS_RIGHT:
-                matched = self._build_matched
+            if self._table is not None and self._plan.kind in KEEPS_RIGHT:
+                matched = self._table.matched
             yield pa.RecordBatch.from_arrays([*batch.columns, from_flags(matched)], names=[*batch.schema.names, "matched"])
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        self._restored_matched = np.concatenate((self._restored_matched, flags(batch.column(batch.num_columns - 1))))
+        matched = flags(batch.column(batch.num_columns - 1))
+        if self._plan.kind in KEEPS_RIGHT:
+            self._restored_matched = np.concatenate((self._restored_matched, matched))
         self.take(0, batch.select(range(batch.num_columns - 1)))
 
     def complete(self) -> bool:
         if not self._is_done:
             self._is_done = True
-            self._make_index()
-            if self._plan.kind in KEEPS_RIGHT:
-                self.emit_all(self._lonely_build_rows())
+            if self._spilled is not None:
+                self.emit_all(self._spilled.results())
+            else:
+                table = self._built()
+                if self._plan.kind in KEEPS_RIGHT:
+                    self.emit_all(table.lonely_build_rows())
         return self.drain()
-
-    def _lonely_build_rows(self) -> Iterator[pa.RecordBatch]:
-        rows = np.flatnonzero(~self._build_matched)
-        for start in range(0, len(rows), MAX_ROWS):
-            chosen = rows[start : start + MAX_ROWS]
-            build = self._build_output.take(indexes(chosen)).columns if self._plan.right_output else ()
-            nulls = [pa.nulls(len(chosen), self._plan.left_schema.field(i).type) for i in self._plan.left_output]
-            yield self._plan.row_batch([*nulls, *build], len(chosen))
 
     def close(self) -> None:
         super().close()
-        self._held = []
-        for name in ("_index", "_build", "_build_output", "_build_keys", "_build_matched", "_unknown"):
-            self.__dict__.pop(name, None)
+        self._held, self._table = [], None
+        if self._spilled is not None:
+            self._spilled.close()
+        self._reservation.release()
 
 
 def join(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -15,24 +16,33 @@ Condition = Callable[[Indexes, Indexes], Mask]
 """For pairs of probe and build rows, which of them count."""
 
 
+@dataclass(slots=True)
+class BuildFacts:
+    """What must be known of all build rows: how many there are, and whether there is a NULL among their keys."""
+
+    rows: int = 0
+    has_null: bool = False
+
+
 class UnknownMatches:
     """Finds the probe rows for which a build row is neither equal nor different: in each key the two are equal or one of them
     is NULL."""
 
-    def __init__(self, build_keys: Sequence[pa.Array], num_rows: int) -> None:
+    def __init__(self, build_keys: Sequence[pa.Array], num_rows: int, facts: BuildFacts | None = None) -> None:
         self._build_keys = build_keys
         self._num_rows = num_rows
         valid = all_valid(build_keys)
         self._with_null = np.zeros(0, np.int64) if valid is None else np.flatnonzero(~valid)
+        self._facts = facts or BuildFacts(num_rows, len(self._with_null) > 0)
 
     def among(self, keys: Sequence[pa.Array], rows: Indexes, condition: Condition | None) -> Mask:
         """Which of the probe rows `rows`, none of which has an equal build row, are unknown."""
         valid = all_valid(keys)
         has_null = np.zeros(len(rows), np.bool_) if valid is None else ~valid[rows]
-        if not self._num_rows:
+        if not self._facts.rows:
             return np.zeros(len(rows), np.bool_)
         if len(keys) == 1 and condition is None:
-            return has_null | (len(self._with_null) > 0)
+            return has_null | self._facts.has_null
         result = np.zeros(len(rows), np.bool_)
         # A probe row without a NULL can only be unknown through a build row with one.
         for chosen, build in (

@@ -27,6 +27,7 @@ class Ordering:
             (name, "descending" if key.descending else "ascending", "at_start" if key.nulls_first else "at_end")
             for name, key in zip(self._names, keys, strict=True)
         ]
+        self.directions = [(key.descending, key.nulls_first) for key in keys]
         self._first = keys[0] if keys else None
 
     def columns(self, frame: Frame) -> list[pa.Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,9 @@ import pyarrow as pa
 from runnel.batches import indexes
 from runnel.key_hash import hash_columns
 from runnel.memory import Memory
-from runnel.spill import SpillFile
+
+if TYPE_CHECKING:
+    from runnel.spill import SpillFile
 
 BITS = 4
 COUNT = 1 << BITS

@@ -1,8 +1,13 @@
-"""ORDER BY, and the first rows of an order (top-N)."""
+"""ORDER BY, and the first rows of an order (top-N).
+
+Rows are sorted as they come, in runs of a few hundred thousand, and the runs are merged in the end, so that no call takes
+long. Runs that memory has no room for are merged into one in a file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -10,13 +15,25 @@ from runnel.batches import MAX_ROWS, join_batches
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.nodes import Expression, SortKey
+from runnel.memory import Reservation, size_of
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import row_count
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.ordering import Ordering
+from runnel.processors.sorted_runs import Chunks, RunLayout, bounded, chunks, merged
+
+if TYPE_CHECKING:
+    from runnel.spill import SpillFile
 
 LEAST_BUFFER = 8192
 """A top-N sorts again when it holds twice the rows it needs, but not before it holds this many."""
+
+RUN_ROWS = 1 << 18
+RUN_BYTES = 1 << 28
+"""So many rows, or about so many bytes, are sorted at once."""
+
+MOST_FILES = 32
+"""So many files are merged at once."""
 
 
 class Sort(EmittingProcessor):
@@ -35,11 +52,19 @@ class Sort(EmittingProcessor):
         self._needed: int | None = None
         self._batches: list[pa.RecordBatch] = []
         self._held = 0
+        self._held_bytes = 0
+        self._layout: RunLayout | None = None
+        self._runs: list[pa.RecordBatch] = []
+        self._run_rows = 0
+        self._run_bytes = 0
+        self._files: list[SpillFile] = []
+        self._reservation = Reservation(None)
         self._bound: pa.Scalar | None = None
         self._is_sorted = False
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
+        self._reservation = Reservation(context.job.memory)
         evaluation = context.job.evaluation
         self._skip = row_count(self._offset, evaluation, "OFFSET") or 0
         count = row_count(self._count, evaluation, "LIMIT")
@@ -56,9 +81,15 @@ class Sort(EmittingProcessor):
             return
         self._batches.append(batch)
         self._held += batch.num_rows
+        self._held_bytes += size_of(batch)
         if self._needed is not None and self._held > max(2 * self._needed, LEAST_BUFFER):
             self._prune(self._needed)
-        self.check_accumulated(self._held)
+        if self._held >= RUN_ROWS or self._held_bytes >= RUN_BYTES:
+            self._end_run()
+        self.check_accumulated(self._held + self._run_rows)
+        self._reservation.set(self._held_bytes + self._run_bytes)
+        if self._reservation.must_spill:
+            self._spill()
 
     def _prune(self, needed: int) -> None:
         """Keeps the first `needed` rows."""
@@ -67,14 +98,53 @@ class Sort(EmittingProcessor):
         first = self._ordering.indices(columns).slice(0, needed)
         self._batches = [rows.take(first)]
         self._held = len(first)
+        self._held_bytes = size_of(self._batches[0])
         if self._held:
             self._bound = columns[0][first[-1].as_py()]
+
+    def _end_run(self) -> None:
+        """Sorts what was taken since the last run ended."""
+        if not self._batches:
+            return
+        rows = join_batches(self._batches)
+        keys = self._ordering.columns(self._frame(rows))
+        if self._layout is None:
+            self._layout = RunLayout(rows.schema, [item.type for item in keys], self._ordering.directions)
+        run = self._layout.run(rows, keys)
+        if self._needed is not None:
+            run = run.slice(0, self._needed)
+        self._runs.append(run)
+        self._run_rows += run.num_rows
+        self._run_bytes += size_of(run)
+        self._batches, self._held, self._held_bytes = [], 0, 0
+
+    def _spill(self) -> None:
+        """Merges all that is in memory into one run in a file."""
+        self._end_run()
+        if self._runs and self._layout is not None:
+            self._write(merged(self._layout, [chunks(run) for run in self._runs]))
+        self._runs, self._run_rows, self._run_bytes = [], 0, 0
+        self._reservation.set(0)
+        if len(self._files) > MOST_FILES and self._layout is not None:
+            files, self._files = self._files, []
+            self._write(merged(self._layout, [file.read() for file in files]))
+            for file in files:
+                file.close()
+
+    def _write(self, run: Chunks) -> None:
+        file = self._reservation.memory.file()
+        self._files.append(file)
+        for chunk in run:
+            file.write(chunk)
 
     def complete(self) -> bool:
         if not self._is_sorted:
             self._is_sorted = True
-            if self._batches and not self.is_satisfied:
-                self.emit_all(self._in_order())
+            if not self.is_satisfied:
+                if self._runs or self._files:
+                    self.emit_all(self._merged())
+                elif self._batches:
+                    self.emit_all(self._in_order())
         return self.drain()
 
     def _in_order(self) -> Iterator[pa.RecordBatch]:
@@ -84,10 +154,32 @@ class Sort(EmittingProcessor):
         end = len(order) if self._needed is None else min(len(order), self._needed)
         for start in range(self._skip, end, MAX_ROWS):
             yield rows.take(order.slice(start, min(MAX_ROWS, end - start)))
+        self._reservation.release()
 
-    def state(self) -> list[pa.RecordBatch]:
+    def _merged(self) -> Iterator[pa.RecordBatch]:
+        if self._files:
+            self._spill()
+            sources = [file.read() for file in self._files]
+        else:
+            self._end_run()
+            sources = [chunks(run) for run in self._runs]
+        assert self._layout is not None
+        count = None if self._needed is None else self._needed - self._skip
+        rows = (self._layout.rows(chunk) for chunk in merged(self._layout, sources))
+        yield from bounded(rows, self._skip, count)
+        self._let_go()
+
+    def state(self) -> Iterator[pa.RecordBatch]:
         """The rows that are held; once they are in order they are emitted before a snapshot, and nothing is left."""
-        return self._batches
+        if self._is_sorted:
+            return
+        if self._layout is not None:
+            for run in self._runs:
+                yield self._layout.rows(run)
+            for file in self._files:
+                for chunk in file.read():
+                    yield self._layout.rows(chunk)
+        yield from self._batches
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         self.take(0, batch)
@@ -95,9 +187,16 @@ class Sort(EmittingProcessor):
     def _frame(self, batch: pa.RecordBatch) -> Frame:
         return Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
 
+    def _let_go(self) -> None:
+        self._batches, self._runs = [], []
+        for file in self._files:
+            file.close()
+        self._files = []
+        self._reservation.release()
+
     def close(self) -> None:
         super().close()
-        self._batches = []
+        self._let_go()
 
 
 def sort(keys: tuple[SortKey, ...], count: Expression | None, offset: Expression | None) -> ProcessorFactory:

@@ -12,8 +12,7 @@ from runnel.batches import empty_columns
 from runnel.errors import DataError, OperationalError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression
-from runnel.processors import join as join_module
-from runnel.processors import join_marks
+from runnel.processors import join_marks, join_table
 from runnel.processors.join import JoinShape, join
 from runnel.processors.join_index import DenseIndex, HashIndex, make_index
 from runnel.relation import LEFT_ONLY, MARKS, Field, JoinKind
@@ -89,7 +88,7 @@ def test_an_empty_side(kind: JoinKind, rows: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_candidates_in_many_chunks(kind: JoinKind, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(join_module, "MAX_ROWS", 7)
+    monkeypatch.setattr(join_table, "MAX_ROWS", 7)
     monkeypatch.setattr(join_marks, "MAX_ROWS", 7)
     for keys in ("i", "is"):
         check(kind, keys, (25, 20), with_condition=True)
@@ -145,7 +144,7 @@ def test_a_scalar_subquery() -> None:
 
 
 def test_a_scalar_subquery_with_its_second_match_in_a_later_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(join_module, "MAX_ROWS", 1)
+    monkeypatch.setattr(join_table, "MAX_ROWS", 1)
     left, right = pa.table([pa.array([1])], names=["lk"]), pa.table([pa.array([1, 1])], names=["rk"])
     with pytest.raises(DataError, match="more than one row"):
         verify_processor(join_of(JoinKind.SINGLE, "k", left, right), [right.to_batches(), left.to_batches()], [], **QUICK)

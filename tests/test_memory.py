@@ -1,0 +1,114 @@
+"""Queries over several times the memory limit: measured in a process of their own, and compared with DuckDB."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import runnel
+
+LIMIT = "16MB"
+ROOM = 200
+"""MB that the process may grow by beyond what a small query needs: the limit, Python's and Arrow's own overhead, and batches
+on their way. Held in memory, each of these queries needs several times as much."""
+
+ROWS = 1_000_000
+SERIES = f"(SELECT v, v * 7919 % {ROWS} AS k, v % 1000 AS g FROM TABLE(GENERATE_SERIES(1, {ROWS})) AS s(v))"
+CHILD = """
+import resource, sys
+import runnel
+con = runnel.connect(memory_limit=sys.argv[1], pushdown="off")
+con.execute(sys.argv[3]).fetchall()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(con.execute(sys.argv[2]).fetchall())
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(con._database.memory.spilled_bytes, con._database.memory.used)
+con.close()
+"""
+
+QUERIES = {
+    "group by": (
+        f"SELECT COUNT(*), SUM(c), MAX(t) FROM (SELECT k, COUNT(*) AS c, SUM(v) AS t FROM {SERIES} AS x GROUP BY k)",
+        (ROWS, ROWS, ROWS),
+    ),
+    "distinct": (f"SELECT COUNT(DISTINCT k), COUNT(DISTINCT g) FROM {SERIES} AS x", (ROWS, 1000)),
+    "sort": (
+        f"SELECT COUNT(*), SUM(k) FROM (SELECT k, g FROM {SERIES} AS x ORDER BY k DESC LIMIT {ROWS} OFFSET 10)",
+        (ROWS - 10, sum(range(ROWS - 10))),
+    ),
+    "join": (
+        f"SELECT COUNT(*), SUM(a.v) FROM {SERIES} AS a JOIN {SERIES} AS b ON a.k = b.k",
+        (ROWS, ROWS * (ROWS + 1) // 2),
+    ),
+    "except": (
+        f"SELECT COUNT(*) FROM (SELECT k FROM {SERIES} AS a EXCEPT SELECT v - 1 FROM {SERIES} AS b WHERE g > 0)",
+        (3000,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(QUERIES))
+def test_a_query_over_many_times_the_limit(name: str) -> None:
+    query, wanted = QUERIES[name]
+    small = query.replace(str(ROWS), "2000")
+    command = [sys.executable, "-c", CHILD, LIMIT, query, small]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    rows, growth, spilled = done.stdout.strip().split("\n")
+    assert rows == str([wanted])
+    assert int(growth) < ROOM
+    spilled_bytes, used = map(int, spilled.split())
+    assert spilled_bytes > 5_000_000
+    assert used == 0
+
+
+def test_settings() -> None:
+    with runnel.connect(memory_limit="1.5GB") as con:
+        shown = dict(row[:2] for row in con.execute("SHOW ALL").fetchall())
+        assert int(shown["memory_limit"]) == 1_500_000_000
+        for text, size in (("64MB", 64_000_000), ("64MiB", 1 << 26), ("12345", 12345), ("2 kb", 2000), ("0", 0)):
+            con.execute(f"SET memory_limit = '{text}'")
+            assert con._database.memory.limit == size
+        for wrong in ("much", "-1", "5XB"):
+            with pytest.raises(runnel.ProgrammingError, match="wrong value"):
+                con.execute(f"SET memory_limit = '{wrong}'")
+
+
+def test_a_directory_that_is_missing(tmp_path: Any) -> None:
+    missing = str(tmp_path / "missing")
+    with runnel.connect(memory_limit=1_000_000, temp_directory=missing, pushdown="off") as con:
+        with pytest.raises(runnel.OperationalError, match="rows beyond memory_limit can't be kept") as caught:
+            con.execute("SELECT v, COUNT(*) FROM TABLE(GENERATE_SERIES(1, 300000)) AS t(v) GROUP BY v").fetchall()
+        assert "temp_directory" in str(caught.value)
+        con.execute(f"SET temp_directory = '{tmp_path}'")
+        rows = con.execute("SELECT v, COUNT(*) FROM TABLE(GENERATE_SERIES(1, 300000)) AS t(v) GROUP BY v").fetchall()
+        assert len(rows) == 300_000
+        assert con._database.memory.used == 0
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_query_that_is_given_up_leaves_nothing() -> None:
+    with runnel.connect(memory_limit=500_000, pushdown="off") as con:
+        cursor = con.execute("SELECT v FROM TABLE(GENERATE_SERIES(1, 400000)) AS t(v) ORDER BY -v")
+        assert cursor.fetchone() == (400_000,)
+        cursor.close()
+        for job in con.jobs():
+            job.wait()
+        assert con._database.memory.spilled_bytes
+        assert con._database.memory.used == 0
+
+
+def test_a_cursor_over_a_long_series_holds_little() -> None:
+    with runnel.connect() as con:
+        cursor = con.execute("SELECT v, v * 2 FROM TABLE(GENERATE_SERIES(1, 1000000000)) AS t(v)")
+        assert cursor.fetchmany(3) == [(1, 2), (2, 4), (3, 6)]
+        (job,) = con.jobs()
+        for _ in range(200_000):
+            cursor.fetchone()
+        assert len(job.results) <= job.results.capacity
+        assert job.rows_in < 30_000_000
+        cursor.close()
+        assert job.wait(10)
