@@ -143,6 +143,31 @@ class Series(Single):
         return (*self.input.fields, Field(self.name, self.arguments[0].type), *last)
 
 
+@frozen(kw_only=True)
+class UnnestTogether(Single):
+    """Like `relation.Unnest`, of several arrays side by side: as many rows as the longest has elements, NULL behind the end of
+    the shorter ones. The elements are last columns called by `names`."""
+
+    arrays: tuple[Expression, ...]
+    names: tuple[str, ...]
+    outer: bool = False
+    ordinality: str | None = None
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return self.arrays
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(arrays=mapped(self.arrays, change))
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        elements = [item.type.element for item in self.arrays]
+        added = [Field(name, kind) for name, kind in zip(self.names, elements, strict=True) if kind is not None]
+        last = () if self.ordinality is None else (Field(self.ordinality, BIGINT),)
+        return (*self.input.fields, *added, *last)
+
+
 SUBQUERIES = (ScalarSubquery, InSubquery, Exists)
 OuterChange = Callable[[Expression, int], Expression | None]
 

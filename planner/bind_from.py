@@ -17,8 +17,8 @@ from runnel.planner.convert import renamed
 from runnel.planner.scope import Bound, Scope, ScopeColumn, scope_of
 from runnel.planner.supported import function_call, position_of
 from runnel.relation import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
-from runnel.sqltypes import BOOLEAN, Kind, common_type
-from runnel.subqueries import DependentJoin, deepened, outer_columns
+from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, common_type
+from runnel.subqueries import DependentJoin, UnnestTogether, deepened, outer_columns
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Binder
@@ -179,21 +179,55 @@ class FromBinder:
 
     def _unnest(self, tree: Any, left: Bound, is_left: bool) -> Bound:
         position = self._at(tree)
-        if len(tree.expressions) != 1:
-            raise NotSupportedError("UNNEST takes one array", position=position)
-        array = ExpressionBinder(self._binder, left.scope, "UNNEST").bind(tree.expressions[0])
-        if array.type.kind is not Kind.ARRAY:
-            raise ProgrammingError(f"UNNEST needs an ARRAY, not {array.type}", position=array.position or position)
-        alias, names = _alias(tree)
+        binder = ExpressionBinder(self._binder, left.scope, "UNNEST")
+        arrays = tuple(binder.bind(item) for item in tree.expressions)
+        for array in arrays:
+            if array.type.kind is not Kind.ARRAY:
+                raise ProgrammingError(f"UNNEST needs an ARRAY, not {array.type}", position=array.position or position)
+        alias, given = _alias(tree)
         wants_ordinality = bool(tree.args.get("offset"))
-        if len(names) > 1 + wants_ordinality:
-            raise ProgrammingError(f"UNNEST gives one column, but {len(names)} names are given", position=position)
-        name = names[0] if names else (alias or "unnest")
-        ordinality = (names[1] if len(names) > 1 else "ordinality") if wants_ordinality else None
-        relation = Unnest(input=left.relation, array=array, name=name, outer=is_left, ordinality=ordinality, position=position)
+        names = list(given[: len(arrays)])
+        if not names and len(arrays) == 1:
+            names = [alias or "unnest"]
+        names += [f"unnest_{i + 1}" for i in range(len(names), len(arrays))]
+        ordinality = (given[len(arrays)] if len(given) > len(arrays) else "ordinality") if wants_ordinality else None
+        relation: Relation
+        if len(arrays) == 1:
+            relation = Unnest(
+                input=left.relation, array=arrays[0], name=names[0], outer=is_left, ordinality=ordinality, position=position
+            )
+        else:
+            relation = UnnestTogether(
+                input=left.relation, arrays=arrays, names=tuple(names), outer=is_left, ordinality=ordinality, position=position
+            )
         width = len(left.relation.fields)
+        if len(arrays) == 1 and len(given) > 1 + wants_ordinality:
+            relation = self._fields_of(relation, given, wants_ordinality, position)
+        elif len(given) > len(arrays) + wants_ordinality:
+            count = "one column" if len(arrays) == 1 else f"{len(arrays)} columns"
+            raise ProgrammingError(f"UNNEST gives {count}, but {len(given)} names are given", position=position)
         added = [ScopeColumn(f.name, f.type, width + i, alias) for i, f in enumerate(relation.fields[width:])]
         return Bound(relation, Scope((*left.scope.columns, *added), self._outer))
+
+    def _fields_of(
+        self, relation: Relation, names: tuple[str, ...], wants_ordinality: bool, position: Position | None
+    ) -> Relation:
+        """An UNNEST of rows with a name for each of their fields: the fields as columns."""
+        columns = references(relation.fields)
+        row = columns[-1 - wants_ordinality]
+        wanted = len(names) - wants_ordinality
+        if row.type.kind is not Kind.ROW or len(row.type.fields) != wanted:
+            what = f"{len(row.type.fields)} fields" if row.type.kind is Kind.ROW else "one column"
+            raise ProgrammingError(f"UNNEST gives {what}, but {len(names)} names are given", position=position)
+        fields = [build.call("field", [row, Literal(value=item[0], type=VARCHAR)], position) for item in row.type.fields]
+        first = len(columns) - 1 - wants_ordinality
+        expressions = (*columns[:first], *fields, *columns[first + 1 :])
+        return Project(
+            input=relation,
+            expressions=expressions,
+            names=(*(item.name for item in columns[:first]), *names),
+            position=position,
+        )
 
     def _join(self, left: Bound, join: Any) -> Bound:
         tree, side = join.this, (join.args.get("side") or "").upper()

@@ -23,7 +23,7 @@ from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import BIGINT
-from runnel.subqueries import GroupLimit, Series
+from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window, WindowCall
 
 Narrowable: TypeAlias = physical.HashJoin | physical.Unnest | physical.Series
@@ -335,6 +335,18 @@ def _partitioned(call: WindowCall, key: Expression, column: Column) -> WindowCal
     return replace(call, partition=tuple(column if item == key else item for item in call.partition))
 
 
+def _unnest_together(node: UnnestTogether, snapshot: Snapshot) -> Physical:
+    return physical.Unnest(
+        fields=node.fields,
+        rows=estimate(node),
+        input=choose(node.input, snapshot),
+        array=node.arrays[0],
+        outer=node.outer,
+        ordinality=node.ordinality,
+        more=node.arrays[1:],
+    )
+
+
 def _series(node: Series, snapshot: Snapshot) -> Physical:
     return physical.Series(
         fields=node.fields,
@@ -395,5 +407,6 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     logical.Recursion: _recursion,
     logical.WorkingTable: _working_table,
     Series: _series,
+    UnnestTogether: _unnest_together,
     GroupLimit: _group_limit,
 }

@@ -16,7 +16,7 @@ from runnel.frozen import frozen
 from runnel.planner import physical
 from runnel.planner.physical import Physical
 from runnel.relation import Field, JoinKind, Relation
-from runnel.subqueries import GroupLimit, Series
+from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
 Properties = dict[str, str]
@@ -161,7 +161,12 @@ def _set_operation(node: logical.SetOperation | physical.SetOperation) -> _Descr
 
 
 def _unnest(node: logical.Unnest | physical.Unnest) -> _Description:
-    return "Unnest", {"array": plain(node.array), "outer": "yes" if node.outer else ""}
+    arrays = (node.array, *node.more) if isinstance(node, physical.Unnest) else (node.array,)
+    return "Unnest", {"array": listed(arrays), "outer": "yes" if node.outer else ""}
+
+
+def _unnest_together(node: UnnestTogether) -> _Description:
+    return "Unnest", {"arrays": listed(node.arrays), "outer": "yes" if node.outer else ""}
 
 
 def _expand(node: logical.Expand | physical.Expand) -> _Description:
@@ -281,6 +286,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     logical.WorkingTable: _working_table,
     physical.WorkingTable: _working_table,
     Series: _series,
+    UnnestTogether: _unnest_together,
     GroupLimit: _group_limit,
     physical.SourceScan: _source_scan,
     physical.IndexScan: _index_scan,

@@ -27,7 +27,7 @@ from runnel.relation import (
     Unnest,
     Values,
 )
-from runnel.subqueries import GroupLimit, Series
+from runnel.subqueries import GroupLimit, Series, UnnestTogether
 
 UNKNOWN_SELECTIVITY = 0.25
 EQUALITY_SELECTIVITY = 0.1
@@ -137,7 +137,7 @@ def _group_limit(node: GroupLimit) -> int | None:
     return None if rows is None else max(1, rows // 4)
 
 
-def _unnest(node: Unnest | Series) -> int | None:
+def _unnest(node: Unnest | Series | UnnestTogether) -> int | None:
     rows = estimate(node.input)
     return None if rows is None else rows * ELEMENTS_PER_ARRAY
 
@@ -156,6 +156,7 @@ _ESTIMATES: dict[type[Relation], Callable[..., int | None]] = {
     Unnest: _unnest,
     Expand: _expand,
     Series: _unnest,
+    UnnestTogether: _unnest,
     GroupLimit: _group_limit,
 }
 

@@ -253,7 +253,7 @@ def _unnest(to: _Lowering, node: physical.Unnest) -> _Output:
 
     rows = to.lower(node.input)
     names = column_names(node.fields)
-    supplier = unnest(node.array, node.outer, node.ordinality, names, node.columns)
+    supplier = unnest(node.array, node.outer, node.ordinality, names, node.columns, node.more)
     return to.follow(rows, "unnest", supplier, to.beside(rows), names)
 
 

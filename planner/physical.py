@@ -194,6 +194,8 @@ class Unnest(SingleInput):
     outer: bool
     ordinality: str | None
     columns: tuple[int, ...] | None = None
+    more: tuple[Expression, ...] = ()
+    """Further arrays, whose elements stand beside those of the first."""
 
 
 @frozen(kw_only=True)

@@ -100,7 +100,8 @@ def _join(node: physical.HashJoin) -> StageDefinition:
 def _unnest(node: physical.Unnest) -> StageDefinition:
     from runnel.processors.unnest import unnest
 
-    return StageDefinition(unnest(node.array, node.outer, node.ordinality, column_names(node.fields), node.columns))
+    names = column_names(node.fields)
+    return StageDefinition(unnest(node.array, node.outer, node.ordinality, names, node.columns, node.more))
 
 
 def _series(node: physical.Series) -> StageDefinition:

@@ -184,7 +184,12 @@ def _by_value(
     def compile_call(call: Call) -> Kernel:
         pattern = call.arguments[1]
         kernel = per_value(function)(call)
-        if call.function != "regexp_match" or not isinstance(pattern, Literal) or pattern.value is None or len(call.arguments) > 2:
+        if (
+            call.function != "regexp_match"
+            or not isinstance(pattern, Literal)
+            or pattern.value is None
+            or len(call.arguments) > 2
+        ):
             return kernel
         return _where_found(kernel, pattern.value, result)
 

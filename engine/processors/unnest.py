@@ -34,7 +34,10 @@ class Unnest(EmittingProcessor):
         self.emit_all(piece for part in slices(batch, SLICE_ROWS) for piece in self._unnested(part))
 
     def _unnested(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        lists = evaluate(self._plan.array, Frame(batch.columns, batch.num_rows, self.context.job.evaluation))
+        frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
+        if self._plan.more:
+            return self._together(batch, [evaluate(item, frame) for item in (self._plan.array, *self._plan.more)])
+        lists = evaluate(self._plan.array, frame)
         lengths = list_lengths(lists)
         items = list_items(lists)
         valid: Mask | None = None
@@ -50,6 +53,22 @@ class Unnest(EmittingProcessor):
             within = np.arange(len(items)) - np.repeat(np.cumsum(copies) - copies, copies) + 1
             added.append(from_numbers(within, pa.int64(), valid))
         rows = np.repeat(np.arange(batch.num_rows), copies)
+        return self._pieces(batch.columns, added, rows)
+
+    def _together(self, batch: pa.RecordBatch, arrays: list[pa.Array]) -> Iterator[pa.RecordBatch]:
+        """Several arrays side by side: as many rows as the longest has elements."""
+        lengths = [list_lengths(item) for item in arrays]
+        most = np.maximum.reduce(lengths)
+        copies = np.maximum(most, 1) if self._plan.outer else most
+        rows = np.repeat(np.arange(batch.num_rows), copies)
+        places = np.arange(len(rows)) - np.repeat(np.cumsum(copies) - copies, copies)
+        added = []
+        for item, length in zip(arrays, lengths, strict=True):
+            valid = places < length[rows]
+            starts = np.cumsum(length) - length
+            added.append(list_items(item).take(indexes(np.where(valid, starts[rows] + places, 0), valid)))
+        if self._plan.with_ordinality:
+            added.append(from_numbers(places + 1, pa.int64(), most[rows] > 0))
         return self._pieces(batch.columns, added, rows)
 
     def _pieces(self, given: list[pa.Array], added: list[pa.Array], rows: Indexes) -> Iterator[pa.RecordBatch]:
@@ -73,6 +92,7 @@ class UnnestPlan:
     with_ordinality: bool
     names: tuple[str, ...]
     columns: tuple[int, ...] | None
+    more: tuple[Evaluator, ...] = ()
 
     def schema(self, columns: list[pa.Array]) -> pa.Schema:
         return pa.schema([pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)])
@@ -84,10 +104,13 @@ def unnest(
     ordinality: str | None,
     names: tuple[str, ...],
     columns: tuple[int, ...] | None = None,
+    more: tuple[Expression, ...] = (),
 ) -> ProcessorFactory:
-    """A supplier of processors that give the input's columns, the element and, with `ordinality`, its number from 1; of these
+    """A supplier of processors that give the input's columns, the element (and those of `more` arrays beside it, NULL behind
+    their end) and, with `ordinality`, its number from 1; of these
     only the ones at `columns` (None: all), in that order, called by `names`. Leave out what nobody reads: repeating an array
     for each of its elements costs the square of its length. With `outer` a row whose array is NULL or empty comes once, with
     NULL for both."""
-    plan = UnnestPlan(compile_expression(array), outer, ordinality is not None, names, columns)
+    others = tuple(map(compile_expression, more))
+    plan = UnnestPlan(compile_expression(array), outer, ordinality is not None, names, columns, others)
     return lambda: Unnest(plan)

@@ -33,7 +33,7 @@ from runnel.relation import (
     Values,
     WorkingTable,
 )
-from runnel.subqueries import GroupLimit, Series
+from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
 Places = dict[int, int]
@@ -198,9 +198,9 @@ def _working_table(node: WorkingTable, needed: set[int]) -> _Pruned:
     return node, _same(len(node.fields))
 
 
-def _series(node: Series, needed: set[int]) -> _Pruned:
+def _per_row(node: Series | UnnestTogether, needed: set[int]) -> _Pruned:
     width = len(node.input.fields)
-    below, places = _narrow(node.input, {i for i in needed if i < width} | _read(node.arguments))
+    below, places = _narrow(node.input, {i for i in needed if i < width} | _read(node.own_expressions))
     moved = node.map_expressions(_moved(places)).with_inputs((below,))
     return moved, places | {width + i: len(below.fields) + i for i in range(len(node.fields) - width)}
 
@@ -254,7 +254,8 @@ _RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {
     Unnest: _unnest,
     Recursion: _recursion,
     WorkingTable: _working_table,
-    Series: _series,
+    Series: _per_row,
+    UnnestTogether: _per_row,
     GroupLimit: _group_limit,
     Expand: _expand,
     Window: _window,

@@ -55,7 +55,7 @@ from runnel.relation import (
 )
 from runnel.relation import walk as relations_of
 from runnel.sqltypes import BIGINT
-from runnel.subqueries import GroupLimit, OuterColumn, ScalarSubquery, Series
+from runnel.subqueries import GroupLimit, OuterColumn, ScalarSubquery, Series, UnnestTogether
 from runnel.windows import Window
 
 ONE_ROW = Values(rows=((),), columns=())
@@ -265,7 +265,7 @@ def _generate(to: Anchoring, node: Generate) -> Pulled:
     return to.pull(series)
 
 
-def _per_row(to: Anchoring, node: Unnest | Series) -> Pulled:
+def _per_row(to: Anchoring, node: Unnest | Series | UnnestTogether) -> Pulled:
     below = to.rows(node.input)
     below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
     values = provided(below.parts)
@@ -317,6 +317,7 @@ _RULES: dict[type[Relation], Callable[[Anchoring, Any], Pulled]] = {
     Generate: _generate,
     Unnest: _per_row,
     Series: _per_row,
+    UnnestTogether: _per_row,
     Window: _window,
     Expand: _expand,
 }

@@ -28,7 +28,7 @@ from runnel.relation import (
     references,
     transform,
 )
-from runnel.subqueries import GroupLimit, Series
+from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
 _EMPTY_WITH_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.SEMI, JoinKind.RIGHT)
@@ -118,6 +118,7 @@ _RULES: dict[type[Relation], Callable[[Any], Relation]] = {
     Window: _passing,
     Recursion: _recursion,
     Series: _passing,
+    UnnestTogether: _passing,
     GroupLimit: _passing,
     Limit: _limit,
     Aggregate: _aggregate,

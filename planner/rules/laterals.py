@@ -27,7 +27,7 @@ from runnel.relation import (
     references,
 )
 from runnel.sqltypes import BOOLEAN
-from runnel.subqueries import DependentJoin, Series
+from runnel.subqueries import DependentJoin, Series, UnnestTogether
 
 
 def dependent_join(node: DependentJoin, right: Relation) -> Relation:
@@ -116,7 +116,7 @@ def _grafted(left: Relation, node: Relation) -> _Grafted | None:
         series = Series(input=left, arguments=node.arguments, name=node.columns[0].name, position=node.position)
         moved = series.map_expressions(lambda item: _over(item, left, ()))
         return moved, [references(moved.fields)[-1]]
-    if not isinstance(node, Project | Filter | Unnest | Series):
+    if not isinstance(node, Project | Filter | Unnest | Series | UnnestTogether):
         return None
     below = _grafted(left, node.input)
     if below is None:
@@ -166,11 +166,11 @@ def _grafted_outer(left: Relation, node: Relation) -> _Grafted | None:
         below = _grafted_outer(left, node.input)
         return None if below is None else (below[0], [substitute(item, below[1]) for item in node.expressions])
     is_first = isinstance(node, Generate) or (
-        isinstance(node, Unnest | Series) and isinstance(node.input, Values) and len(node.input.rows) == 1
+        isinstance(node, Unnest | Series | UnnestTogether) and isinstance(node.input, Values) and len(node.input.rows) == 1
     )
-    if not is_first or (isinstance(node, Unnest | Series) and outer_indexes(node.input.own_expressions)):
+    if not is_first or (isinstance(node, Unnest | Series | UnnestTogether) and outer_indexes(node.input.own_expressions)):
         return None
     grafted = _grafted(left, node)
-    if grafted is None or not isinstance(grafted[0], Unnest | Series):
+    if grafted is None or not isinstance(grafted[0], Unnest | Series | UnnestTogether):
         return None
     return replace(grafted[0], outer=True), grafted[1]

@@ -37,7 +37,7 @@ from runnel.relation import (
     Union,
     Unnest,
 )
-from runnel.subqueries import GroupLimit, Series
+from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
 Parts = list[Expression]
@@ -108,7 +108,7 @@ def _set_operation(node: SetOperation, parts: Parts) -> Relation:
     return _kept(replace(node, left=_push(node.left, moving), right=_push(node.right, moving)), staying)
 
 
-def _per_row(node: Unnest | Series, parts: Parts) -> Relation:
+def _per_row(node: Unnest | Series | UnnestTogether, parts: Parts) -> Relation:
     width = len(node.input.fields)
     moving, staying = divide(parts, lambda part: reads_only(part, 0, width), node.outer)
     below = _push(node.input, moving)
@@ -193,6 +193,7 @@ _RULES: dict[type[Relation], Callable[[Any, Parts], Relation]] = {
     SetOperation: _set_operation,
     Unnest: _per_row,
     Series: _per_row,
+    UnnestTogether: _per_row,
     GroupLimit: _group_limit,
     Window: _window,
     Join: _join,

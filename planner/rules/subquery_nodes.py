@@ -28,7 +28,7 @@ from runnel.relation import (
     transform,
 )
 from runnel.sqltypes import BOOLEAN
-from runnel.subqueries import SUBQUERIES, DependentJoin, Exists, InSubquery, Series, deepened
+from runnel.subqueries import SUBQUERIES, DependentJoin, Exists, InSubquery, Series, UnnestTogether, deepened
 from runnel.windows import Window
 
 
@@ -146,6 +146,7 @@ _RULES: dict[type[Relation], Callable[[Any], Relation]] = {
     Sort: _sort,
     Unnest: _with_added,
     Series: _with_added,
+    UnnestTogether: _with_added,
     Window: _with_added,
     Values: _values,
     Join: _join,

@@ -9,7 +9,18 @@ import pytest
 import runnel
 from tests.bad_input.pinned import refused, sections
 
-TOPICS = ("wrong_sql", "names", "calls_and_types", "overflow", "division", "writes", "definitions", "settings", "streams", "windows")
+TOPICS = (
+    "wrong_sql",
+    "names",
+    "calls_and_types",
+    "overflow",
+    "division",
+    "writes",
+    "definitions",
+    "settings",
+    "streams",
+    "windows",
+)
 CASES = [(topic, sql) for topic in TOPICS for sql in sections(topic)]
 
 TRADES = """
