@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pytest
+
 from runnel.connector import ColumnDefinition as Definition
 from runnel.connector import Connector, MappingDefinition, ReadableTable
 from runnel.connectors.file import FileConnector
@@ -76,6 +78,23 @@ class TestAvro(FileConformance):
 class TestCompressedAvro(FileConformance):
     options: ClassVar[Mapping[str, str]] = {"format": "avro", "compression": "none"}
     types = ()
+
+
+class PartitionedConformance(FileConformance):
+    """A folder for each score."""
+
+    types = ()
+
+    def test_batches_are_short_and_canonical(self, tmp_path: Path) -> None:
+        pytest.skip("66,000 folders")
+
+
+class TestPartitionedCsv(PartitionedConformance):
+    options: ClassVar[Mapping[str, str]] = {"format": "csv", "partitionBy": "score"}
+
+
+class TestPartitionedParquet(PartitionedConformance):
+    options: ClassVar[Mapping[str, str]] = {"format": "parquet", "partitionBy": "score"}
 
 
 class TestFileOptions(OptionsConformance):
