@@ -20,8 +20,8 @@ from runnel.jobs import Job, JobOptions
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from runnel.connectors.spark_connector import SparkConnector
     from runnel.connector import Connector
+    from runnel.connectors.spark_connector import SparkConnector
     from runnel.connectors.stream import StreamWriter
 
 
