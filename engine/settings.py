@@ -92,7 +92,7 @@ SETTINGS = (
     ),
     Setting(
         "fragment_rows",
-        500_000,
+        300_000,
         _integer(0),
         "a whole number of at least 0",
         "from how many rows on DuckDB groups, joins and sorts rows that aren't in its own tables; 0: every query it can run",
