@@ -204,6 +204,8 @@ class Rendering:
 
     def _unknown(self, expression: Unknown, columns: Sequence[str]) -> str:
         original = expression.original
+        if expression.type.is_nested:  # not every value of it has a literal
+            raise Unrenderable(f"a parameter of type {expression.type}", expression.position)
         shown = f"${original.index + 1}" if isinstance(original, Parameter) else f"$({original})"
         return f"CAST({shown} AS {self.type(expression.type)})"
 

@@ -130,7 +130,16 @@ def _connection() -> runnel.Connection:
 
 
 def own_values(case: AggregateCase) -> dict[int, Any]:
-    """The value of each group by our operators; the groups that fail are left out."""
+    """The value of each group by our operators, kept; the groups that fail are left out."""
+    if case.shape not in _KNOWN:
+        _KNOWN[case.shape] = _worked_out(case)
+    return _KNOWN[case.shape]
+
+
+_KNOWN: dict[str, dict[int, Any]] = {}
+
+
+def _worked_out(case: AggregateCase) -> dict[int, Any]:
     cursor = _connection().cursor()
     try:
         table = cursor.execute(f"SELECT g, {case.text} AS v FROM groups GROUP BY g").fetch_arrow_table()

@@ -35,7 +35,18 @@ class Outcome(NamedTuple):
 
 
 def own_outcome(case: FunctionCase) -> Outcome:
-    """By our operators, once for every combination of values. What they fail on is found by halving."""
+    """By our operators; kept, since every engine is compared with it."""
+    known = _KNOWN.get((case.entry, case.shape))
+    if known is None:
+        known = _KNOWN[case.entry, case.shape] = _evaluated(case)
+    return known
+
+
+_KNOWN: dict[tuple[str, str], Outcome] = {}
+
+
+def _evaluated(case: FunctionCase) -> Outcome:
+    """Once for every combination of values. What our operators fail on is found by halving."""
     used = columns_used(case.expression)
     firsts, which = distinct_rows(tuple(used))
     columns = [arrays()[index].take(pa.array(firsts)) for index in used]
