@@ -181,7 +181,7 @@ def _window(node: Window | physical.Window) -> _Description:
     names = _field_names(node.fields)[-len(node.calls) :]
     properties = {"compute": ", ".join(f"{call} AS {name}" for call, name in zip(node.calls, names, strict=True))}
     if isinstance(node, physical.Window) and node.most is not None:
-        properties["keep"] = f"{names[node.most.call]} <= {node.most.count}"
+        properties["keep"] = f"{names[node.most.call]} <= {node.most.number}"
     return "Window", properties
 
 

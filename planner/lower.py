@@ -270,7 +270,7 @@ def _window(to: _Lowering, node: physical.Window) -> _Output:
 
     rows = to.lower(node.input)
     names = column_names(node.fields)
-    most = None if node.most is None else (node.most.call, node.most.count)
+    most = None if node.most is None else (node.most.call, node.most.number)
     supplier = window(node.calls, node.width, names, most)
     keys = _key_names(node.keys, rows.names)
     if not rows.is_parallel or not keys:

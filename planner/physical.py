@@ -206,10 +206,10 @@ class Expand(SingleInput):
 
 
 class MostRows(NamedTuple):
-    """Of a window only the rows are needed for which the value of the call at `call` is at most `count`."""
+    """Of a window only the rows are needed for which the value of the call at `call` is at most `number`."""
 
     call: int
-    count: Expression
+    number: Expression
 
 
 @frozen(kw_only=True)
