@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import Table, TableColumn
-from runnel.connector import Connector, MappingDefinition
+from runnel.connector import DataConnector, MappingDefinition
 from runnel.connectors.spark_options import SparkOptions, read_options
 from runnel.connectors.spark_origin import RegisteredFrame, origin_of
 from runnel.connectors.spark_session import SessionOwner, session_of, spark_errors
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from runnel.fragment import FragmentEngine
 
 
-class SparkConnector(Connector):
-    """The Spark of one connection. Made without starting anything."""
+class SparkConnector(DataConnector):
+    """The Spark of one connection. Made without starting anything. A data connection names what mappings share: the format
+    of a source and its options, or nothing, for tables of Spark's catalog."""
 
     name = "Spark"
+    resource_types = ("TABLE", "VIEW")
 
     def __init__(self) -> None:
         self.owner = SessionOwner()
@@ -46,6 +49,21 @@ class SparkConnector(Connector):
             error.hint = error.hint or f"for a new path, declare the columns: CREATE MAPPING {definition.name} (name TYPE, …) …"
             raise
         return self._known(self._table(definition.name, columns, options, problems))
+
+    def check_connection(self, options: Mapping[str, str]) -> None:
+        for name in options:
+            if name.lower() in ("path", "table", "query"):
+                raise ProgrammingError(
+                    f'a data connection of connector Spark has no option "{name}"', hint="it says what one mapping reads"
+                )
+
+    def resources(self, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+        if options:
+            raise NotSupportedError("what another data source of Spark's holds can't be listed")
+        spark = self.owner.get()
+        with spark_errors():
+            found = [(item.name, item.tableType) for item in spark.catalog.listTables()]
+        return sorted((f'"{name}"', "VIEW" if kind in ("VIEW", "TEMPORARY") else "TABLE") for name, kind in found)
 
     def registered(self, name: str, frame: Any) -> SparkTable:
         """The table that `Connection.register(name, frame)` makes; its session becomes the connection's."""

@@ -68,7 +68,8 @@ class DataConnector(Connector):
     options a name, which mappings then take them from."""
 
     connection_options: tuple[str, ...] = ()
-    """The options that a data connection may have; a mapping that uses one gives the others."""
+    """The options that a data connection may have, () for any that `check_connection` lets pass; a mapping that uses one gives
+    the others."""
 
     resource_types: tuple[str, ...] = ()
     """What `resources` lists, such as TABLE."""

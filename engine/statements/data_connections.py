@@ -127,7 +127,7 @@ def merged(connection: DataConnection, definition: MappingDefinition) -> Mapping
 
 def _check_names(connector: DataConnector, plan: CreateDataConnectionPlan) -> None:
     known = connector.connection_options
-    for name in plan.options:
+    for name in plan.options if known else ():
         if name.lower() not in {item.lower() for item in known}:
             raise ProgrammingError(
                 f'a data connection of connector {connector.name} has no option "{name}"',

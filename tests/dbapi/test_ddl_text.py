@@ -63,3 +63,15 @@ def test_a_plan_with_ddl_is_not_used_for_another_catalog() -> None:
         connection.execute("DROP VIEW v")
         with pytest.raises(runnel.ProgrammingError, match='mapping or view "v" not found'):
             connection.execute(query)
+
+
+def test_a_data_connection_of_spark_needs_no_spark(tmp_path: Path) -> None:
+    with runnel.connect() as connection:
+        connection.execute("CREATE DATA CONNECTION s TYPE Spark OPTIONS ('format' = 'parquet', 'mergeSchema' = 'true')")
+        with pytest.raises(runnel.ProgrammingError, match='has no option "path"'):
+            connection.execute("CREATE DATA CONNECTION w TYPE Spark OPTIONS ('path' = 'x')")
+        connection.execute(f"CREATE MAPPING m (a INT) DATA CONNECTION s OPTIONS ('path' = '{tmp_path}')")
+        assert connection.execute("SHOW DATA CONNECTIONS").fetchall() == [("s", "Spark", '["TABLE", "VIEW"]')]
+        with pytest.raises(runnel.NotSupportedError, match="can't be listed"):
+            connection.execute("SHOW RESOURCES FOR s")
+        assert "DATA CONNECTION" in str(connection.execute("SELECT GET_DDL('relation', 'm')").fetchone())
