@@ -62,7 +62,7 @@ class SparkConnector(DataConnector):
             raise NotSupportedError("what another data source of Spark's holds can't be listed")
         spark = self.owner.get()
         with spark_errors():
-            found = [(item.name, item.tableType) for item in spark.catalog.listTables()]
+            found = [(item.name, item.tableType) for item in spark.session.catalog.listTables()]
         return sorted((f'"{name}"', "VIEW" if kind in ("VIEW", "TEMPORARY") else "TABLE") for name, kind in found)
 
     def registered(self, name: str, frame: Any) -> SparkTable:
