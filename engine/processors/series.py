@@ -132,7 +132,8 @@ def _parts(times: Indexes) -> tuple[Indexes, Indexes, Indexes]:
 def _lengths(months: Indexes) -> Indexes:
     """The days of each month."""
     first = months.view("M8[M]")
-    return ((first + 1).astype("M8[D]") - first.astype("M8[D]")).view(np.int64)
+    days: Indexes = ((first + 1).astype("M8[D]") - first.astype("M8[D]")).view(np.int64)
+    return days
 
 
 def _shortest(first: Indexes, step: Indexes, places: Indexes) -> Indexes:
@@ -172,7 +173,8 @@ def _month_counts(start: Indexes, stop: Indexes, step: Indexes) -> Indexes:
     mine = np.minimum(day, _shortest(first, step, np.where(is_last, places, -1)) - 1) * DAY + rest
     other = last_day * DAY + last_rest
     passed = is_last & np.where(up, mine > other, mine < other)
-    return np.maximum(places + 1 - passed, 0)
+    counts: Indexes = np.maximum(places + 1 - passed, 0)
+    return counts
 
 
 def series(

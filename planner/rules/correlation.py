@@ -128,13 +128,14 @@ def _sort(to: Anchoring, node: Sort) -> Pulled:
 
 def _limit(to: Anchoring, node: Limit) -> Pulled:
     projections: list[Project] = []
-    below = node.input
+    below: Relation = node.input
     order: tuple[SortKey, ...] = ()
     while isinstance(below, Project):
         projections.append(below)
         below = below.input
     if isinstance(below, Sort):
-        below, order = below.input, below.keys
+        order = below.keys
+        below = below.input
     pulled = to.pull(below)
     if pulled.defaults is None or not keeps_a_row(node):
         pulled = _limited(to, to.complete(pulled), node, order)
@@ -280,9 +281,13 @@ def _window(to: Anchoring, node: Window) -> Pulled:
     below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
     values = provided(below.parts)
     keys = tuple(pair[1] for pair in map(pair_of, below.parts) if pair is not None)
-    moved = node.map_expressions(lambda item: with_outer(substitute(item, below.columns), values))
-    calls = tuple(replace(call, partition=(*keys, *call.partition)) for call in moved.calls)
-    relation = replace(moved, input=below.relation, calls=calls)
+
+    def moved(item: Expression) -> Expression:
+        return with_outer(substitute(item, below.columns), values)
+
+    mapped = [call.map_expressions(moved) for call in node.calls]
+    calls = tuple(replace(call, partition=(*keys, *call.partition)) for call in mapped)
+    relation = replace(node, input=below.relation, calls=calls)
     added = references(relation.fields)[len(below.relation.fields) :]
     return replace(below, relation=relation, columns=(*below.columns, *added))
 
