@@ -89,6 +89,12 @@ class Reservation:
         assert self._memory is not None
         return self._memory
 
+    def is_trifle(self, count: int) -> bool:
+        """Whether so many bytes needn't be told: next to nothing, as light jobs hold. None were told before."""
+        if self.bytes or count > SMALL_BYTES:
+            return False
+        return self._memory is None or not self._memory.limit or count * self._weight * LEAST_SHARE < self._memory.limit
+
     def set(self, count: int) -> None:
         """The operator holds so many bytes now."""
         count *= self._weight

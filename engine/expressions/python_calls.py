@@ -27,7 +27,9 @@ def python_call(function: PythonFunction, arguments: Sequence[Expression], posit
     return PythonCall(function=function, arguments=bound, type=result, position=position)
 
 
-def compile_python_call(call: PythonCall, compile_expression: Callable[[Expression], Callable[[Frame], Any]]) -> Any:
+def compile_python_call(
+    call: PythonCall, compile_expression: Callable[[Expression], Callable[[Frame], Any]]
+) -> Callable[[Frame], Any]:
     """The evaluator of a call."""
     arguments = [compile_expression(item) for item in call.arguments]
 

@@ -165,7 +165,10 @@ class GroupState:
 
     def _account(self) -> None:
         """Says what is held; where that is too much, lets go of it."""
-        self._reservation.set(self._row_bytes + self._partial_bytes)
+        held = self._row_bytes + self._partial_bytes
+        if self._reservation.is_trifle(held):
+            return
+        self._reservation.set(held)
         if self._reservation.must_spill and self.can_spill:
             self.spill()
 

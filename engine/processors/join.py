@@ -69,6 +69,8 @@ class Join(EmittingProcessor):
         self._held_rows += batch.num_rows
         self._held_bytes += size_of(batch)
         self.check_accumulated(self._held_rows)
+        if self._reservation.is_trifle(self._held_bytes):
+            return
         self._reservation.set(self._held_bytes)
         memory = self.context.job.memory
         if memory is None or not (self._reservation.must_spill or self._held_bytes > MOST_BYTES):

@@ -87,9 +87,11 @@ class Sort(EmittingProcessor):
         if self._held >= RUN_ROWS or self._held_bytes >= RUN_BYTES:
             self._end_run()
         self.check_accumulated(self._held + self._run_rows)
-        self._reservation.set(self._held_bytes + self._run_bytes)
-        if self._reservation.must_spill:
-            self._spill()
+        held = self._held_bytes + self._run_bytes
+        if not self._reservation.is_trifle(held):
+            self._reservation.set(held)
+            if self._reservation.must_spill:
+                self._spill()
 
     def _prune(self, needed: int) -> None:
         """Keeps the first `needed` rows."""
