@@ -39,8 +39,9 @@ class SparkEngine(FragmentEngine):
         return isinstance(table, SparkTable) and table.owner is self._owner
 
     def prefers(self, relation: Relation) -> bool:
-        """Whatever Spark can do to its own rows is better done there: fewer of them have to move."""
-        return True
+        """Whatever Spark can do to its own rows is better done there: fewer of them have to move. Whole rows are read as they
+        are, without a detour by SQL."""
+        return not (isinstance(relation, Scan) and relation.predicate is None)
 
     def fragment(self, relation: Relation) -> FragmentSource:
         for node in walk(relation):

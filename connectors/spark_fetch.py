@@ -28,8 +28,8 @@ MOST_THREADS = 16
 """How many Spark jobs of one scan run at a time, at most."""
 WAITING_BATCHES = 16
 """How many batches wait for the reader before the threads stop."""
-SMALL_BYTES = 4 << 20
-QUICK_SECONDS = 0.25
+SMALL_BYTES = 8 << 20
+QUICK_SECONDS = 0.5
 LARGEST_SHARE = 256
 """Partitions that are small and quick are taken more at a time, up to so many: a job has a fixed cost."""
 CLOSING_SECONDS = 10.0

@@ -17,23 +17,23 @@ from runnel.connectors.spark_options import PARSED, SparkOptions
 from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.connectors.spark_types import SparkColumn, column_of, ddl, quoted
 from runnel.errors import OperationalError, ProgrammingError
-from runnel.sqltypes import SqlType
 
 
 class Origin(ABC):
     """Gives the DataFrame behind a table."""
 
+    is_fixed = False
+    """Whether it is the same plan for every query."""
+
     @abstractmethod
     def frame(self, spark: Spark) -> Any:
         """The DataFrame in our copy of the session, under its own names."""
 
-    def rows(self, types: Sequence[SqlType]) -> int | None:
-        """About how many rows there are, if that is known without starting anything."""
-        return None
-
 
 class RegisteredFrame(Origin):
     """A DataFrame that the user made."""
+
+    is_fixed = True
 
     def __init__(self, spark: Spark, frame: Any) -> None:
         self._spark = spark

@@ -85,8 +85,11 @@ class Views:
         """The view of a table, whose columns are c0, c1… in our types."""
         name = self._names.get(id(table))
         if name is None:
-            name = self._names[id(table)] = self._spark.view(table.own_frame(self._spark))
-            self._stack.callback(self._spark.drop_view, name)
+            name = table.lasting_view(self._spark)
+            if name is None:
+                name = self._spark.view(table.own_frame(self._spark))
+                self._stack.callback(self._spark.drop_view, name)
+            self._names[id(table)] = name
         return name
 
     def __enter__(self) -> Views:

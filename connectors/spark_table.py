@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from threading import Lock
 from typing import Any
 
 from runnel.catalog import TableColumn
@@ -33,14 +34,32 @@ class SparkTable(ReadableTable):
         self.owner = owner
         self._origin = origin
         self._problems = problems
+        self._lock = Lock()
+        self._own_frame: Any = None
+        self._view: str | None = None
         self._rows: int | None = None
         self._is_counted = False
 
     def own_frame(self, spark: Spark) -> Any:
         """The rows as they are now: columns c0, c1… in our types."""
-        frame = matched(self._origin.frame(spark), self.columns, self.name)
+        with self._lock:
+            frame = self._own_frame
+            if frame is None:
+                frame = matched(self._origin.frame(spark), self.columns, self.name)
+                if self._origin.is_fixed:
+                    self._own_frame = frame
         self._count(frame)
         return frame
+
+    def lasting_view(self, spark: Spark) -> str | None:
+        """The name of a view of the rows that serves every query; None where each needs one of its own."""
+        if not self._origin.is_fixed:
+            return None
+        frame = self.own_frame(spark)
+        with self._lock:
+            if self._view is None:
+                self._view = spark.view(frame)
+            return self._view
 
     def check_readable(self, columns: Sequence[int]) -> None:
         """NotSupportedError where one of the columns has no type of ours."""
@@ -63,6 +82,14 @@ class SparkTable(ReadableTable):
     def scan(self, request: ScanRequest) -> Source:
         self.check_readable(request.columns)
         return SparkScan(self, request)
+
+    def withdraw(self) -> None:
+        # What runs was planned, and needs the view no more.
+        with self._lock:
+            view, self._view = self._view, None
+        spark = self.owner.running
+        if view is not None and spark is not None:
+            spark.drop_view(view)
 
     def _count(self, frame: Any) -> None:
         if self._is_counted:
@@ -114,6 +141,7 @@ class SparkScan(Source):
         limit = request.limit if request.predicate is None else None
         with spark_errors():
             frame = table.own_frame(spark)
+            # A selection even of all columns: a plan of its own, as one whose shuffle was cancelled never runs again.
             # For the number of rows any column will do.
             frame = frame.select(*[f"c{i}" for i in request.columns]) if request.columns else frame.selectExpr("TRUE AS c0")
             if limit is not None:

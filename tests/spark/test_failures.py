@@ -42,6 +42,30 @@ def test_closing_the_cursor_cancels_the_job(session: Any, endless: None, cursor:
     assert wait_until(lambda: not active_jobs(session))
 
 
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+def test_a_cancelled_shuffle_can_run_again(
+    session: Any, connection: runnel.Connection, cursor: runnel.Cursor, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+
+    def held(batches: Any) -> Any:
+        import time as inner_time
+
+        until = inner_time.monotonic() + 60
+        while not gate.exists() and inner_time.monotonic() < until:
+            inner_time.sleep(0.01)
+        yield from batches
+
+    frame = session.range(0, 100, 1, 2).mapInArrow(held, "id BIGINT").selectExpr("id % 3 AS k").groupBy("k").count()
+    connection.register("grouped", frame)
+    cursor.execute("SELECT * FROM grouped")
+    assert wait_until(lambda: bool(active_jobs(session)))
+    cursor.close()
+    assert wait_until(lambda: not active_jobs(session))
+    gate.touch()
+    assert sorted(connection.execute("SELECT * FROM grouped").fetchall()) == [(0, 34), (1, 33), (2, 33)]
+
+
 def test_cancel_from_another_thread(session: Any, endless: None, cursor: runnel.Cursor) -> None:
     cursor.execute("SELECT m FROM endless")
     assert wait_until(lambda: bool(active_jobs(session)))
