@@ -67,7 +67,6 @@ def _decimal_product(rendering: Rendering, call: Call, arguments: Sequence[str])
 
 
 def _decimal_quotient(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """The dividend is declared to have so many whole digits that 38 − those are just our scale."""
     left, right = (item.type for item in call.arguments)
     text = decimal_quotient(arguments[0], left, arguments[1], right, call.type)
     if text is None:
@@ -76,7 +75,11 @@ def _decimal_quotient(rendering: Rendering, call: Call, arguments: Sequence[str]
 
 
 def decimal_quotient(dividend: str, left: SqlType, divisor: str, right: SqlType, result: SqlType) -> str | None:
-    """left / right as `result`; None where Spark can't be brought to its scale."""
+    """left / right as `result`; None where Spark can't be brought to its scale. Where it has another of its own, the
+    dividend is declared to have so many whole digits that 38 − those are just our scale."""
+    whole, natural = left.precision - left.scale + right.scale, max(6, left.scale + right.precision + 1)
+    if _adjusted_scale(whole + natural, natural) == result.scale:
+        return f"CAST(({dividend} / {divisor}) AS DECIMAL({result.precision}, {result.scale}))"
     scale = max(left.scale, result.scale - right.precision - 1)
     precision = MAX_PRECISION - result.scale - right.scale + scale
     if precision > MAX_PRECISION or precision - scale < left.precision - left.scale or result.scale < 6:
