@@ -14,11 +14,11 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import cold_start, point_queries, scans
+from benchmarks import cold_start, point_queries, scans, spark
 from benchmarks.measure import Result, spelled
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-SUITES = (point_queries, scans, cold_start)
+SUITES = (point_queries, scans, spark, cold_start)
 
 
 def table(result: Result) -> str:

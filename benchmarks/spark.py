@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +16,9 @@ GROUPS = 1_000
 
 
 def results(rounds: int) -> Iterator[Result]:
-    """The benchmarks of this file, one after the other, in one session."""
+    """The benchmarks of this file, one after the other, in one session; none where there is no Java."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session = _session()

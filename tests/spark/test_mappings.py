@@ -221,3 +221,16 @@ def test_a_saved_mapping_needs_no_spark_before_it_is_used(session: Any, tmp_path
         assert owner.running is None
         connection.register("frame", session.range(3))
         assert connection.execute("SELECT COUNT(*) FROM t JOIN frame ON t.id = frame.id").fetchall() == [(3,)]
+
+
+def test_data_connections(session: Any, cursor: runnel.Cursor) -> None:
+    session.range(3).createOrReplaceTempView("shown")
+    try:
+        cursor.execute("CREATE DATA CONNECTION catalog TYPE Spark")
+        assert ('"shown"', "VIEW") in [row[:2] for row in cursor.execute("SHOW RESOURCES FOR catalog").fetchall()]
+        cursor.execute('CREATE MAPPING t EXTERNAL NAME "shown" DATA CONNECTION catalog')
+        assert cursor.execute("SELECT COUNT(*) FROM t").fetchall() == [(3,)]
+        with pytest.raises(runnel.ProgrammingError, match='a data connection of connector Spark has no option "path"'):
+            cursor.execute("CREATE DATA CONNECTION other TYPE Spark OPTIONS ('path' = 'x')")
+    finally:
+        session.catalog.dropTempView("shown")
