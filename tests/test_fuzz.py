@@ -11,9 +11,12 @@ import time
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import runnel
+from runnel.expressions.functions import SQL_NAMES
+from runnel.expressions.window_functions import WINDOW_FUNCTIONS
 
 SEEDS = range(40)
 STATEMENTS_PER_SEED = 40
@@ -51,21 +54,69 @@ CORPUS = [
     "SHOW MAPPINGS",
     "SELECT v FROM TABLE(GENERATE_SERIES(1, 10, 3)) AS g(v) WHERE v <> 4 FETCH FIRST 2 ROWS ONLY",
     "SELECT v FROM TABLE(GENERATE_STREAM(1000)) LIMIT 2",
+    "SELECT a, (SELECT SUM(u.a) FROM u WHERE u.a <= t.a HAVING COUNT(*) > 0) AS s FROM t WHERE f > ALL (SELECT a FROM u)",
+    "SELECT t.a, x.c FROM t LEFT JOIN LATERAL (SELECT c FROM u WHERE u.a = t.a ORDER BY c DESC LIMIT 1) AS x ON TRUE",
+    "SELECT b, SUM((SELECT MIN(u.a) FROM u WHERE u.a > t.a)) OVER (PARTITION BY b ORDER BY a) FROM t",
+    "WITH RECURSIVE r (n, s) AS (SELECT 1, 'x' UNION ALL SELECT n + 1, s || n FROM r WHERE n < 9) SELECT * FROM r ORDER BY n",
+    "WITH RECURSIVE r AS (SELECT a FROM u UNION SELECT t.a FROM t JOIN r ON t.a = r.a + 1) SELECT COUNT(*) FROM r",
+    "SELECT b, d, GROUPING(b, d), COUNT(*) FROM t GROUP BY GROUPING SETS ((b, d), (b), ()) HAVING GROUPING(d) = 1 ORDER BY 1",
+    "SELECT e, o FROM t, UNNEST(ARRAY[t.a, 2, NULL]) WITH ORDINALITY AS g(e, o) WHERE e IS DISTINCT FROM t.a",
+    "SELECT g FROM t, GENERATE_SERIES(1, t.a) AS s(g) ORDER BY g DESC LIMIT 4",
+    "SELECT STRING_AGG(b, ',' ORDER BY a DESC), PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY f), ARG_MAX(b, a) FROM t",
+    "SELECT b, ARRAY_AGG(a ORDER BY f)[1], MODE(a), CORR(a, f), STDDEV_POP(a), APPROX_DISTINCT(b) FROM t GROUP BY ALL",
+    "SELECT JSON_VALUE(j, '$.a.b[0]' RETURNING BIGINT DEFAULT 0 ON EMPTY), JSON_QUERY(j, '$.*' WITH WRAPPER) FROM x",
+    "SELECT j -> 'a' ->> 'b', j IS JSON OBJECT, CAST(j AS JSON) FROM x",
+    "SELECT JSON_OBJECT('k' : a, 'v' : b ABSENT ON NULL), JSON_ARRAY(a, NULL), JSON_ARRAYAGG(b) FROM t GROUP BY a, b",
+    "SELECT TO_CHAR(d, 'YYYY-MM-DD HH24:MI'), TO_CHAR(f, 'FM999.00'), TO_DATE('2024-02', 'YYYY-MM'), AGE(d, d + 1) FROM t",
+    "SELECT REGEXP_REPLACE(b, '(y)(.)', '[\\2]', 'g'), REGEXP_MATCH(b, 'y.')[1], b SIMILAR TO '(x|z)%' FROM t",
+    "SELECT l[1], l[-1], l[1:2], CARDINALITY(l), ARRAY_SORT(l), LIST_SUM(l), ARRAY_TO_STRING(l, '-') FROM x WHERE 2 = ANY (l)",
+    "SELECT MAP(ARRAY['p', 'q'], ARRAY[a, 2])['p'], ROW(a, b), (ROW(a, b) = ROW(1, 'xy')), CAST(b AS VARBINARY), MD5(b) FROM t",
+    "SELECT TRY_CAST(b AS INT), CAST(a AS DECIMAL(38, 10)) * 1.5, d::TIMESTAMP AT TIME ZONE 'Asia/Tokyo' FROM x, t",
+    "SELECT DATE_TRUNC('month', d), DATE_DIFF('day', d, d + 1), LAST_DAY(d), MAKE_DATE(2024, a, 2) FROM t",
+    "SELECT LPAD(b, 5, 'é'), OVERLAY(b PLACING 'q' FROM 1 FOR 1), SPLIT_PART(b, 'y', 2), TRANSLATE(b, 'xy', 'ab') FROM t",
+    "SELECT * FROM t JOIN u ON t.a < u.a, LATERAL (SELECT t.a + u.a AS z) AS s WHERE EXISTS (SELECT z EXCEPT SELECT 3)",
+    "SELECT plus(a, 2), SUM(plus(a, a)) OVER (ORDER BY a), shout(b) FROM t WHERE plus(a, 1) > 1",
+    "SELECT k, s FROM o WHERE k IN (SELECT a FROM t) ORDER BY s",
+    "INSERT INTO o (k, s) SELECT a, b FROM t",
+    "UPDATE o SET k = k * 2, s = (SELECT MAX(c) FROM u WHERE u.a = o.k) WHERE s IS NOT NULL",
+    "DELETE FROM o WHERE k > ALL (SELECT a FROM u WHERE a IS NOT NULL)",
+    "CREATE MAPPING IF NOT EXISTS o2 (k BIGINT, l DECIMAL(9, 2)) TYPE DuckDB",
+    "CREATE DATA CONNECTION IF NOT EXISTS dc TYPE DuckDB SHARED OPTIONS ('path' = 'nosuch.duckdb')",
+    "SHOW RESOURCES FOR dc",
+    "SHOW FUNCTIONS",
+    "SHOW COLUMNS FROM t",
+    "DESCRIBE o",
+    "SELECT GET_DDL('relation', 'o'), table_name, data_type FROM information_schema.columns WHERE table_name = 'o' ORDER BY 2",
+    "SELECT * FROM information_schema.tables JOIN information_schema.mappings USING (table_name)",
+    "EXPLAIN ANALYZE SELECT b, COUNT(*) FROM t GROUP BY b",
+    "EXPLAIN (PHYSICAL) SELECT k, RANK() OVER (ORDER BY k) FROM o",
+    "SET fragment_rows = 0",
+    "SET fragment_rows = 300000",
+    "SET pushdown = off",
+    "SET pushdown = on",
+    "SET memory_limit = '4MB'",
+    "SET query_parallelism = 3",
+    "SET time_zone = 'America/New_York'",
+    "RESET memory_limit",
 ]
 WORDS = """
     SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT ( ) , . * + - / % || = <> < > 'x' '' 1 0 -1 1.5 1e400 9223372036854775807
     NULL TRUE NOT AND OR IN EXISTS BETWEEN LIKE IS a b f d t u m ? " ' ; -- /* CAST AS INT DECIMAL VARCHAR DATE INTERVAL
     JOIN LEFT ON USING UNION ALL DISTINCT COUNT SUM MIN CASE WHEN END VALUES UNNEST ARRAY [ ] :: OVER TABLE nosuch
     PARTITION ROWS RANGE GROUPS PRECEDING FOLLOWING UNBOUNDED CURRENT ROW EXCLUDE QUALIFY WINDOW ROLLUP CUBE SETS LAG RANK
+    LATERAL RECURSIVE WITH WITHIN ORDINALITY GROUPING ON l j k o x MAP ROW JSON -> ->> '$.a' ANY FILTER FOR : [1] SET
 """.split()
 
 
+FUNCTIONS = [*sorted(SQL_NAMES), *sorted(name.upper() for name in WINDOW_FUNCTIONS)]
 ALIKE = [
     "a b f d t.a u.a NULL 1 0 -1 1.5 1e300 'x' '' '7' 9223372036854775807 ? TRUE c this __key DATE'2024-02-29'".split(),
     "= <> < > <= >= + - * / % || AND OR LIKE".split(),
-    "COUNT SUM AVG MIN MAX ABS ROUND UPPER LENGTH COALESCE NULLIF SQRT FLOOR SUBSTRING CONCAT_WS ANY_VALUE".split(),
-    "t u m v q (SELECT*FROM(t)) (VALUES(1,'x'))".split(),
-    "INT DECIMAL VARCHAR DATE TIMESTAMP BOOLEAN DOUBLE TIME SMALLINT".split(),
+    "COUNT SUM AVG MIN MAX ABS ROUND UPPER LENGTH COALESCE NULLIF SQRT FLOOR SUBSTRING CONCAT_WS ANY_VALUE plus".split()
+    + "ARRAY_AGG STRING_AGG MEDIAN MODE STDDEV_POP FIRST ARG_MAX RANK LAG NTILE FIRST_VALUE GROUPING".split(),
+    FUNCTIONS,
+    "t u m v q o x r (SELECT*FROM(t)) (VALUES(1,'x')) LATERAL(SELECT(t.a)AS(z))".split(),
+    "INT DECIMAL VARCHAR DATE TIMESTAMP BOOLEAN DOUBLE TIME SMALLINT JSON UUID VARBINARY BIGINT[] DECIMAL(38,10)".split(),
     "LEFT RIGHT FULL INNER CROSS".split(),
     "UNION INTERSECT EXCEPT".split(),
 ]
@@ -118,7 +169,17 @@ def connected() -> runnel.Connection:
     }
     connection.register("t", pa.table(frame))
     connection.register("u", pa.table({"a": [1, 2, 2, None], "c": ["p", "q", None, "s"]}))
+    nested = {
+        "l": pa.array([[1, 2, None], [], None], pa.list_(pa.int64())),
+        "j": ['{"a": {"b": [1, "é"]}}', "[null]", None],
+        "uuid": ["7f1b2c3d-0000-4000-8000-00000000000a", "", None],
+    }
+    connection.register("x", pa.table(nested))
+    connection.create_function("plus", pc.add, ["BIGINT", "BIGINT"], "BIGINT")
+    connection.create_function("shout", lambda text: text + "!", ["VARCHAR"], "VARCHAR", scalar=True, nulls="skip")
     cursor = connection.cursor()
+    cursor.execute("CREATE MAPPING o (k BIGINT, s VARCHAR) TYPE DuckDB")
+    cursor.execute("INSERT INTO o VALUES (1, 'p'), (2, NULL), (NULL, ''), (2, 'q')")
     cursor.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar')")
     cursor.executemany("SINK INTO m VALUES (?, ?)", [(i, "abc"[i % 3]) for i in range(60)])
     return connection
