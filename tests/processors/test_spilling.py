@@ -86,7 +86,7 @@ def test_distinct_arguments_without_groups(memory: Memory) -> None:
 
 @pytest.mark.parametrize("operation", ["intersect", "except"])
 @pytest.mark.parametrize("is_all", [False, True])
-@pytest.mark.parametrize("columns", ["n", "in", "sbn", "ln"])
+@pytest.mark.parametrize("columns", ["in", "ln"])
 def test_set_operations(operation: str, is_all: bool, columns: str, memory: Memory) -> None:
     left, right = random_table(1, 900, columns), random_table(2, 700, columns)
     wanted = duckdb_rows(f"SELECT * FROM l {operation} {'ALL' if is_all else ''} SELECT * FROM r", l=left, r=right)
@@ -95,8 +95,8 @@ def test_set_operations(operation: str, is_all: bool, columns: str, memory: Memo
     verify_processor(set_operation(operation, is_all), inputs, wanted, **options)
 
 
-@pytest.mark.parametrize(("descending", "nulls_first"), [(False, True), (False, False), (True, True), (True, False)])
-@pytest.mark.parametrize("keys", ["i", "f", "s", "d", "sfb"])
+@pytest.mark.parametrize(("descending", "nulls_first"), [(False, True), (True, True)])
+@pytest.mark.parametrize("keys", ["f", "sfb"])
 def test_sorting(keys: str, descending: bool, nulls_first: bool, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_runs, "MAX_ROWS", 7)
     monkeypatch.setattr(sort, "MOST_FILES", 3)
@@ -107,12 +107,12 @@ def test_sorting(keys: str, descending: bool, nulls_first: bool, memory: Memory,
     order = ", ".join([sql_key(key, descending, nulls_first) for key in keys])
     order += f", n {'ASC' if descending else 'DESC'}"
     rows = rows_of(duckdb_rows(f"SELECT * FROM t ORDER BY {order}", t=table))
-    for count, offset in ((None, None), (100, 40), (None, 250), (1000, 0)):
+    for count, offset in ((None, None), (100, 40)):
         limits = [None if bound is None else number(bound) for bound in (count, offset)]
         start = offset or 0
         wanted = rows[start : None if count is None else start + count]
         supplier = sort.sort(tuple(sort_keys), *limits)
-        verify_processor(supplier, [table.to_batches(max_chunksize=60)], wanted, memory=memory, **QUICK)
+        verify_processor(supplier, [table.to_batches(max_chunksize=60)], wanted, memory=memory, snapshots=False, **QUICK)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 6, 100])
@@ -126,9 +126,7 @@ def test_runs_in_memory_are_merged(rows: int, monkeypatch: pytest.MonkeyPatch) -
     verify_processor(sort.sort(keys, None, None), [table.to_batches(max_chunksize=4)], wanted, **QUICK)
 
 
-@pytest.mark.parametrize(
-    ("kind", "keys"), [(kind, keys) for kind, keys in (*KEYED, *UNKEYED) if keys in ("", "w", "is")], ids=str
-)
+@pytest.mark.parametrize(("kind", "keys"), [(kind, keys) for kind, keys in (*KEYED, *UNKEYED) if keys in ("", "is")], ids=str)
 def test_joins(kind: JoinKind, keys: str, memory: Memory) -> None:
     memory.limit = 8_000
     needs_all = kind in join_table.UNKNOWNS
