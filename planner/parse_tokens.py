@@ -280,6 +280,9 @@ class TokenRewriter:
         self._open.append("MAP[" if is_map else "[")
         self._names.append(len(self._output) - 1)
         self._output.append(_like(token, TokenType.L_PAREN, "(") if is_map else token)
+        if self._reader.peek() == ":":
+            # sqlglot would take `[:n` for a parameter called n.
+            self._output.append(_like(token, TokenType.NUMBER, "1"))
 
     def _escaped_string(self, token: Token) -> None:
         """E'…' with its escapes read, from the text itself: the tokeniser has dealt with some of them."""
@@ -440,7 +443,7 @@ def _place_quantifier(node: Any) -> None:
 
 def _place_type(node: Any, types: Sequence[SqlType]) -> None:
     kind = node.args.get("kind")
-    if isinstance(kind, str) and kind.startswith(_TYPE):
+    if isinstance(kind, str) and kind.startswith(_TYPE) and kind[len(_TYPE) :].isdecimal():
         sql_type = types[int(kind[len(_TYPE) :])]
         node.set("kind", str(sql_type))
         node.meta["sql_type"] = sql_type

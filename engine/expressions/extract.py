@@ -81,6 +81,7 @@ _DATE_FIELDS: dict[str, Callable[[Datum], Datum]] = {
     "dow": lambda value: pc.day_of_week(value, count_from_zero=True, week_start=7),
     "isodow": lambda value: pc.day_of_week(value, count_from_zero=False, week_start=1),
     "doy": pc.day_of_year,
+    "julian": lambda value: pc.divide(pc.add(_float(_micros(value)), _quotient(2_440_588 * DAY_US)), _quotient(DAY_US)),
 }
 _TIME_FIELDS: dict[str, Callable[[Datum], Datum]] = {
     "hour": pc.hour,
@@ -90,6 +91,18 @@ _TIME_FIELDS: dict[str, Callable[[Datum], Datum]] = {
     "microsecond": _in_minute,
 }
 _EPOCH: dict[str, Callable[[Datum], Datum]] = {"epoch": _scaled(SECOND_US, _micros)}
+
+
+def _offset(value: Datum, zone: str) -> Datum:
+    """Seconds that local time is ahead of UTC."""
+    return pc.divide(pc.subtract(_micros(local(value, zone)), _micros(value)), _number(SECOND_US))
+
+
+_OFFSET_FIELDS: dict[str, Callable[[Datum], Datum]] = {
+    "timezone": lambda offset: offset,
+    "timezone_hour": lambda offset: pc.divide(offset, _number(3600)),
+    "timezone_minute": lambda offset: pc.remainder(pc.divide(offset, _number(60)), _number(60)),
+}
 
 
 def _of_duration(unit: int, within: int | None) -> Callable[[Datum], Datum]:
@@ -125,7 +138,7 @@ _MONTH_FIELDS: dict[str, Callable[[Datum], Datum]] = {
 _FIELDS: dict[Kind, dict[str, Callable[[Datum], Datum]]] = {
     Kind.TIME: _TIME_FIELDS | _EPOCH,
     Kind.TIMESTAMP: _DATE_FIELDS | _TIME_FIELDS | _EPOCH,
-    Kind.TIMESTAMP_TZ: _DATE_FIELDS | _TIME_FIELDS | _EPOCH,
+    Kind.TIMESTAMP_TZ: _DATE_FIELDS | _TIME_FIELDS | _EPOCH | _OFFSET_FIELDS,
     Kind.INTERVAL: _DURATION_FIELDS,
     Kind.INTERVAL_MONTH: _MONTH_FIELDS,
 }
@@ -171,6 +184,9 @@ def _compile(call: Call) -> Kernel:
     assert isinstance(field, Literal)
     part = _FIELDS[kind][field.value]
     in_zone = kind is Kind.TIMESTAMP_TZ and field.value != "epoch"
+    offset = _OFFSET_FIELDS.get(str(field.value))
+    if offset is not None:
+        return lambda frame, name, value: _float(offset(_offset(value, frame.context.zone)))
 
     def run(frame: Frame, name: Datum, value: Datum) -> Datum:
         return _float(part(local(value, frame.context.zone) if in_zone else value))
