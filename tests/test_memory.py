@@ -112,3 +112,20 @@ def test_a_cursor_over_a_long_series_holds_little() -> None:
         assert job.rows_in < 30_000_000
         cursor.close()
         assert job.wait(10)
+
+
+RECURSION = f"""
+WITH RECURSIVE r(x) AS (
+  SELECT 0 UNION ALL SELECT e.k + 1 FROM r JOIN {SERIES} AS e ON e.k = r.x WHERE r.x < 50
+) SELECT COUNT(*), MAX(x) FROM r"""
+"""What a recursion joins with stays in memory: each round needs the whole of it."""
+
+
+def test_a_recursion_loses_no_rows_for_want_of_memory() -> None:
+    query = RECURSION.replace(str(ROWS), "200000")
+    with runnel.connect(memory_limit="10MB", pushdown="off") as con:
+        assert con.execute(query).fetchall() == [(51, 50)]
+    with runnel.connect(memory_limit="1MB", pushdown="off") as con:
+        with pytest.raises(runnel.OperationalError, match="the rows that a recursion joins need more than the memory_limit"):
+            con.execute(query).fetchall()
+        assert con._database.memory.used == 0

@@ -76,10 +76,11 @@ class Join(EmittingProcessor):
         if memory is None or not (self._reservation.must_spill or self._held_bytes > MOST_BYTES):
             return
         plan = self._plan
-        if plan.kind in UNKNOWNS and (len(plan.right_keys) > 1 or plan.condition is not None):
-            # Each probe row must be compared with all build rows, for a NULL in any of them may make it unknown.
+        # Each probe row must be compared with all build rows, for a NULL in any of them may make it unknown.
+        compares_all = plan.kind in UNKNOWNS and (len(plan.right_keys) > 1 or plan.condition is not None)
+        if compares_all or plan.answers_at_once:
             if memory.limit and self._held_bytes > memory.limit:
-                raise too_large("the rows of the subquery of NOT IN", memory)
+                raise too_large("the rows of the subquery of NOT IN" if compares_all else "the rows that a recursion joins", memory)
             return
         # Loaded on first use: few joins need it.
         from runnel.processors.spilled_join import SpilledJoin

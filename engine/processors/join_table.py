@@ -34,12 +34,14 @@ NEEDS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI, JoinKind.CROSS)
 @frozen
 class JoinShape:
     """What a join does with the pairs of equal keys: `condition` is over the columns of both sides; `columns` are those of the
-    result (None: all); the keys whose number is in `null_safe` match by IS NOT DISTINCT FROM."""
+    result (None: all); the keys whose number is in `null_safe` match by IS NOT DISTINCT FROM. `answers_at_once`: the pairs of
+    a probe batch come before the next one is asked for, so the build side can't go to files."""
 
     kind: JoinKind
     condition: Expression | None = None
     columns: tuple[int, ...] | None = None
     null_safe: tuple[int, ...] = ()
+    answers_at_once: bool = False
 
 
 class JoinPlan:
@@ -54,6 +56,7 @@ class JoinPlan:
     ) -> None:
         kind, condition, columns = shape.kind, shape.condition, shape.columns
         self.kind = kind
+        self.answers_at_once = shape.answers_at_once
         self.null_safe = frozenset(shape.null_safe)
         self.left_keys = [compile_expression(item) for item in keys[0]]
         self.right_keys = [compile_expression(item) for item in keys[1]]
