@@ -80,7 +80,8 @@ class Join(EmittingProcessor):
         compares_all = plan.kind in UNKNOWNS and (len(plan.right_keys) > 1 or plan.condition is not None)
         if compares_all or plan.answers_at_once:
             if memory.limit and self._held_bytes > memory.limit:
-                raise too_large("the rows of the subquery of NOT IN" if compares_all else "the rows that a recursion joins", memory)
+                what = "the rows of the subquery of NOT IN" if compares_all else "the rows that a recursion joins"
+                raise too_large(what, memory)
             return
         # Loaded on first use: few joins need it.
         from runnel.processors.spilled_join import SpilledJoin
