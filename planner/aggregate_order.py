@@ -22,6 +22,8 @@ def ordered_call(tree: Any, arguments: list[Any], position: Position | None) -> 
     order: list[Any] = []
     if arguments and isinstance(arguments[-1], exp.Order):
         order = arguments[-1].expressions
+        if arguments[-1].this is None:
+            raise ProgrammingError("ORDER BY in brackets follows an argument", position=position)
         arguments = [*arguments[:-1], arguments[-1].this]
     if not isinstance(tree, exp.WithinGroup):
         return OrderedCall(arguments, order, False)

@@ -65,6 +65,7 @@ class _Rendering:
         self._recursions: dict[str, str] = {}
         self._shared: dict[Relation, str] = {}
         self._with: list[str] = []
+        self._in_step = False
 
     def whole(self, relation: Relation) -> str:
         """The text of the plan itself, with what occurs in it more than once computed once."""
@@ -96,6 +97,13 @@ class _Rendering:
             name = self._shared[relation] = f"s{len(self._with)}"
             self._with.append(f"{name} AS MATERIALIZED ({text})")
         return self.item(name, len(relation.fields))
+
+    def _kept(self, block: _Block) -> _Block:
+        """The rows of a table by the name of a common table expression: every round of a recursion wants them, and what
+        comes as a stream is there once."""
+        name = f"s{len(self._with)}"
+        self._with.append(f"{name} AS MATERIALIZED ({_text(block)})")
+        return self.item(name, len(block.columns))
 
     def alias(self) -> str:
         self._aliases += 1
@@ -135,7 +143,8 @@ class _Rendering:
             texts = [block.columns[places[i]] if i in places else "" for i in range(len(node.table.columns))]
             block = replace(block, where=(self.rendering.condition(node.predicate, texts),))
         limit = "" if node.limit is None else f" LIMIT {int(node.limit)}"
-        return replace(block, columns=block.columns[: len(node.columns)], limit=limit)
+        block = replace(block, columns=block.columns[: len(node.columns)], limit=limit)
+        return self._kept(block) if self._in_step else block
 
     def input_rows(self, node: InputRows) -> _Block:
         for item in node.columns:
@@ -370,7 +379,10 @@ class _Rendering:
         word = "UNION" if node.distinct else "UNION ALL"
         width = len(node.fields)
         columns = ", ".join(f"c{i}" for i in range(width))
-        body = f"{self._part(node.anchor)} {word} {self._part(node.step)}"
+        anchor, around = self._part(node.anchor), self._in_step
+        self._in_step = True
+        body = f"{anchor} {word} {self._part(node.step)}"
+        self._in_step = around
         return self.item(f"(WITH RECURSIVE {name}({columns}) AS ({body}) SELECT * FROM {name})", width)
 
     def working_table(self, node: nodes.WorkingTable) -> _Block:

@@ -148,6 +148,20 @@ def test_a_query_sees_the_map_as_it_was(forced: runnel.Connection) -> None:
     assert forced.execute("SELECT COUNT(*), SUM(this) FROM m WHERE this > 0").fetchall() == [(2, 50)]
 
 
+@pytest.mark.parametrize("union", ["UNION ALL", "UNION"])
+@pytest.mark.parametrize("step", ["FROM r JOIN m ON m.__key = r.n", "FROM r LEFT JOIN m ON m.__key > r.n", "FROM r, m"])
+def test_each_round_of_a_recursion_reads_the_map(forced: runnel.Connection, union: str, step: str) -> None:
+    forced.execute(CREATE_MAP)
+    forced.cursor().executemany("SINK INTO m VALUES (?, ?)", [(i, i + 1) for i in range(5)])
+    rounds = f"SELECT 0, 0 {union} SELECT m.this, r.d + 1 {step} WHERE r.d < 3"
+    sql = f"WITH RECURSIVE r(n, d) AS ({rounds}) SELECT * FROM r ORDER BY 1, 2"
+    assert "Fragment on DuckDB" in plan(forced, sql)
+    rows = forced.execute(sql).fetchall()
+    forced.execute("SET pushdown = off")
+    assert rows == forced.execute(sql).fetchall()
+    assert max(depth for _, depth in rows) == 3
+
+
 def test_a_query_sees_the_files_as_they_were(forced: runnel.Connection, tmp_path: Path) -> None:
     pq.write_table(numbers(3), tmp_path / "a.parquet")
     forced.execute(f"CREATE MAPPING f TYPE File OPTIONS ('path'='{tmp_path}', 'format'='parquet')")
