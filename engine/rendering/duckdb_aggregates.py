@@ -134,10 +134,20 @@ def _named(name: str) -> FunctionRule:
     return rule
 
 
+def _nth_value(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """DuckDB's is NULL for a place before the first."""
+    value, place = arguments
+    checked = rendering.check(f"{place} <= 0", "the argument of NTH_VALUE must be greater than zero", place)
+    return f"nth_value({value}, {checked})"
+
+
 WINDOWS: dict[str, FunctionRule] = {
-    name: _named(name)
-    for name in (
-        *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"),
-        *("lag", "lead", "first_value", "last_value", "nth_value"),
-    )
+    **{
+        name: _named(name)
+        for name in (
+            *("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"),
+            *("lag", "lead", "first_value", "last_value"),
+        )
+    },
+    "nth_value": _nth_value,
 }

@@ -35,10 +35,10 @@ def over(rendering: Rendering, window: WindowCall, columns: Sequence[str]) -> st
         raise Unrenderable(f"window function {call.function.upper()} with DISTINCT, FILTER or ORDER BY", call.position)
     plain = Call(function=call.function, arguments=call.arguments, type=call.type, position=call.position)
     arguments = [rendering.expression(item, columns) for item in call.arguments]
-    nulls = " IGNORE NULLS" if window.ignore_nulls else ""
-    if arguments and nulls:
-        arguments[-1] += nulls
-    return f"CAST({rule(rendering, plain, arguments)}{text} AS {rendering.type(call.type)})"
+    called = rule(rendering, plain, arguments)
+    if window.ignore_nulls:
+        called = called.removesuffix(")") + " IGNORE NULLS)"
+    return f"CAST({called}{text} AS {rendering.type(call.type)})"
 
 
 def _frame(rendering: Rendering, frame: Frame, position: object) -> str:
