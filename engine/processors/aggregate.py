@@ -101,11 +101,13 @@ class Aggregation:
 
 
 class AggregateProcessor(EmittingProcessor):
-    """Holds the groups of its input and emits them when it ends."""
+    """Holds the groups of its input and emits them when it ends. One that `stays` in memory, whatever the limit, is for the
+    few rows of an operator that accounts for them itself."""
 
-    def __init__(self, aggregation: Aggregation) -> None:
+    def __init__(self, aggregation: Aggregation, *, stays: bool = False) -> None:
         super().__init__()
         self._aggregation = aggregation
+        self._stays = stays
         self._distinct: list[GroupState] = []
         self._is_done = False
 
@@ -113,7 +115,7 @@ class AggregateProcessor(EmittingProcessor):
         super().init(outbox, context)
         aggregation = self._aggregation
         alone = context.parallelism == 1
-        memory = context.job.memory
+        memory = None if self._stays else context.job.memory
         self._groups = GroupState(aggregation.plain_layout, self.check_accumulated, alone, Reservation(memory, WEIGHT))
         self._distinct = [
             GroupState(s.layout, self.check_accumulated, alone, Reservation(memory, WEIGHT)) for s in aggregation.distinct_sets

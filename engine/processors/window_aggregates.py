@@ -198,7 +198,7 @@ _NOWHERE = _Nowhere()
 
 def _aggregated(aggregation: Aggregation, columns: list[pa.Array], context: ProcessorContext) -> list[pa.Array]:
     """The columns of a GROUP BY over these."""
-    processor = AggregateProcessor(aggregation)
+    processor = AggregateProcessor(aggregation, stays=True)
     processor.init(_NOWHERE, context)
     schema = pa.schema([pa.field(f"c{i}", column.type) for i, column in enumerate(columns)])
     processor.take(0, make_batch(columns, schema, len(columns[-1])))
