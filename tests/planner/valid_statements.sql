@@ -73,3 +73,11 @@ select a, grouping(a, b) from t group by rollup (a, b), cube (a, (b, c)), groupi
 select distinct on (a, b) c from t order by a, b
 select a, count(*) from t group by all order by all
 select t.* exclude (a) replace (b + 1 as b), * exclude c from t
+select try_cast(a as int)
+select a ^ 2
+select a // 2
+select a & 1, ~a
+select a -> 'b'
+select a ~ 'b'
+select a similar to 'b'
+select a[1:2]
