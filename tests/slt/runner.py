@@ -52,8 +52,8 @@ class Run:
         self._scratch = scratch
         self._connection = runnel.connect(**settings)
         self._oracle = Oracle() if with_oracle else None
-        self.results: dict[int, list[str]] = {}
-        self.heads: dict[int, str] = {}
+        self.results: dict[tuple[Path, int], list[str]] = {}
+        self.heads: dict[tuple[Path, int], str] = {}
         self.compared = 0
 
     def close(self) -> None:
@@ -92,7 +92,7 @@ class Run:
                 cursor.fetchall()
         except runnel.Error as error:
             if outcome != "error" or not self.says(error, detail):
-                self.heads[record.line] = f"statement error {_SPECIAL.sub(_escaped, error.message)}"
+                self.heads[record.path, record.line] = f"statement error {_SPECIAL.sub(_escaped, error.message)}"
             if outcome != "error":
                 raise Failure(f"{record.place}: {sql}\nfailed: {error}") from error
             if not self.says(error, detail):
@@ -100,11 +100,11 @@ class Run:
             self._oracle_must_fail(record, sql, arguments)
             return
         if outcome == "count":
-            self.heads[record.line] = f"statement count {cursor.rowcount}"
+            self.heads[record.path, record.line] = f"statement count {cursor.rowcount}"
             if cursor.rowcount != int(detail):
                 raise Failure(f"{record.place}: {sql}\nwrote {cursor.rowcount} rows, not {detail}")
         elif outcome == "error":
-            self.heads[record.line] = "statement ok"
+            self.heads[record.path, record.line] = "statement ok"
             raise Failure(f"{record.place}: {sql}\nworked, expected an error: {detail}")
         elif outcome != "ok":
             raise Failure(f'{record.place}: "statement {outcome}" is not known')
@@ -119,9 +119,9 @@ class Run:
         assert cursor.description is not None
         letters = "".join(_letter(column.type_code) for column in cursor.description)
         shown = _shown(rows, record)
-        self.results[record.line] = shown
+        self.results[record.path, record.line] = shown
         if record.types:
-            self.heads[record.line] = f"query {letters} {record.words.partition(' ')[2]}".rstrip()
+            self.heads[record.path, record.line] = f"query {letters} {record.words.partition(' ')[2]}".rstrip()
             if len(letters) != len(record.types) or any(
                 want not in ("?", got) for want, got in zip(record.types, letters, strict=True)
             ):
@@ -288,12 +288,8 @@ def _command(path: Path, line: int | None, complete: bool, settings: dict[str, A
         finally:
             run.close()
     if complete:
-        own = {record.line: record for record in records if record.path == path}
-        rewrite(
-            path,
-            {k: v for k, v in run.results.items() if k in own and own[k].kind == "query"},
-            {k: v for k, v in run.heads.items() if k in own},
-        )
+        results = {line: rows for (file, line), rows in run.results.items() if file == path}
+        rewrite(path, results, {line: head for (file, line), head in run.heads.items() if file == path})
         say(f"{path}: {failed} expectations were written anew; read them before you keep them")
         return 0
     say(f"{path}: {len(records)} records, {failed} failed, DuckDB agreed to {run.compared}")

@@ -166,6 +166,18 @@ def test_complete_writes_what_came_out(tmp_path: Path, capsys: pytest.CaptureFix
     assert "statement error division by zero" in lines and "statement error /0|division" in lines
 
 
+def test_complete_tells_the_file_from_what_it_includes(tmp_path: Path) -> None:
+    """Records of the two stand at the same lines."""
+    setup = f"statement ok\n{MAPPING}\n\nstatement count 1\nINSERT INTO t VALUES (1, 1)\n\nquery I\nSELECT 7\n----\n7\n"
+    (tmp_path / "setup.slt").write_text(setup)
+    path = tmp_path / "own.slt"
+    path.write_text("include setup.slt\n\n\nquery T\nSELECT 3\n\nstatement ok\nSELECT 4\n")
+    assert [record.line for record in read(path)] == [1, 4, 7, 4, 7]
+    assert main([str(path), "--complete"]) == 0
+    assert (tmp_path / "setup.slt").read_text() == setup
+    assert path.read_text() == "include setup.slt\n\n\nquery I\nSELECT 3\n----\n3\n\nstatement ok\nSELECT 4\n"
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs", "expected"),
     [
