@@ -271,7 +271,7 @@ def _window(to: _Lowering, node: physical.Window) -> _Output:
     rows = to.lower(node.input)
     names = column_names(node.fields)
     most = None if node.most is None else (node.most.call, node.most.number)
-    supplier = window(node.calls, node.width, names, most)
+    supplier = window(node.calls, node.width, names, most, node.input.fields)
     keys = _key_names(node.keys, rows.names)
     if not rows.is_parallel or not keys:
         return to.follow(rows, "window", supplier, 1, names)

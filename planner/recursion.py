@@ -151,7 +151,7 @@ def _group_limit(node: physical.GroupLimit) -> StageDefinition:
 def _window(node: physical.Window) -> StageDefinition:
     from runnel.processors.window import window
 
-    return StageDefinition(window(node.calls, node.width, column_names(node.fields)), needs_all=True)
+    return StageDefinition(window(node.calls, node.width, column_names(node.fields), None, node.input.fields), needs_all=True)
 
 
 _STAGES: dict[type[Physical], Callable[[Any], StageDefinition]] = {

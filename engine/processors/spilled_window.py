@@ -1,0 +1,227 @@
+"""OVER for rows that memory has no room for.
+
+Calls that partition by a common key see the rows divided by its hash, in files, one file after the other. Calls without a key
+in common take turns: the rows go from the files of one step to those of the next, with the values found so far beside them.
+Rows that can't be divided, because nothing says by what or because one partition has nearly all of them, are DuckDB's,
+which sorts in files of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from runnel.batches import empty_columns, join_batches
+from runnel.expressions.context import Frame as Rows
+from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.nodes import Expression
+from runnel.expressions.properties import is_volatile
+from runnel.fragment import InputRows, Unrenderable
+from runnel.memory import Memory, Reservation, size_of, too_large
+from runnel.processor import ProcessorContext
+from runnel.processors.nested import Nested
+from runnel.processors.partitions import DEEPEST, Partitions
+from runnel.processors.window_calls import ROW_BYTES, CompiledWindow, by_arrangement, computed
+from runnel.relation import Field
+from runnel.spill import SpillFile
+from runnel.windows import Window, WindowCall
+
+_Places = tuple[int, ...]
+
+
+class SpilledWindow:
+    """The rows of one processor, in files from the first one on."""
+
+    def __init__(self, plan: CompiledWindow, memory: Memory, context: ProcessorContext) -> None:
+        self._plan = plan
+        self._memory = memory
+        steps = _steps(plan.calls)
+        if not all(keys for keys, _ in steps) and _is_renderable(plan.fields, plan.calls):
+            steps = [((), tuple(range(len(plan.calls))))]
+        self._order = [place for _, places in steps for place in places]
+        fields = plan.fields
+        self._steps: list[_Step] = []
+        for keys, places in steps:
+            calls = [plan.calls[place] for place in places]
+            self._steps.append((_Divided if keys else _Whole)(calls, keys, fields, memory, context))
+            if fields:
+                fields = (*fields, *(Field(f"$w{len(fields) + i}", call.call.type) for i, call in enumerate(calls)))
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        self._steps[0].take(batch)
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """All rows with the values of all calls; an empty batch is a pause. The files are closed as they are done with."""
+        for step, following in zip(self._steps, self._steps[1:], strict=False):
+            for rows in step.results():
+                if rows.num_rows:
+                    following.take(rows)
+                yield empty_columns(0)
+            step.close()
+        for rows in self._steps[-1].results():
+            if rows.num_rows:
+                values = rows.columns[len(rows.columns) - len(self._order) :]
+                yield from self._plan.output(rows, [values[self._order.index(i)] for i in range(len(values))])
+            else:
+                yield empty_columns(0)
+
+    def close(self) -> None:
+        """Gives memory and files back."""
+        for step in self._steps:
+            step.close()
+
+
+def _steps(calls: Sequence[WindowCall]) -> list[tuple[tuple[Expression, ...], _Places]]:
+    """The calls, by their places, in steps, each with the keys that all of its calls partition by; those without any last."""
+    steps: list[tuple[tuple[Expression, ...], _Places]] = []
+    for place, call in enumerate(calls):
+        own = tuple(key for key in call.partition if not is_volatile(key))
+        for number, (keys, places) in enumerate(steps):
+            common = tuple(key for key in keys if key in own)
+            if common or not (keys or own):
+                steps[number] = (common, (*places, place))
+                break
+        else:
+            steps.append((own, (place,)))
+    return sorted(steps, key=lambda step: not step[0])
+
+
+def _relation(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> Window:
+    # Names that are neither empty nor there twice: DuckDB has them.
+    columns = tuple(Field(f"c{i}", item.type) for i, item in enumerate(fields))
+    return Window(
+        input=InputRows(number=0, columns=columns), calls=tuple(calls), names=tuple(f"w{i}" for i in range(len(calls)))
+    )
+
+
+def _is_renderable(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> bool:
+    from runnel.processors.on_duckdb import on_duckdb
+
+    if not fields:
+        return False
+    try:
+        on_duckdb(_relation(fields, calls), [f"c{i}" for i in range(len(fields) + len(calls))])
+    except Unrenderable:
+        return False
+    return True
+
+
+class _Whole:
+    """Rows that can't be divided: DuckDB's."""
+
+    def __init__(
+        self,
+        calls: Sequence[WindowCall],
+        keys: tuple[Expression, ...],
+        fields: tuple[Field, ...],
+        memory: Memory,
+        context: ProcessorContext,
+    ) -> None:
+        from runnel.processors.on_duckdb import on_duckdb
+
+        if context.job.kernel is None or not _is_renderable(fields, calls):
+            raise too_large(f"the rows of one partition of {_shown(calls)}", memory)
+        names = [f"c{i}" for i in range(len(fields) + len(calls))]
+        self._duckdb = Nested(on_duckdb(_relation(fields, calls), names)(), context)
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        self._duckdb.take(batch)
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        return self._duckdb.results()
+
+    def close(self) -> None:
+        self._duckdb.close()
+
+
+class _Divided:
+    """Rows in files by the hash of keys that all calls partition by. `level` counts how often they were divided before."""
+
+    def __init__(
+        self,
+        calls: Sequence[WindowCall],
+        keys: tuple[Expression, ...],
+        fields: tuple[Field, ...],
+        memory: Memory,
+        context: ProcessorContext,
+        level: int = 0,
+    ) -> None:
+        self._calls = calls
+        self._keys = keys
+        self._fields = fields
+        self._memory = memory
+        self._context = context
+        self._level = level
+        self._compiled_keys = [compile_expression(key) for key in keys]
+        self._compiled = by_arrangement(enumerate(calls))
+        self._files = Partitions(memory, level)
+        self._reservation = Reservation(memory)
+        self._inner: _Step | None = None
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        frame = Rows(batch.columns, batch.num_rows, self._context.job.evaluation)
+        self._files.write(batch, [evaluate(key, frame) for key in self._compiled_keys])
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """The rows with the values of the calls behind them; an empty batch is a pause."""
+        for file in self._files:
+            yield from self._part(file)
+            file.close()
+            self._reservation.release()
+
+    def _part(self, file: SpillFile) -> Iterator[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        needed = 0
+        reader = file.read()
+        for batch in reader:
+            held.append(batch)
+            needed += size_of(batch) + ROW_BYTES * batch.num_rows
+            self._reservation.set(needed)
+            if self._reservation.must_spill:
+                yield from self._further(held, reader, file)
+                return
+            yield empty_columns(0)
+        rows = join_batches(held)
+        del held
+        values: dict[int, pa.Array] = {}
+        for found in computed(self._compiled, rows, self._context):
+            yield empty_columns(0)
+            if found is not None:
+                values[found[0]] = found[1]
+        columns = [*rows.columns, *(values[i] for i in range(len(values)))]
+        yield pa.RecordBatch.from_arrays(columns, [f"c{i}" for i in range(len(columns))])
+
+    def _further(self, held: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch], file: SpillFile) -> Iterator[pa.RecordBatch]:
+        """A file that is too large: divided again, unless dividing it is of no use, as all rows came to one file at once."""
+        can_divide = self._level < DEEPEST and file.rows < sum(item.rows for item in self._files.files)
+        if can_divide:
+            self._inner = _Divided(self._calls, self._keys, self._fields, self._memory, self._context, self._level + 1)
+        else:
+            self._inner = _Whole(self._calls, self._keys, self._fields, self._memory, self._context)
+        while held:
+            self._inner.take(held.pop(0))
+        self._reservation.release()
+        for batch in rest:
+            self._inner.take(batch)
+            yield empty_columns(0)
+        yield from self._inner.results()
+        self._inner.close()
+        self._inner = None
+
+    def close(self) -> None:
+        if self._inner is not None:
+            self._inner.close()
+        self._reservation.release()
+        self._files.close()
+
+
+_Step = _Divided | _Whole
+
+
+def _shown(calls: Sequence[WindowCall]) -> str:
+    text = str(calls[0])
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+_SHOWN = 80

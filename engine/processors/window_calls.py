@@ -1,0 +1,134 @@
+"""The calls of a window over rows at hand: arranged by partition and order, computed one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from runnel.batches import MAX_ROWS, make_batch
+from runnel.expressions.aggregates import is_aggregate
+from runnel.expressions.context import Frame as Rows
+from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.nodes import Expression, SortKey
+from runnel.expressions.window_functions import WINDOW_FUNCTIONS
+from runnel.frozen import frozen
+from runnel.processor import ProcessorContext
+from runnel.processors.window_aggregates import WindowAggregate
+from runnel.processors.window_frames import OrderColumn, Ranges, frame_ranges
+from runnel.processors.window_partitions import Partitions
+from runnel.processors.window_values import NUMBERINGS, frame_value, ntile, shifted
+from runnel.relation import Field
+from runnel.windows import Frame, FrameUnit, WindowCall
+
+ROW_BYTES = 48
+"""What a row costs beside its values: positions in the order, of its partition, its peers and its frame."""
+
+Arrangement = tuple[tuple[Expression, ...], tuple[SortKey, ...]]
+"""By what the rows are partitioned and ordered."""
+
+
+class CompiledCall:
+    """One window call, compiled; shared by executions."""
+
+    def __init__(self, call: WindowCall) -> None:
+        self._call = call
+        function = call.call.function
+        self._aggregate = None if function in WINDOW_FUNCTIONS or not is_aggregate(function) else WindowAggregate(call.call)
+        self._arguments = [] if self._aggregate is not None else [compile_expression(item) for item in call.call.arguments]
+        key = call.order[0] if len(call.order) == 1 and call.frame.unit is FrameUnit.RANGE and call.frame.offsets else None
+        self._key = key
+        self._key_values = None if key is None else compile_expression(key.expression)
+
+    def values(
+        self, columns: Sequence[pa.Array], rows: Partitions, frames: dict[Frame, Ranges], context: ProcessorContext
+    ) -> Iterator[pa.Array | None]:
+        """The value of each row in the window's order; before it None, whenever a part of the work is done."""
+        function = self._call.call.function
+        if function in NUMBERINGS:
+            yield NUMBERINGS[function](rows)
+            return
+        if self._aggregate is not None:
+            yield from self._aggregate.values(columns, rows, self._ranges(columns, rows, frames, context), context)
+            return
+        given = Rows(columns, rows.rows, context.job.evaluation)
+        arguments = [rows.sort(evaluate(item, given)) for item in self._arguments]
+        position = self._call.call.position
+        if function == "ntile":
+            yield ntile(rows, arguments[0], position)
+        elif function in ("lag", "lead"):
+            yield shifted(rows, arguments, function == "lead", self._call.ignore_nulls)
+        else:
+            ranges = self._ranges(columns, rows, frames, context)
+            yield frame_value(function, arguments, ranges, self._call.ignore_nulls, position)
+
+    def _ranges(
+        self, columns: Sequence[pa.Array], rows: Partitions, frames: dict[Frame, Ranges], context: ProcessorContext
+    ) -> Ranges:
+        """The frames, which calls of one arrangement share."""
+        frame = self._call.frame
+        found = frames.get(frame)
+        if found is None:
+            evaluation = context.job.evaluation
+            order = None
+            if self._key is not None and self._key_values is not None:
+                keys = rows.sort(evaluate(self._key_values, Rows(columns, rows.rows, evaluation)))
+                order = OrderColumn(keys, self._key)
+            found = frames[frame] = frame_ranges(frame, rows, order, evaluation)
+        return found
+
+
+CallsByArrangement = tuple[tuple[Arrangement, tuple[tuple[int, CompiledCall], ...]], ...]
+"""Calls with their places among the results, those of one arrangement together."""
+
+
+def by_arrangement(calls: Iterable[tuple[int, WindowCall]]) -> CallsByArrangement:
+    """Calls, given with their places, compiled."""
+    found: dict[Arrangement, list[tuple[int, CompiledCall]]] = {}
+    for place, call in calls:
+        found.setdefault((call.partition, call.order), []).append((place, CompiledCall(call)))
+    return tuple((arrangement, tuple(compiled)) for arrangement, compiled in found.items())
+
+
+def arranged(arrangement: Arrangement, rows: pa.RecordBatch, context: ProcessorContext) -> Partitions:
+    """The rows in the order of an arrangement."""
+    partition, order = arrangement
+    frame = Rows(rows.columns, rows.num_rows, context.job.evaluation)
+
+    def values(expression: Expression) -> pa.Array:
+        return evaluate(compile_expression(expression), frame)
+
+    return Partitions([values(item) for item in partition], [values(key.expression) for key in order], order, rows.num_rows)
+
+
+def computed(
+    calls: CallsByArrangement, rows: pa.RecordBatch, context: ProcessorContext
+) -> Iterator[tuple[int, pa.Array] | None]:
+    """For each call its place and its values, one per row; between them None, whenever a part of the work is done."""
+    for arrangement, found in calls:
+        in_order = arranged(arrangement, rows, context)
+        frames: dict[Frame, Ranges] = {}
+        for place, call in found:
+            for values in call.values(rows.columns, in_order, frames, context):
+                yield None if values is None else (place, in_order.unsort(values))
+
+
+@frozen
+class CompiledWindow:
+    """Window calls, compiled. `width` columns of the input are kept; the rows that come out have the columns `names`.
+    `fields` are the input's (none: the rows can't be handed to DuckDB)."""
+
+    calls: tuple[WindowCall, ...]
+    arrangements: CallsByArrangement
+    width: int
+    names: tuple[str, ...]
+    most: tuple[int, Expression] | None
+    fields: tuple[Field, ...]
+
+    def output(self, rows: pa.RecordBatch, results: list[pa.Array]) -> Iterator[pa.RecordBatch]:
+        """The rows with the values of all calls beside them."""
+        columns = [*rows.columns[: self.width], *results]
+        schema = pa.schema([pa.field(name, column.type) for name, column in zip(self.names, columns, strict=True)])
+        for start in range(0, rows.num_rows, MAX_ROWS):
+            count = min(MAX_ROWS, rows.num_rows - start)
+            yield make_batch([column.slice(start, count) for column in columns], schema, count)
