@@ -31,7 +31,9 @@ from runnel.connectors.file_format import (
 from runnel.connectors.file_inference import TextColumns, united_columns
 from runnel.connectors.file_input import reading
 from runnel.connectors.file_output import FileOutput, RowWriter
+from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_system import DataFile
+from runnel.connectors.text_row_counts import csv_count, estimated_rows, line_count
 from runnel.errors import DataError, ProgrammingError, suggest
 from runnel.sqltypes import VARCHAR, to_arrow
 
@@ -84,6 +86,9 @@ class CsvFormat(FileFormat):
         for file in share.files:
             with reading(file.path):
                 yield from self._read_file(file, asked)
+
+    def row_count(self, path: FilePath) -> int | None:
+        return estimated_rows(path, self.options.compression, csv_count if self.options.dialect.header else line_count)
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
         return CsvWriter(output, columns, self.options.dialect)

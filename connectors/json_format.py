@@ -31,12 +31,14 @@ from runnel.connectors.file_format import (
 from runnel.connectors.file_inference import united_columns
 from runnel.connectors.file_input import open_input, reading, undecodable
 from runnel.connectors.file_output import FileOutput, RowWriter
+from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_system import DataFile
 from runnel.connectors.json_faults import JsonFaults
 from runnel.connectors.json_inference import columns_of_records
 from runnel.connectors.json_records import CHUNK_BYTES, Chunk, record_chunks
 from runnel.connectors.json_values import array_of_values, parse_records
 from runnel.connectors.json_writer import JsonWriter
+from runnel.connectors.text_row_counts import estimated_rows, json_count
 from runnel.errors import DataError
 from runnel.sqltypes import VARCHAR, Kind, SqlType, array, row, to_arrow
 
@@ -108,6 +110,9 @@ class JsonFormat(FileFormat):
                     if not _is_utf8(chunk.data):
                         raise undecodable(file.path, self.options.compression)
                     yield reader.read(chunk)
+
+    def row_count(self, path: FilePath) -> int | None:
+        return estimated_rows(path, self.options.compression, json_count)
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
         return JsonWriter(output, columns)

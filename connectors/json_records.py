@@ -115,7 +115,12 @@ def _start(stream: pa.NativeFile, chunk_bytes: int) -> tuple[bytes, bool]:
         if not more:
             break
         block += more
-    return block, block.lstrip(_BLANK).startswith(b"[")
+    return block, begins_array(block)
+
+
+def begins_array(text: bytes) -> bool:
+    """Whether the start of a file begins an array."""
+    return text.removeprefix(BYTE_ORDER_MARK).lstrip(_BLANK).startswith(b"[")
 
 
 class ArrayCutter:

@@ -17,7 +17,9 @@ from runnel.catalog import TableColumn
 from runnel.connectors.file_format import Batches, FileColumn, FileFormat, FileShare, Reading, batch_of, external_name
 from runnel.connectors.file_input import BLOCK_BYTES, open_bytes, reading, split_lines, undecodable
 from runnel.connectors.file_output import FileOutput, RowWriter, text_buffer
+from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_system import DataFile
+from runnel.connectors.text_row_counts import estimated_rows, line_count
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.expressions.values import scalar_of
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
@@ -71,6 +73,9 @@ class LinesFormat(FileFormat):
                         waiting, size = [], 0
         if waiting:
             yield self._batch(waiting, asked)
+
+    def row_count(self, path: FilePath) -> int | None:
+        return estimated_rows(path, self.options.compression, line_count)
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
         if len(columns) != 1:
