@@ -83,7 +83,7 @@ def text_of(value: Decimal | float | int, pattern: str) -> str:
         return _written(form, "#" * form.whole, "#" * form.fraction, value < 0)
     number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if form.has("EEEE"):
-        return _scientific(number, form)
+        return _scientific(number if number else abs(number), form)
     number = number.scaleb(form.shift)
     quantum = Decimal(1).scaleb(-form.fraction)
     with_digits = number.quantize(quantum, rounding=ROUND_HALF_UP, context=_WIDE)

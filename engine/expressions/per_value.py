@@ -14,7 +14,7 @@ from runnel.expressions.function import Datum, Kernel, spread
 from runnel.expressions.nodes import Call
 from runnel.expressions.options import null_like
 from runnel.expressions.python_values import python_values
-from runnel.sqltypes import SqlType
+from runnel.sqltypes import Kind, SqlType
 
 
 def per_value(function: Callable[..., Any], *, is_strict: bool = True) -> Callable[[Call], Kernel]:
@@ -30,6 +30,7 @@ def per_value(function: Callable[..., Any], *, is_strict: bool = True) -> Callab
 
 def kernel_of(function: Callable[..., Any], types: Sequence[SqlType], result: SqlType, *, is_strict: bool = True) -> Kernel:
     """The kernel of `function` for arguments of some types."""
+    has_floats = any(item.kind in (Kind.REAL, Kind.DOUBLE) for item in types)
 
     def run(*arguments: Datum) -> Datum:
         varying = [i for i, item in enumerate(arguments) if not isinstance(item, pa.Scalar)]
@@ -63,13 +64,15 @@ def kernel_of(function: Callable[..., Any], types: Sequence[SqlType], result: Sq
             if is_strict and None in row:
                 values.append(None)
                 continue
+            # -0.0 and 0.0 are one key, but not one text.
+            is_kept = not (has_floats and 0.0 in row)
             try:
                 values.append(known[row])
                 continue
             except (KeyError, TypeError):
                 value = function(*row)
             values.append(value)
-            if len(known) < _REMEMBERED:
+            if is_kept and len(known) < _REMEMBERED:
                 with suppress(TypeError):
                     known[row] = value
         return values

@@ -9,6 +9,7 @@ import sys
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
+from math import copysign
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -387,3 +388,11 @@ def test_a_literal_that_is_wrong_is_told_with_its_place() -> None:
             with pytest.raises(ProgrammingError, match=message) as caught:
                 connection.cursor().execute(sql)
             assert caught.value.position is not None
+
+
+@pytest.mark.parametrize("zeros", [[0.0, -0.0, 0.0], [-0.0, 0.0, -0.0]])
+def test_texts_of_zeros_do_not_depend_on_the_rows_before(cursor: runnel.Cursor, zeros: list[float]) -> None:
+    cursor.connection.register("z", pa.table({"f": zeros}))
+    texts = ["-0.0" if copysign(1, zero) < 0 else "0.0" for zero in zeros]
+    sql = "SELECT FORMAT('%s', f), CAST(JSON_ARRAY(f) AS VARCHAR), TO_CHAR(f, 'FM9.0EEEE'), CAST(f AS VARCHAR) FROM z"
+    assert cursor.execute(sql).fetchall() == [(text, f"[{text}]", "0.0e+00", text) for text in texts]
