@@ -186,7 +186,13 @@ class Result:
         if job is None:
             return None
         while True:
-            batch = job.results.next_batch() if wait else job.results.poll()
+            try:
+                batch = job.results.next_batch() if wait else job.results.poll()
+            except Exception:
+                # The error leads back here by its traceback, and the job to the error: a finalizer would keep them all.
+                job.cancel()
+                self._keep_no_finalizer()
+                raise
             if batch is None:
                 if wait:
                     self.total = self._loaded
@@ -197,10 +203,13 @@ class Result:
                 return batch
 
     def _ended(self) -> None:
+        self._keep_no_finalizer()
+        self._job = None
+
+    def _keep_no_finalizer(self) -> None:
         if self._finalizer is not None:
             self._finalizer.detach()
             self._finalizer = None
-        self._job = None
 
     def _forget(self) -> None:
         self._rows = []

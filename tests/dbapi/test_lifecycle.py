@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 
@@ -82,6 +83,19 @@ def test_a_forgotten_reader_cancels_its_job(connection: Connection) -> None:
     del reader
     gc.collect()
     assert job.wait(10)
+
+
+def test_a_failed_statement_is_forgotten(connection: Connection) -> None:
+    def failed() -> weakref.ref[runnel.Error]:
+        try:
+            connection.execute("SELECT 1 / v FROM TABLE(GENERATE_SERIES(0, 100000)) AS t(v) ORDER BY 1").fetchall()
+        except runnel.DataError as error:
+            return weakref.ref(error)
+        raise AssertionError
+
+    error = failed()
+    gc.collect()
+    assert error() is None
 
 
 def test_a_closed_connection_leaves_no_thread() -> None:
