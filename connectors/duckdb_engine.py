@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from runnel.duckdb_errors import translated
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.duckdb_stream import DuckDBStream
 from runnel.errors import Position
-from runnel.expressions.evaluate import is_volatile
+from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Literal
 from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable
 from runnel.processor import JobContext
@@ -190,7 +191,7 @@ class DuckDBFragment(FragmentSource):
             for stream in streams:
                 stream.close()
             raise
-        return [_Partition(self._kernel, cursor, (text, streams), self.relation.fields, _position(self.relation))]
+        return [_Partition(self._kernel, cursor, (text, streams), self.relation.fields, position_of(self.relation))]
 
     @property
     def is_own(self) -> bool:
@@ -228,11 +229,15 @@ class DuckDBFragment(FragmentSource):
                 cursor.execute(f"SELECT 1 FROM {table.duckdb_relation()} LIMIT 0").fetchall()
         except Exception as error:
             cursor.close()
-            raise translated(error, _position(self.relation)) from error
+            raise translated(error, position_of(self.relation)) from error
 
 
-def _position(relation: Relation) -> Position | None:
-    return next((node.position for node in walk(relation) if node.position is not None), None)
+def position_of(relation: Relation) -> Position | None:
+    """The clause of the statement that a failure of the sub-plan is told of, or an expression that can fail."""
+    clauses = (node.position for node in walk(relation))
+    parts = (item for node in walk(relation) for item in expressions_of(node))
+    failing = (part.position for part in parts if can_fail(part))
+    return next((position for position in chain(clauses, failing) if position is not None), None)
 
 
 class _Partition(SourcePartition):

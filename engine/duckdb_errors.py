@@ -39,6 +39,9 @@ _REMEDIES = {
     "Out of Memory Error": "raise memory_limit, give temp_directory more room, or group and sort less at a time",
 }
 
+_ADVICE = re.compile(r"\.?\s*(?:Use TRY\(|Possible solutions:|See also https:).*", re.DOTALL)
+"""What DuckDB says that its own user might do."""
+
 RAISED = "[data error] "
 """Stands before the message of a DataError that a fragment itself raises with DuckDB's error()."""
 
@@ -53,7 +56,7 @@ def translated(error: BaseException, position: Position | None = None) -> Error:
         return OperationalError(
             "DuckDB isn't installed", code=ErrorCode.GENERIC, detail=str(error), hint="pip install runnel[duckdb]"
         )
-    text = _without_excerpt(str(error))
+    text = _ADVICE.sub("", _without_excerpt(str(error)))
     kind, _, said = text.partition(": ")
     if RAISED in text:
         return DataError(text.partition(RAISED)[2].strip(), position=position)

@@ -419,8 +419,11 @@ def test_a_change_within_duckdb_takes_arguments_and_fails_as_a_whole(con: Connec
     assert con.execute("UPDATE t SET a = a + ? WHERE a <= ?", (1000, 10)).rowcount == 10
     assert con.execute("UPDATE t SET a = a + ? WHERE a <= ?", (5000, 20)).rowcount == 10
     assert "UPDATE" in plan_of(con, "UPDATE t SET a = 10 / (a - 500)")
-    with pytest.raises(runnel.DataError, match="division by zero"):
+    with pytest.raises(runnel.DataError, match="division by zero") as caught:
         con.execute("UPDATE t SET a = 10 / (a - 500)")
+    assert caught.value.position is not None
+    assert caught.value.position.column == len("UPDATE t SET a = ") + 1
+    assert "TRY" not in str(caught.value)
     with pytest.raises(runnel.DataError):
         con.execute("INSERT INTO t SELECT a * 1000000 FROM t")
     assert rows(con, "SELECT count(*), max(a) FROM t") == [(1000, 5020)]
