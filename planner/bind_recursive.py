@@ -40,7 +40,12 @@ MOST_WIDENINGS = 50
 
 def refers_to(tree: Any, name: str) -> bool:
     """Whether a table of that name stands anywhere in a query."""
-    return any(table.name.lower() == name.lower() and not table.text("db") for table in tree.find_all(exp.Table))
+    return bool(_references(tree, name))
+
+
+def _references(tree: Any, name: str) -> list[Any]:
+    """Where a table of that name stands in a query, inner places after outer ones."""
+    return [table for table in tree.find_all(exp.Table) if table.name.lower() == name.lower() and not table.text("db")]
 
 
 def recursion(binder: Binder, name: str, common: CommonTable, outer: Scope | None) -> Relation:
@@ -76,7 +81,7 @@ def recursion(binder: Binder, name: str, common: CommonTable, outer: Scope | Non
     if not list(_places(step, inner)):
         both = Union(parts=(anchor, step), position=position)
         return distinct_rows(both) if distinct else both
-    _check_step(step, name, inner, position)
+    _check_step(step, name, inner, _reference(tree.expression, name, binder) or position)
     return Recursion(name=inner, anchor=anchor, step=step, distinct=distinct, position=position)
 
 
@@ -84,6 +89,12 @@ def _inner_name(name: str, common: CommonTable) -> str:
     """The table's name, told apart from that of a recursion of the same name around."""
     around = common.visible.get(name.lower())
     return name if around is None or around.working is None else f"{around.working.name}'"
+
+
+def _reference(tree: Any, name: str, binder: Binder) -> Position | None:
+    """Where the step reads the table, the innermost and last place where there are several."""
+    found = _references(tree, name)
+    return position_of(found[-1], binder.sql) if found else None
 
 
 def _check_step(step: Relation, name: str, inner: str, position: Position | None) -> None:
