@@ -43,6 +43,11 @@ QUERIES = {
         f"SELECT COUNT(*), SUM(a.v) FROM {SERIES} AS a JOIN {SERIES} AS b ON a.k = b.k",
         (ROWS, ROWS * (ROWS + 1) // 2),
     ),
+    "window": (
+        f"SELECT COUNT(*), SUM(r), MAX(t) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY g ORDER BY k) AS r, "
+        f"SUM(v) OVER (PARTITION BY k) AS t FROM {SERIES} AS x)",
+        (ROWS, ROWS * (ROWS // 1000 + 1) // 2, ROWS),
+    ),
     "except": (
         f"SELECT COUNT(*) FROM (SELECT k FROM {SERIES} AS a EXCEPT SELECT v - 1 FROM {SERIES} AS b WHERE g > 0)",
         (ROWS // 1000,),
@@ -112,6 +117,41 @@ def test_a_cursor_over_a_long_series_holds_little() -> None:
         assert job.rows_in < 30_000_000
         cursor.close()
         assert job.wait(10)
+
+
+READING = """
+import sys
+import runnel
+def held():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096 // 1_000_000
+con = runnel.connect()
+cursor = con.execute("SELECT v, v * 2 FROM TABLE(GENERATE_SERIES(1, 1000000000)) AS t(v)")
+rows = batches = 0
+most, before = 0, None
+reader = cursor.fetch_record_batch() if sys.argv[1] == "Arrow" else None
+while rows < int(sys.argv[2]):
+    rows += reader.read_next_batch().num_rows if reader else len(cursor.fetchmany(10_000))
+    batches += 1
+    if before is None and rows >= 500_000:
+        before = held()
+    if before is not None and batches % 20 == 0:
+        most = max(most, held() - before)
+print(most)
+cursor.close()
+con.close()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.parametrize(("way", "rows"), [("Arrow", 20_000_000), ("tuples", 3_000_000)])
+def test_reading_a_long_series_needs_no_more_memory_the_longer_it_takes(way: str, rows: int) -> None:
+    """The rows that are read would take 320 MB as Arrow, and as tuples more."""
+    done = subprocess.run(
+        [sys.executable, "-c", READING, way, str(rows)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 120
 
 
 RECURSION = f"""

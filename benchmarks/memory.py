@@ -1,0 +1,125 @@
+"""Queries over more than memory may hold, each in a process of its own.
+
+    python -m benchmarks.memory [millions of rows] [limit]
+
+The rows are 24 bytes each (three BIGINT), read from a Parquet file or made by GENERATE_SERIES; the limit is by default
+100 MB, a fifth of what they take. What is shown of memory is by how much the process's peak exceeds that of the same query
+over 1,000 rows, which has loaded all code.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.measure import Result, Timing
+
+MILLIONS = 22
+LIMIT = "100MB"
+ROW_BYTES = 24
+PRIME = 1_000_003
+
+QUERIES = {
+    "GROUP BY, a group for every fifth row": (
+        "SELECT COUNT(*), SUM(n) FROM (SELECT k, COUNT(*) AS n, SUM(v) AS s FROM {rows} AS t GROUP BY k)"
+    ),
+    "JOIN of two such inputs": "SELECT COUNT(*), SUM(a.g) FROM {rows} AS a JOIN {rows} AS b ON a.v = b.v",
+    "ORDER BY": "SELECT COUNT(*), SUM(g) FROM (SELECT v, k, g FROM {rows} AS t ORDER BY k, v OFFSET 1)",
+    "OVER (PARTITION BY …)": (
+        "SELECT COUNT(*), SUM(r) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY g ORDER BY v) AS r, "
+        "SUM(v) OVER (PARTITION BY g) AS s, k FROM {rows} AS t) WHERE s > k"
+    ),
+    "OVER (ORDER BY …)": (
+        "SELECT COUNT(*), SUM(r - l) FROM (SELECT ROW_NUMBER() OVER (ORDER BY v) AS r, LAG(v, 1, 0) OVER (ORDER BY v) AS l "
+        "FROM {rows} AS t)"
+    ),
+}
+
+CHILD = """
+import json, resource, sys, time
+import runnel
+query, limit, pushdown, large, small = sys.argv[1:]
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+con = runnel.connect(memory_limit=limit, pushdown=pushdown)
+con.execute(query.format(rows=small)).fetchall()
+before, start = peak(), time.perf_counter()
+answer = con.execute(query.format(rows=large)).fetchall()
+seconds = time.perf_counter() - start
+print(json.dumps([answer, seconds, peak() - before, con._database.memory.spilled_bytes]))
+"""
+
+
+def series(rows: int) -> str:
+    """The rows as a subquery."""
+    return f"(SELECT v, v * {PRIME} % {rows // 5} AS k, v * 31 % 1000 AS g FROM TABLE(GENERATE_SERIES(0, {rows - 1})) AS s(v))"
+
+
+def write_parquet(path: Path, rows: int) -> str:
+    """The same rows in a file; how SQL reads it."""
+    schema = pa.schema([("v", pa.int64()), ("k", pa.int64()), ("g", pa.int64())])
+    with pq.ParquetWriter(path, schema) as writer:
+        for start in range(0, rows, 1 << 17):
+            v = np.arange(start, min(start + (1 << 17), rows))
+            writer.write_table(pa.table([v, v * PRIME % (rows // 5), v * 31 % 1000], schema=schema))
+    return f"TABLE(PARQUET_FILE('{path}'))"
+
+
+def run(query: str, limit: str, pushdown: str, large: str, small: str) -> tuple[list[list[int]], float, int, int]:
+    """The answer, seconds, bytes of growth and bytes spilled."""
+    command = [sys.executable, "-c", CHILD, query, limit, pushdown, large, small]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr)
+    answer, seconds, growth, spilled = json.loads(done.stdout)
+    return answer, seconds, growth, spilled
+
+
+def measured(millions: int, limit: str) -> Iterator[Result]:
+    """Each query over `millions` of rows, with the given limit."""
+    rows = millions * 1_000_000
+    with tempfile.TemporaryDirectory() as folder:
+        file = write_parquet(Path(folder) / "large.parquet", rows)
+        little = write_parquet(Path(folder) / "small.parquet", 1000)
+        sources = {
+            "own operators, GENERATE_SERIES": ("off", series(rows), series(1000)),
+            "own operators, Parquet": ("off", file, little),
+            "Parquet, as the planner chooses": ("on", file, little),
+        }
+        for title, query in QUERIES.items():
+            timings, answers = [], set()
+            for name, (pushdown, large, small) in sources.items():
+                answer, seconds, growth, spilled = run(query, limit, pushdown, large, small)
+                answers.add(str(answer))
+                shown = f"{name}: {growth / 1e6:,.0f} MB beyond idle, {spilled / 1e6:,.0f} MB in files of our own"
+                timings.append(Timing(shown, seconds, seconds, seconds, 1))
+            assert len(answers) == 1, answers
+            bytes_ = rows * ROW_BYTES * query.count("{rows}")
+            note = f"{rows:,} rows of {ROW_BYTES} bytes ({bytes_ / 1e6:,.0f} MB of input), memory_limit {limit}; one run each"
+            yield Result(f"memory: {title}", note, tuple(timings))
+
+
+def results(rounds: int) -> Iterator[Result]:
+    """The benchmarks of this file, one after the other; each process runs once."""
+    yield from measured(MILLIONS, LIMIT)
+
+
+def main(arguments: list[str]) -> None:
+    millions = int(arguments[0]) if arguments else MILLIONS
+    limit = arguments[1] if len(arguments) > 1 else LIMIT
+    for result in measured(millions, limit):
+        print(f"{result.title} ({result.note})")
+        for timing in result.timings:
+            print(f"  {timing.median:6.1f} s  {timing.name}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
