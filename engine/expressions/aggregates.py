@@ -115,13 +115,12 @@ def _average(columns: list[pa.Array], call: Aggregate, context: EvaluationContex
 
 
 def _divided_decimal(total: pa.Array, counts: pa.Array, result: SqlType) -> pa.Array:
-    """Half up. Arrow's division declares p2 + 1 further digits after the point; with the divisor declared to have one
-    digit these are two, cut and not rounded, which is enough to decide."""
-    dividend = pc.cast(total, pa.decimal256(74, result.scale)).view(pa.decimal256(74, 4))
-    positive = from_numbers(np.maximum(filled(counts, np.int64), 1), pa.int64())
-    divisor = pc.cast(positive, pa.decimal256(19, 0)).view(pa.decimal256(1, 0))
-    quotient = pc.divide(dividend, divisor).view(pa.decimal256(76, result.scale + 2))
-    return pc.cast(pc.round(quotient, result.scale, round_mode="half_towards_infinity"), to_arrow(result))
+    """Half up."""
+    from runnel.expressions.exact_division import quotients
+
+    dividend = pc.cast(total, pa.decimal256(76, result.scale))
+    divisor = pc.cast(from_numbers(np.maximum(filled(counts, np.int64), 1), pa.int64()), pa.decimal128(19, 0))
+    return pc.cast(quotients(dividend, divisor).view(dividend.type), to_arrow(result))
 
 
 def _spread(is_sample: bool, is_deviation: bool) -> Finish:

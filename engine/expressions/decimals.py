@@ -15,8 +15,6 @@ sums and products of numbers that fit 64 bits, which most are, in 128.
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Context, Decimal
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +23,7 @@ from runnel.expressions.function import Datum, Kernel
 from runnel.sqltypes import MAX_PRECISION, SqlType, as_decimal, capped_decimal, common_type, decimal, to_arrow
 
 _WIDE = 76
-HALF_UP = "half_towards_infinity"
+HALF_UP, TOWARDS_ZERO, DOWN, UP = "half_up", "towards_zero", "down", "up"
 
 
 def add_type(left: SqlType, right: SqlType) -> SqlType:
@@ -104,38 +102,49 @@ def multiply_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
 
 
 def divide_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
-    """Rounds half up: one digit more than wanted is worked out (cut, not rounded), which is enough to decide.
+    """Rounds half up. The dividend is scaled up to what makes the whole numbers' quotient one of the result's scale; where it
+    has a larger scale by itself, the quotient is cut first, which changes no digit that decides."""
+    from runnel.expressions.exact_division import quotients  # only what divides needs it
 
-    Arrow scales the dividend up by p2 + 1 digits of its own; the divisor is declared to have one digit, which makes that
-    two, and the dividend is scaled up to what then gives at least `scale + 1` digits.
-    """
     target = to_arrow(result)
-    scale = max(result.scale - 1 + right.scale, left.scale)
-    dividend = pa.decimal256(_WIDE - 2, scale)
-    declared_dividend = pa.decimal256(_WIDE - 2, 4)
-    divisor, declared_divisor = _wide(right), pa.decimal256(1, 0)
-    quotient = pa.decimal256(_WIDE, scale + 2 - right.scale)
-
+    scale = max(result.scale + right.scale, left.scale)
+    mode = HALF_UP if scale == result.scale + right.scale else TOWARDS_ZERO
+    is_narrow = left.precision - left.scale + scale <= MAX_PRECISION
+    dividend = pa.decimal128(MAX_PRECISION, scale) if is_narrow else pa.decimal256(_WIDE, scale)
+    quotient = pa.decimal256(_WIDE, scale - right.scale)
     null = pa.nulls(1, to_arrow(left))[0]
 
+    def exact(a: pa.Array, b: pa.Array) -> pa.Array:
+        return quotients(a, b, mode).view(quotient)
+
     def run(a: Datum, b: Datum) -> Datum:
-        # Arrow checks the digits of dividends whose divisor is NULL, too.
-        a = pc.if_else(pc.is_valid(b), a, null)
-        numerator = _declare(pc.cast(a, dividend), declared_dividend)
-        cut = pc.divide(numerator, _declare(pc.cast(b, divisor), declared_divisor))
-        return to_scale(_declare(cut, quotient), target)
+        a = pc.if_else(pc.is_valid(b), a, null)  # what has no quotient can't have too many digits
+        return to_scale(_over_arrays(exact, pc.cast(a, dividend), b), target)
 
     return run
 
 
 def remainder_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
-    scale = max(left.scale, right.scale)
-    wide, target = pa.decimal256(_WIDE, scale), to_arrow(result)
+    scale, target = max(left.scale, right.scale), to_arrow(result)
+    if max(left.precision - left.scale, right.precision - right.scale) + scale <= MAX_PRECISION:
+        narrow = pa.decimal128(MAX_PRECISION, scale)
+        return lambda a, b: to_scale(pc.remainder(pc.cast(a, narrow), pc.cast(b, narrow)), target)
+    from runnel.expressions.exact_division import remainders
+
+    wide = pa.decimal256(_WIDE, scale)
 
     def run(a: Datum, b: Datum) -> Datum:
-        return to_scale(pc.remainder(pc.cast(a, wide), pc.cast(b, wide)), target)
+        rest = _over_arrays(remainders, pc.cast(a, wide), pc.cast(b, wide))
+        return to_scale(_declare(rest, wide), target)
 
     return run
+
+
+def _over_arrays(kernel: Kernel, a: Datum, b: Datum) -> Datum:
+    """A kernel over two arrays, of which one may have a single value; two scalars give a scalar."""
+    first, second = (pa.repeat(item, 1) if isinstance(item, pa.Scalar) else item for item in (a, b))
+    result = kernel(first, second)
+    return result[0] if isinstance(a, pa.Scalar) and isinstance(b, pa.Scalar) else result
 
 
 _SHORT = 19
@@ -150,40 +159,17 @@ def is_short(datum: Datum) -> bool:
 
 def to_scale(datum: Datum, target: pa.DataType) -> Datum:
     """A decimal datum in another DECIMAL type: rounded half up, ArrowInvalid where it has too many digits."""
-    if datum.type.scale > target.scale:
-        if datum.type.bit_width == 128:  # what is rounded up may have a digit more
-            full = datum.type.precision == MAX_PRECISION
-            wide = pa.decimal256(_WIDE, datum.type.scale) if full else pa.decimal128(datum.type.precision + 1, datum.type.scale)
-            datum = pc.cast(datum, wide)
-        datum = _rounded(datum, target.scale)
-    return pc.cast(datum, target)
+    surplus = datum.type.scale - target.scale
+    return pc.cast(rounded(datum, surplus, HALF_UP) if surplus > 0 else datum, target)
 
 
-def _rounded(datum: Datum, scale: int) -> Datum:
-    """Half up, in the same type. Arrow's division of 256 bits is wrong for a few numbers, such as 10^29 − 25·10^-11: what is
-    farther from its rounded value than half a unit is rounded by hand."""
-    rounded = pc.round(datum, scale, round_mode=HALF_UP)
-    if datum.type.bit_width == 128:
-        return rounded
-    roomy = pa.decimal256(_WIDE - 1, datum.type.scale)
-    distance = pc.abs(pc.subtract(_declare(datum, roomy), _declare(rounded, roomy)))
-    half = (5 * 10 ** (datum.type.scale - scale - 1)).to_bytes(32, "little")
-    wrong = pc.greater(distance, pa.Array.from_buffers(distance.type, 1, [None, pa.py_buffer(half)])[0])
-    if not (wrong.as_py() if isinstance(wrong, pa.Scalar) else wrong.true_count):
-        return rounded
-    values = [
-        None if item is None else item.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _EXACT) for item in _listed(datum)
-    ]
-    mended = pa.array(values, datum.type)
-    return pc.if_else(wrong, mended if not isinstance(datum, pa.Scalar) else mended[0], rounded)
+def rounded(datum: Datum, digits: int, mode: str) -> Datum:
+    """A decimal datum with `digits` fewer digits, as decimal256(76, its scale less `digits`); see `without_digits`."""
+    from runnel.expressions.exact_division import without_digits
 
-
-def _listed(datum: Datum) -> list[Decimal | None]:
-    items: list[Decimal | None] = [datum.as_py()] if isinstance(datum, pa.Scalar) else datum.to_pylist()
-    return items
-
-
-_EXACT = Context(prec=100)
+    if isinstance(datum, pa.Scalar):
+        return rounded(pa.repeat(datum, 1), digits, mode)[0]
+    return without_digits(datum, digits, mode).view(pa.decimal256(_WIDE, datum.type.scale - digits))
 
 
 def _wide(sql_type: SqlType) -> pa.DataType:

@@ -14,13 +14,16 @@ import pyarrow.compute as pc
 from runnel.errors import Position
 from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.cast_numbers import any_true
-from runnel.expressions.decimals import HALF_UP
+from runnel.expressions.decimals import DOWN, HALF_UP, TOWARDS_ZERO, UP, rounded
 from runnel.expressions.function import Bound, Datum, Function, Kernel, never_fails
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import NUMERIC, named, signature
 from runnel.sqltypes import BIGINT, INTEGER_DIGITS, MAX_PRECISION, Kind, SqlType, decimal, to_arrow
 
-_MODES = {"round": HALF_UP, "truncate": "towards_zero", "floor": "down", "ceil": "up"}
+_MODES = {"round": HALF_UP, "truncate": TOWARDS_ZERO, "floor": DOWN, "ceil": UP}
+_FLOAT_MODES = {HALF_UP: "half_towards_infinity", TOWARDS_ZERO: "towards_zero", DOWN: "down", UP: "up"}
+_ALL_DIGITS = 75
+"""More than any DECIMAL has, and few enough for the rounded number to have a type."""
 _MOST_FLOAT_DIGITS = 308
 
 
@@ -66,21 +69,20 @@ def _with_digits(given: SqlType, result: SqlType, mode: str, digits: int) -> Cal
     """Rounding to a number of digits that is the same for all rows."""
     arrow = to_arrow(result)
     if given.kind is Kind.DECIMAL:
-        wide = pa.decimal256(76, given.scale)
-        clamped = min(max(digits, given.scale - 76 + 1), given.scale)
-        return lambda value: pc.cast(pc.round(pc.cast(value, wide), clamped, round_mode=mode), arrow)
+        surplus = min(max(given.scale - digits, 0), _ALL_DIGITS)
+        return lambda value: pc.cast(rounded(value, surplus, mode), arrow)
     if given.is_integer:
         # Through DECIMAL: Arrow refuses as many digits as the type has, where the result is zero or an overflow.
         wide = pa.decimal128(INTEGER_DIGITS[given.kind], 0)
         roomy = pa.decimal128(MAX_PRECISION, 0)
-        clamped = min(max(digits, -MAX_PRECISION + 1), 0)
-        return lambda value: pc.cast(pc.round(pc.cast(pc.cast(value, wide), roomy), clamped, round_mode=mode), arrow)
+        surplus = min(max(-digits, 0), MAX_PRECISION - 1)
+        return lambda value: pc.cast(pc.cast(rounded(pc.cast(value, wide), surplus, mode), roomy), arrow)
     if digits > _MOST_FLOAT_DIGITS:
         return lambda value: value
     if digits < -_MOST_FLOAT_DIGITS:
         zero = pack_scalar(0.0, given)
         return lambda value: pc.if_else(pc.is_finite(value), zero, value)
-    return lambda value: _round_float(value, digits, mode)
+    return lambda value: _round_float(value, digits, _FLOAT_MODES[mode])
 
 
 def _round_float(value: Datum, digits: int, mode: str) -> Datum:
