@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from runnel.catalog import Table
 from runnel.connector import End, Pause, ReadableTable, ScanRequest, SourcePartition
+from runnel.connectors.parallel_reading import ParallelReading
 from runnel.duckdb_arrow import carried_schema, carried_type, to_duckdb
 from runnel.duckdb_kernel import quoted
 from runnel.errors import Error
@@ -87,16 +88,21 @@ def _goes_as_it_is(found: pa.DataType, kind: SqlType) -> bool:
 
 
 class StreamInput:
-    """The rows of a table as Arrow batches whose columns are called c0, c1, …. What is seen is fixed when it is made."""
+    """The rows of a table as Arrow batches whose columns are called c0, c1, …. What is seen is fixed when it is made. The parts
+    of a source that blocks are read on up to `threads` threads."""
 
-    def __init__(self, name: str, scan: Scan, read: tuple[int, ...], context: JobContext) -> None:
+    def __init__(self, name: str, scan: Scan, read: tuple[int, ...], context: JobContext, threads: int) -> None:
         table = scan.table
         assert isinstance(table, ReadableTable)
         self.name = name
         self.error: Error | None = None
         self._types = [table.columns[i].type for i in read]
-        self._partitions = table.scan(ScanRequest(read, _advice(scan))).split(context)
+        source = table.scan(ScanRequest(read, _advice(scan)))
+        self._partitions = source.split(context)
         self._left = list(self._partitions)
+        self._parallel: ParallelReading | None = None
+        if not source.cooperative and min(threads, len(self._left)) > 1:
+            self._parallel = ParallelReading(self._left, self._rows_of, threads)
         self._schema = carried_schema(self._types)
         self._closed = False
 
@@ -106,6 +112,9 @@ class StreamInput:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
+            if self._parallel is not None:
+                yield from self._parallel.batches()
+                return
             while self._left and not self._closed:
                 yield from self._rows_of(self._left.pop(0))
         except Error as error:
@@ -127,8 +136,10 @@ class StreamInput:
                 yield to_duckdb(item, self._types, self._schema)
 
     def close(self) -> None:
-        """Gives the partitions back. Not while they are read."""
+        """Gives the partitions back. Not while DuckDB reads."""
         self._closed = True
+        if self._parallel is not None:
+            self._parallel.stop()
         partitions, self._partitions = self._partitions, ()
         for partition in partitions:
             partition.close()
@@ -230,7 +241,9 @@ def _column_text(name: str, kind: SqlType, schemas: Sequence[pa.Schema | None]) 
         if not (pa.types.is_integer(found) and kind.kind in INTEGER_WIDTHS and found.bit_width < INTEGER_WIDTHS[kind.kind]):
             return None
         text = f"CAST({_quoted_name(name)} AS {kind.kind.name})"
-    return text
+    # DuckDB takes the largest number that the file's statistics tell for the largest value, but most writers leave NaN out of
+    # them. Of what is within TRY it assumes nothing.
+    return f"TRY({text})" if kind.kind in (Kind.REAL, Kind.DOUBLE) else text
 
 
 def _is_text(found: pa.DataType) -> bool:

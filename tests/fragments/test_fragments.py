@@ -20,6 +20,7 @@ import pytest
 import runnel
 
 CREATE_MAP = "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+NAN = float("nan")
 HUGE = "SELECT COUNT(*) FROM big a, big b, big c, big d WHERE a.v + b.v + c.v + d.v = -1"
 
 
@@ -191,6 +192,38 @@ def test_files_that_differ_in_types_mean_what_our_reader_says(forced: runnel.Con
     assert forced.execute(sql).fetchall() == [(1, "x", 1), (2, "y", 1), (3, None, 1)]
     forced.execute("SET pushdown = off")
     assert forced.execute(sql).fetchall() == [(1, "x", 1), (2, "y", 1), (3, None, 1)]
+
+
+@pytest.mark.parametrize("values", [[1.0, NAN, 2.0, None], [1.0, NAN, 2.0, 3.0], [1.0, NAN, 1.0], [NAN, NAN], [NAN, None]])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_not_a_number_in_a_parquet_file(
+    forced: runnel.Connection, tmp_path: Path, kind: pa.DataType, values: list[float | None]
+) -> None:
+    file = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"f": pa.array(values, kind), "n": list(range(len(values)))}), file)
+    forced.execute(f"CREATE MAPPING t TYPE File OPTIONS ('path' = '{file}', 'format' = 'parquet')")
+    conditions = [
+        "f = CAST('NaN' AS DOUBLE)",
+        "f > 100",
+        "f >= 2",
+        "f < CAST('NaN' AS REAL)",
+        "NOT f <= 1",
+        "f <> 1",
+        "f + 1 > 9",
+    ]
+    queries = [f"SELECT n FROM t WHERE {condition} ORDER BY n" for condition in conditions]
+    queries += [
+        "SELECT MAX(f) = CAST('NaN' AS DOUBLE) FROM t",
+        "SELECT a.n, b.n FROM t a JOIN t b ON a.f = b.f AND b.f > 100 ORDER BY 1, 2",
+        "SELECT n FROM t WHERE f = (SELECT MAX(f) FROM t) ORDER BY n",
+        "SELECT n FROM t ORDER BY f DESC, n LIMIT 1",
+        "SELECT COUNT(*) FROM (SELECT DISTINCT f FROM t WHERE f IN (SELECT f FROM t WHERE f > 100)) x",
+    ]
+    found = [forced.execute(sql).fetchall() for sql in queries]
+    assert "Fragment on DuckDB" in plan(forced, queries[0])
+    forced.execute("SET pushdown = off")
+    assert found == [forced.execute(sql).fetchall() for sql in queries]
+    assert (values.index(NAN),) in found[1]
 
 
 def test_columns_in_the_names_of_folders(forced: runnel.Connection, tmp_path: Path) -> None:
