@@ -27,18 +27,24 @@ EXPECTED = {
 ARGUMENTS = {"main_job.py": ["20000"]}
 HAS_SPARK = find_spec("pyspark") is not None and (shutil.which("java") is not None or "JAVA_HOME" in os.environ)
 SPARK_TOUR = "## A Spark tour"
+QUICK_SPARK = {
+    "PYSPARK_SUBMIT_ARGS": "--driver-java-options '-XX:+UseSerialGC -XX:TieredStopAtLevel=1' --conf spark.ui.enabled=false "
+    "--conf spark.sql.shuffle.partitions=4 pyspark-shell"
+}
+"""A small JVM that starts fast, where the program says nothing else."""
 
 
 def test_the_list_of_examples_is_complete() -> None:
     assert sorted(EXPECTED) == SCRIPTS
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_example(name: str) -> None:
     if name.startswith("spark") and not HAS_SPARK:
         pytest.skip("pyspark or Java is missing")
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / name), *ARGUMENTS.get(name, [])]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=280, env=os.environ | QUICK_SPARK)
     assert done.returncode == 0, done.stderr
     for text in EXPECTED[name]:
         assert text in done.stdout
@@ -60,6 +66,7 @@ def test_readme(tmp_path: Path) -> None:
     assert failed == 0
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.skipif(not HAS_SPARK, reason="pyspark or Java is missing")
 def test_spark_tour(tmp_path: Path) -> None:
     path = tmp_path / "tour.md"
@@ -67,5 +74,5 @@ def test_spark_tour(tmp_path: Path) -> None:
     assert readme()[1].count(">>>") >= 10
     # In a process of its own, as pyspark's own calls warn of the version of pandas.
     command = [sys.executable, "-W", "ignore", "-m", "doctest", "-o", "ELLIPSIS", str(path)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=280, env=os.environ | QUICK_SPARK)
     assert done.returncode == 0, done.stdout + done.stderr
