@@ -6,6 +6,7 @@ does something; one that can be given only at the start says so.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -33,10 +34,15 @@ class Setting:
     at_start: bool = False
 
 
-def _integer(least: int) -> Callable[[Value], int]:
+MOST_PROCESSORS = 256
+"""The largest query_parallelism. Steps that exchange rows have a queue from each processor to each other: here they take
+seconds to start, and the square of that beyond."""
+
+
+def _integer(least: int, most: float = math.inf) -> Callable[[Value], int]:
     def read(value: Value) -> int:
         number = int(str(value))
-        if number < least:
+        if not least <= number <= most:
             raise ValueError(value)
         return number
 
@@ -128,8 +134,8 @@ SETTINGS = (
     Setting(
         "query_parallelism",
         0,
-        _integer(0),
-        "a whole number of at least 0",
+        _integer(0, MOST_PROCESSORS),
+        f"a whole number from 0 to {MOST_PROCESSORS}",
         "into how many processors each step of a statement is divided; 0: by the size of its tables",
     ),
     Setting(

@@ -21,7 +21,7 @@ from runnel.planner.syntax import (
 )
 
 _REMEDIES = {
-    "TABLE": "use CREATE MAPPING name (column type, …) TYPE IMap",
+    "TABLE": "use CREATE MAPPING name (column type, …) TYPE DuckDB, or TYPE IMap for look-ups by key",
     "SCHEMA": "all names are in one namespace",
     "DATABASE": "all names are in one namespace",
 }

@@ -196,6 +196,9 @@ _HINTS = {
     "SIMILAR TO": "use LIKE or REGEXP_LIKE",
     "a string literal in several parts": "use ||",
     "JSON before a literal": "use CAST('…' AS JSON)",
+    "UNNEST outside FROM": "write it in FROM: … FROM t, UNNEST(t.list) AS u (item)",
+    "TABLESAMPLE": "use WHERE RANDOM() < 0.1",
+    "PIVOT": "use aggregates with FILTER (WHERE …) and GROUP BY",
 }
 
 
