@@ -149,7 +149,7 @@ def _similar(pattern: str, escape: str = "\\") -> Callable[[Datum], Datum]:
 
 
 def _similar_of_row(text: str, pattern: str, escape: str = "\\") -> bool:
-    return re.search(_similar_regex(pattern, escape).replace(r"\z", r"\Z"), text) is not None
+    return python_regex(_similar_regex(pattern, escape).replace(r"\z", r"\Z")).search(text) is not None
 
 
 def _full_match_of_row(text: str, pattern: str, flags: str = "") -> bool:

@@ -396,3 +396,11 @@ def test_texts_of_zeros_do_not_depend_on_the_rows_before(cursor: runnel.Cursor, 
     texts = ["-0.0" if copysign(1, zero) < 0 else "0.0" for zero in zeros]
     sql = "SELECT FORMAT('%s', f), CAST(JSON_ARRAY(f) AS VARCHAR), TO_CHAR(f, 'FM9.0EEEE'), CAST(f AS VARCHAR) FROM z"
     assert cursor.execute(sql).fetchall() == [(text, f"[{text}]", "0.0e+00", text) for text in texts]
+
+
+def test_a_pattern_of_a_row_that_is_wrong(cursor: runnel.Cursor) -> None:
+    cursor.connection.register("p", pa.table({"s": ["x", "y"], "p": ["x|z", "("]}))
+    assert cursor.execute("SELECT s SIMILAR TO p FROM p WHERE s = 'x'").fetchall() == [(True,)]
+    with pytest.raises(DataError, match="invalid regular expression") as caught:
+        cursor.execute("SELECT s SIMILAR TO p FROM p").fetchall()
+    assert caught.value.position is not None
