@@ -136,7 +136,8 @@ def _join(node: Any) -> Verdict:
         return _unsupported(f"{side} {kind} JOIN".strip(), "use IN or EXISTS" if kind in ("SEMI", "ANTI") else None)
     method = str(node.args.get("method") or "")
     if method not in ("", "NATURAL"):
-        return _unsupported(f"{method} JOIN")
+        remedy = "use JOIN LATERAL (SELECT … ORDER BY … LIMIT 1) ON true" if method == "ASOF" else None
+        return _unsupported(f"{method} JOIN", remedy)
     condition = node.args.get("on") is not None or bool(node.args.get("using"))
     if kind == "CROSS" and condition:
         return _wrong("CROSS JOIN has no condition", "use JOIN … ON")

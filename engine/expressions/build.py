@@ -24,6 +24,18 @@ def is_function(name: str) -> bool:
     return name.upper() in SQL_NAMES or name.upper() in _LAZY
 
 
+_ELSEWHERE = {
+    "STRFTIME": "use TO_CHAR, with a pattern such as 'YYYY-MM-DD'",
+    "DATE_FORMAT": "use TO_CHAR, with a pattern such as 'YYYY-MM-DD'",
+    "STRPTIME": "use TO_TIMESTAMP or TO_DATE, with a pattern such as 'YYYY-MM-DD'",
+    "JSON_BUILD_OBJECT": "use JSON_OBJECT('name' : x, …)",
+    "JSONB_BUILD_OBJECT": "use JSON_OBJECT('name' : x, …)",
+    "JSON_BUILD_ARRAY": "use JSON_ARRAY(x, …)",
+    "JSONB_BUILD_ARRAY": "use JSON_ARRAY(x, …)",
+}
+"""Functions of other databases whose namesakes by spelling do something else: what to write here."""
+
+
 def call(name: str, arguments: Sequence[Expression], position: Position | None = None) -> Expression:
     """A function by its SQL name in any case, or an operator by its key ("add", "eq", …), applied to arguments."""
     if name.upper() in _LAZY:
@@ -40,7 +52,7 @@ def call(name: str, arguments: Sequence[Expression], position: Position | None =
         raise ProgrammingError(
             f'function "{name}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
-            hint=suggest(name, [*SQL_NAMES, *_LAZY]),
+            hint=_ELSEWHERE.get(name.upper()) or suggest(name, [*SQL_NAMES, *_LAZY]),
             position=position,
         )
     if function.name == "negate" and len(arguments) == 1:
