@@ -62,9 +62,12 @@ class DuckDBKernel:
         """Changes what was given at the start; the folder only before the first cursor."""
         with self._lock:
             self.memory_limit, self._temp_directory = memory_limit, temp_directory
-            if self._open is not None and memory_limit is not None:
+            if self._open is not None:
+                changed = "RESET GLOBAL memory_limit"
+                if memory_limit is not None:
+                    changed = f"SET GLOBAL memory_limit = '{memory_limit}B'"
                 try:
-                    self._open.connection.execute(f"SET GLOBAL memory_limit = '{memory_limit}B'")
+                    self._open.connection.execute(changed)
                 except Exception as error:
                     raise translated(error) from error
 

@@ -179,3 +179,18 @@ def test_aggregates_over_frames_hold_their_groups_whatever_the_limit() -> None:
     with runnel.connect(memory_limit=1000) as con:
         assert con.execute(query).fetchall() == [("a", 1), ("a+b", 3), ("b+c", 5)]
         assert con._database.memory.used == 0
+
+
+def test_duckdb_has_half_of_the_limit_and_its_own_without_one() -> None:
+    def limit_of_duckdb() -> float:
+        with con._database.kernel().cursor() as cursor:
+            (text,) = cursor.execute("SELECT current_setting('memory_limit')").fetchone() or ("",)
+        number, unit = str(text).split()
+        return float(number) * 2 ** (10 * ["bytes", "KiB", "MiB", "GiB", "TiB"].index(unit))
+
+    with runnel.connect(memory_limit=0) as con:
+        own = limit_of_duckdb()
+        con.execute("SET memory_limit = '64MiB'")
+        assert limit_of_duckdb() == 32 << 20
+        con.execute("SET memory_limit = 0")
+        assert limit_of_duckdb() == own
