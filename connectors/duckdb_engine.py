@@ -182,7 +182,7 @@ class DuckDBFragment(FragmentSource):
                     item = f"in{len(streams)}"
                     few = self._has_joins or node.predicate is not None
                     stored = StoredInput.of(item, node.table, read, is_filtered=few)
-                    streams.append(stored or StreamInput(item, node, read, context))
+                    streams.append(stored or StreamInput(item, node, read, context, self._kernel.threads))
                 items.append(item)
             text = self._text(items, context)
             cursor = self._kernel.cursor()
