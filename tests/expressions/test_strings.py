@@ -188,8 +188,10 @@ def test_arrays_and_rows() -> None:
     assert rows.run(call("field", (made, literal("F2")))) == ["a", None, "c"]
     with pytest.raises(ProgrammingError, match='field "f3" not found in ROW'):
         call("field", (made, literal("f3")))
+    assert rows.run(call("eq", (made, made))) == [True, True, True]
+    assert rows.run(call("eq", (made, call("ROW", (literal(2), rows["s"]))))) == [False, True, False]
     with pytest.raises(ProgrammingError, match="cannot apply '=' operator to"):
-        call("eq", (made, made))
+        call("eq", (made, call("ROW", (rows["s"], rows["n"]))))
     with pytest.raises(ProgrammingError, match="cannot take element"):
         call("subscript", (rows["s"], literal(1)))
 
