@@ -13,12 +13,13 @@ Each function imports the processor that its vertex runs, so that a process load
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from runnel.dag import DAG, Edge, Supplier, Vertex, between
 from runnel.errors import internal
 from runnel.expressions.nodes import Column, Expression
+from runnel.expressions.properties import is_slow
 from runnel.frozen import frozen
 from runnel.planner import physical
 from runnel.planner.choose import needed_rows
@@ -87,6 +88,14 @@ class _Lowering:
         self.dag.edge(edge)
         return edge
 
+    def in_pieces(self, rows: _Output, expressions: Iterable[Expression]) -> _Output:
+        """The rows, in batches small enough for an operator that works out `expressions` over each."""
+        if not any(map(is_slow, expressions)):
+            return rows
+        from runnel.processors.calc import in_pieces
+
+        return self.follow(rows, "pieces", in_pieces(), self.beside(rows))
+
     def beside(self, rows: _Output) -> int:
         """The parallelism of a vertex that works on each row by itself."""
         return self.parallelism if rows.is_parallel else 1
@@ -143,7 +152,8 @@ def _calc(to: _Lowering, node: physical.Calc) -> _Output:
 def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
     from runnel.processors.aggregate import Stage, aggregate
 
-    rows = to.lower(node.input)
+    expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
+    rows = to.in_pieces(to.lower(node.input), expressions)
     names = column_names(node.fields)
     if not rows.is_parallel:
         supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
@@ -178,7 +188,7 @@ def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
     from runnel.processors.join import JoinShape, join
 
     build = to.lower(node.build)
-    probe = to.lower(node.probe)
+    probe = to.in_pieces(to.lower(node.probe), (*node.probe_keys, *(() if node.condition is None else (node.condition,))))
     names = column_names(node.fields)
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
     supplier = join(JoinShape(node.kind, node.condition, node.columns, node.null_safe), keys, fields, names)

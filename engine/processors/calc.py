@@ -96,3 +96,9 @@ def calc(condition: Expression | None, projections: tuple[Expression, ...] | Non
     if works_slowly(condition, projections):
         return lambda: SlowCalc(transform)
     return lambda: Calc(transform)
+
+
+def in_pieces() -> ProcessorFactory:
+    """A supplier of processors that pass on their rows in small batches, to one that works slowly on each."""
+    transform = compile_transform(None, None, ())
+    return lambda: SlowCalc(transform)

@@ -31,7 +31,7 @@ from runnel.relation import (
     Values,
     references,
 )
-from runnel.sqltypes import BIGINT
+from runnel.sqltypes import BIGINT, VARCHAR
 from tests.planner.relations import column, scan
 from tests.sample_tables import companies, lines, sample_snapshot, trades
 
@@ -90,6 +90,22 @@ def test_an_aggregation_accumulates_where_the_rows_are() -> None:
     ]
     without_keys = dag(count(scan(trades())), 4)
     assert without_keys.vertices["combine"].parallelism == 1
+
+
+def test_slow_arguments_and_keys_are_worked_out_in_pieces() -> None:
+    """One call of a processor takes one batch: an operator that is slow on each row gets small ones."""
+    rows = scan(trades())
+    text = build.call("TO_CHAR", [column(rows, "ts"), Literal(value="YYYY", type=VARCHAR)])
+    slow = build.call("REGEXP_EXTRACT", [text, text])
+    by_key = Aggregate(input=rows, keys=(slow,), aggregates=(), names=("year",))
+    of_all = Aggregate(input=rows, keys=(), aggregates=(aggregate_call("MAX", [slow]),), names=("last",))
+    for relation in (by_key, of_all):
+        assert dag_text(dag(relation, 4))[1:5] == [
+            "pieces, 4 processors",
+            "  <- scan trades: isolated",
+            "accumulate, 4 processors",
+            "  <- pieces: isolated",
+        ]
 
 
 def test_a_distinct_aggregate_meets_by_key() -> None:
