@@ -68,6 +68,7 @@ class Execution:
         self._suppliers: list[tuple[str, ProcessorSupplier]] = []
         # A planned result sink would only pass on what it gets, so the vertex before it gives to the results itself. (Not
         # where snapshots are taken: a barrier must reach every vertex.)
+        self.is_hand_built = options.is_hand_built
         is_plain = snapshots is None and self.results is not None and not options.is_hand_built
         skipped = template.result if is_plain else None
         processors: list[Sequence[Processor]] = []

@@ -186,7 +186,9 @@ class ProcessorTasklet(Tasklet):
             self.state = NEXT
 
     def _log_long_call(self, nanoseconds: int) -> None:
-        logger.warning(
+        """A warning where the processor may be the user's; nobody can do anything about those of a SQL plan."""
+        logger.log(
+            logging.WARNING if self.execution.is_hand_built else logging.INFO,
             'a call of vertex "%s" took %d ms (job %d): a cooperative processor should return within a millisecond',
             self.vertex,
             nanoseconds // 1_000_000,
