@@ -13,7 +13,7 @@ import pytest
 from tests.differential.correlated import CorrelatedGenerator
 from tests.differential.test_generated import differences, main
 
-SEEDS = range(16)
+SEEDS = range(10)
 QUERIES_PER_SEED = 25
 
 

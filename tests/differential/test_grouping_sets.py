@@ -24,7 +24,7 @@ from tests.differential.test_generated import _agree, _sorted
 from tests.slt.oracle import SETTINGS
 
 SEEDS = range(8)
-QUERIES_PER_SEED = 25
+QUERIES_PER_SEED = 12
 KEYS = ["k", "s", "b", "t", "f", "i % 2", "(k IS NULL)"]
 AGGREGATES = ["COUNT(*)", "COUNT(i)", "SUM(k)", "MAX(s)", "COUNT(DISTINCT k)", "SUM(k + 1) FILTER (WHERE i > 0)", "BOOL_OR(b)"]
 
