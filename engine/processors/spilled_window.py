@@ -25,6 +25,7 @@ from runnel.processors.partitions import DEEPEST, Partitions
 from runnel.processors.window_calls import ROW_BYTES, CompiledWindow, by_arrangement, computed
 from runnel.relation import Field
 from runnel.spill import SpillFile
+from runnel.sqltypes import BOOLEAN
 from runnel.windows import Window, WindowCall
 
 _Places = tuple[int, ...]
@@ -36,19 +37,25 @@ class SpilledWindow:
     def __init__(self, plan: CompiledWindow, memory: Memory, context: ProcessorContext) -> None:
         self._plan = plan
         self._memory = memory
+        fields = plan.fields
+        self._needs_column = fields == ()
+        if self._needs_column:
+            # DuckDB has no rows without columns.
+            fields = (Field("c0", BOOLEAN),)
         steps = _steps(plan.calls)
-        if not all(keys for keys, _ in steps) and _is_renderable(plan.fields, plan.calls):
+        if not all(keys for keys, _ in steps) and _is_renderable(fields, plan.calls):
             steps = [((), tuple(range(len(plan.calls))))]
         self._order = [place for _, places in steps for place in places]
-        fields = plan.fields
         self._steps: list[_Step] = []
         for keys, places in steps:
             calls = [plan.calls[place] for place in places]
             self._steps.append((_Divided if keys else _Whole)(calls, keys, fields, memory, context))
-            if fields:
+            if fields is not None:
                 fields = (*fields, *(Field(f"$w{len(fields) + i}", call.call.type) for i, call in enumerate(calls)))
 
     def take(self, batch: pa.RecordBatch) -> None:
+        if self._needs_column:
+            batch = pa.RecordBatch.from_arrays([pa.nulls(batch.num_rows, pa.bool_())], ["c0"])
         self._steps[0].take(batch)
 
     def results(self) -> Iterator[pa.RecordBatch]:
@@ -95,10 +102,10 @@ def _relation(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> Window:
     )
 
 
-def _is_renderable(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> bool:
+def _is_renderable(fields: tuple[Field, ...] | None, calls: Sequence[WindowCall]) -> bool:
     from runnel.processors.on_duckdb import on_duckdb
 
-    if not fields:
+    if fields is None:
         return False
     try:
         on_duckdb(_relation(fields, calls), [f"c{i}" for i in range(len(fields) + len(calls))])
@@ -114,13 +121,13 @@ class _Whole:
         self,
         calls: Sequence[WindowCall],
         keys: tuple[Expression, ...],
-        fields: tuple[Field, ...],
+        fields: tuple[Field, ...] | None,
         memory: Memory,
         context: ProcessorContext,
     ) -> None:
         from runnel.processors.on_duckdb import on_duckdb
 
-        if context.job.kernel is None or not _is_renderable(fields, calls):
+        if fields is None or context.job.kernel is None or not _is_renderable(fields, calls):
             raise too_large(f"the rows of one partition of {_shown(calls)}", memory)
         names = [f"c{i}" for i in range(len(fields) + len(calls))]
         self._duckdb = Nested(on_duckdb(_relation(fields, calls), names)(), context)
@@ -142,7 +149,7 @@ class _Divided:
         self,
         calls: Sequence[WindowCall],
         keys: tuple[Expression, ...],
-        fields: tuple[Field, ...],
+        fields: tuple[Field, ...] | None,
         memory: Memory,
         context: ProcessorContext,
         level: int = 0,

@@ -133,7 +133,7 @@ def window(
     width: int,
     names: tuple[str, ...],
     most: tuple[int, Expression] | None = None,
-    fields: tuple[Field, ...] = (),
+    fields: tuple[Field, ...] | None = None,
 ) -> ProcessorFactory:
     """A supplier of processors that give the first `width` columns of the input, then the value of each call, called by
     `names`. Rows of one partition must meet in one processor. `most` is a call and a number: rows for which it gives more may

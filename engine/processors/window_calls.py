@@ -116,14 +116,14 @@ def computed(
 @frozen
 class CompiledWindow:
     """Window calls, compiled. `width` columns of the input are kept; the rows that come out have the columns `names`.
-    `fields` are the input's (none: the rows can't be handed to DuckDB)."""
+    `fields` are the input's (None: the rows can't be handed to DuckDB)."""
 
     calls: tuple[WindowCall, ...]
     arrangements: CallsByArrangement
     width: int
     names: tuple[str, ...]
     most: tuple[int, Expression] | None
-    fields: tuple[Field, ...]
+    fields: tuple[Field, ...] | None
 
     def output(self, rows: pa.RecordBatch, results: list[pa.Array]) -> Iterator[pa.RecordBatch]:
         """The rows with the values of all calls beside them."""

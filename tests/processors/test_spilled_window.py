@@ -84,6 +84,11 @@ def test_one_partition_that_is_too_large_where_duckdb_is_not_at_hand(with_key: b
 ROWS = 1_000_000
 SERIES = f"(SELECT v, v * 7919 % {ROWS} AS k, v % 100 AS g FROM TABLE(GENERATE_SERIES(1, {ROWS})) AS s(v)) AS t"
 LARGE = {
+    "no column": (
+        f"SELECT SUM(a), MAX(b) FROM (SELECT ROW_NUMBER() OVER () a, COUNT(*) OVER () b "
+        f"FROM TABLE(GENERATE_SERIES(1, {ROWS})))",
+        (ROWS * (ROWS + 1) // 2, ROWS),
+    ),
     "no partition": (
         f"SELECT SUM(a - k), SUM(b), COUNT(*) FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY k) a, LAG(k) OVER (ORDER BY k) b "
         f"FROM {SERIES})",
