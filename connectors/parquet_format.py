@@ -148,11 +148,12 @@ class ParquetFormat(FileFormat):
             return
         # A struct's own name also selects a column called "struct.field": the result is looked up by name again.
         row = 0
-        for batch in opened.iter_batches(batch_size=BATCH_ROWS, row_groups=groups, columns=names):
-            found = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
-            arrays = [None if place is None else found[schema.names[place]] for place in places]
-            yield self._converted(batch, arrays, batch.num_rows, (file, row, asked))
-            row += batch.num_rows
+        for some in _in_turn(opened.metadata, groups):
+            for batch in opened.iter_batches(batch_size=BATCH_ROWS, row_groups=some, columns=names):
+                found = {name: batch.column(i) for i, name in enumerate(batch.schema.names)}
+                arrays = [None if place is None else found[schema.names[place]] for place in places]
+                yield self._converted(batch, arrays, batch.num_rows, (file, row, asked))
+                row += batch.num_rows
 
     def _converted(
         self, batch: pa.RecordBatch | None, arrays: list[pa.Array | None], rows: int, origin: tuple[DataFile, int, Reading]
@@ -165,6 +166,20 @@ class ParquetFormat(FileFormat):
             else:
                 result.append(_typed(array, column, (file, row), is_inferred=asked.is_inferred))
         return batch_of(result, asked.names, rows)
+
+
+def _in_turn(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[int]]:
+    """The row groups, few of them at a time: pyarrow reads all bytes of those it is asked for before it gives the first row."""
+    some: list[int] = []
+    rows = 0
+    for group in groups:
+        some.append(group)
+        rows += metadata.row_group(group).num_rows
+        if rows >= BATCH_ROWS:
+            yield some
+            some, rows = [], 0
+    if some:
+        yield some
 
 
 class ParquetRows(RowWriter):
