@@ -100,7 +100,7 @@ _WIDE = Context(prec=400)
 
 
 def _roman(value: Decimal | float | int, form: NumberPattern) -> str:
-    number: int = round(Decimal(value)) if value == value and abs(value) < 10**6 else 0
+    number: int = round(Decimal(value)) if value == value and abs(Decimal(value)) < 10**6 else 0
     if not 0 < number < 4000:
         return "#" * 15
     text = roman(number)
