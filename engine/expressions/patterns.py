@@ -223,7 +223,7 @@ def _is_literal(call: Call, index: int) -> bool:
     return all(isinstance(item, Literal) for item in call.arguments[index:])
 
 
-def _by_kernel(make: Callable[..., Callable[[Datum], Datum]]) -> Callable[..., Any]:
+def by_kernel(make: Callable[..., Callable[[Datum], Datum]]) -> Callable[..., Any]:
     """The value of one row, by the kernel: a pattern from another column is compiled for every row."""
 
     def run(text: str, *options: Any) -> Any:
@@ -238,7 +238,7 @@ def _regex_entry(name: str, arguments: str, bind: Bind, result: SqlType, make: C
         arguments=arguments,
         result=str(result),
         bind=_checking(bind, make),
-        compile=by_option(make, _by_kernel(make)),
+        compile=by_option(make, by_kernel(make)),
         sql_names=(name.upper(),),
         can_fail=lambda call: not _is_literal(call, 1),
         is_slow=True,

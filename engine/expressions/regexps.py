@@ -18,7 +18,7 @@ from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.options import by_option
-from runnel.expressions.patterns import flagged, python_regex, regex_message
+from runnel.expressions.patterns import by_kernel, flagged, python_regex, regex_message
 from runnel.expressions.per_value import per_value
 from runnel.expressions.signature import named, signature
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType, array
@@ -148,14 +148,6 @@ def _similar(pattern: str, escape: str = "\\") -> Callable[[Datum], Datum]:
     return _searched(_similar_regex(pattern, escape))
 
 
-def _similar_of_row(text: str, pattern: str, escape: str = "\\") -> bool:
-    return python_regex(_similar_regex(pattern, escape).replace(r"\z", r"\Z")).search(text) is not None
-
-
-def _full_match_of_row(text: str, pattern: str, flags: str = "") -> bool:
-    return _compiled(pattern, flags).fullmatch(text) is not None
-
-
 def _trying(bind: Any, check: Callable[..., Any], place: int = 1) -> Any:
     """A binder that tries a literal pattern at once, so that a bad one is told with its position."""
 
@@ -265,7 +257,7 @@ FUNCTIONS = (
         f"{_TWO} [, flags VARCHAR]",
         "BOOLEAN",
         _trying(signature(VARCHAR, VARCHAR, VARCHAR, result=BOOLEAN, optional=1), _compiled),
-        by_option(_full_match, _full_match_of_row),
+        by_option(_full_match, by_kernel(_full_match)),
         can_fail=always_may_fail,
         family="string",
     ),
@@ -274,7 +266,7 @@ FUNCTIONS = (
         arguments="s VARCHAR, pattern VARCHAR [, escape VARCHAR]",
         result="BOOLEAN",
         bind=signature(VARCHAR, VARCHAR, VARCHAR, result=BOOLEAN, optional=1),
-        compile=by_option(_similar, _similar_of_row),
+        compile=by_option(_similar, by_kernel(_similar)),
         can_fail=always_may_fail,
         family="string",
     ),

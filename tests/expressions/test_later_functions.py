@@ -404,3 +404,10 @@ def test_a_pattern_of_a_row_that_is_wrong(cursor: runnel.Cursor) -> None:
     with pytest.raises(DataError, match="invalid regular expression") as caught:
         cursor.execute("SELECT s SIMILAR TO p FROM p").fetchall()
     assert caught.value.position is not None
+
+
+@pytest.mark.parametrize("call", ["s SIMILAR TO p", "REGEXP_FULL_MATCH(s, p)"])
+def test_patterns_of_rows_take_linear_time(cursor: runnel.Cursor, call: str) -> None:
+    texts = ["a" * 100 + "b", "a" * 100, "a\n", None]
+    cursor.connection.register("p", pa.table({"s": texts, "p": ["(a+)+", "(a|a)*", "a", "("]}))
+    assert cursor.execute(f"SELECT {call} FROM p WHERE s IS NOT NULL").fetchall() == [(False,), (True,), (False,)]
