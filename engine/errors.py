@@ -6,10 +6,12 @@ thing, its kind and the remedy; it never does work of its own (no logging, no re
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
+from functools import lru_cache
 
 
 class ErrorCode(IntEnum):
@@ -43,8 +45,16 @@ class Position:
     @staticmethod
     def at(sql: str, offset: int, length: int = 1) -> Position:
         """The position of the character at `offset` in `sql`."""
-        before = sql[:offset]
-        return Position(before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1, offset, max(length, 1))
+        starts = _line_starts(sql)
+        line = bisect_right(starts, offset)
+        return Position(line, offset - starts[line - 1] + 1, offset, max(length, 1))
+
+
+@lru_cache(maxsize=1)
+def _line_starts(sql: str) -> tuple[int, ...]:
+    """Where the lines of the text begin. Kept for the last text: a statement may have thousands of literals, each with a
+    position."""
+    return (0, *(place + 1 for place, character in enumerate(sql) if character == "\n"))
 
 
 class Warning(Exception):

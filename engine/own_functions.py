@@ -11,6 +11,7 @@ from runnel.errors import ErrorCode, InterfaceError, NotSupportedError, Programm
 from runnel.expressions.aggregates import is_aggregate
 from runnel.expressions.build import is_function
 from runnel.expressions.python_function import PythonFunction
+from runnel.expressions.window_functions import is_window_function
 from runnel.frozen import frozen
 from runnel.planner.parse_types import parse_type
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARBINARY, VARCHAR, Kind, SqlType, from_arrow
@@ -22,11 +23,10 @@ _PYTHON_TYPES: dict[object, SqlType] = {int: BIGINT, float: DOUBLE, str: VARCHAR
 _OTHERS = frozenset(
     {
         *("GENERATE_SERIES", "GENERATE_STREAM", "TUMBLE", "HOP", "SESSION", "IMPOSE_ORDER", "UNNEST"),
-        *("ROW_NUMBER", "RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "GROUPING"),
-        *("LAG", "LEAD", "FIRST_VALUE", "LAST_VALUE", "NTH_VALUE"),
+        "GROUPING",
     }
 )
-"""Functions over tables and windows, whose names are taken too."""
+"""Functions over tables and groups, whose names are taken too."""
 
 
 @frozen
@@ -74,7 +74,8 @@ def create_function(
 
 
 def _check_free(name: str) -> None:
-    if is_aggregate(name) or is_function(name) or name.upper() in _OTHERS or name.upper().startswith("JSON_"):
+    is_known = is_aggregate(name) or is_function(name) or is_window_function(name)
+    if is_known or name.upper() in _OTHERS or name.upper().startswith("JSON_"):
         raise ProgrammingError(f'"{name}" is a built-in function', hint="take another name")
 
 

@@ -12,7 +12,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import spread
 from runnel.expressions.nodes import Cast, Expression, Literal, Parameter
 from runnel.expressions.python_values import python_values
-from runnel.sqltypes import NULL, Kind, SqlType, can_assign, can_cast, common_type, decimal
+from runnel.sqltypes import INTEGER_WIDTHS, NULL, Kind, SqlType, can_assign, can_cast, common_type, decimal
 
 _CONTEXT = EvaluationContext()
 _ELSEWHERE = EvaluationContext(now=86_400_000_000 * 365, zone="Asia/Kolkata")
@@ -50,6 +50,10 @@ def convert_literal(literal: Literal, target: SqlType) -> Expression:
     other value that doesn't fit stays a cast, which fails when a row takes it; so does one that depends on the session."""
     if literal.value is None:
         return replace(literal, type=target)
+    if literal.type.is_integer and target.is_integer:  # of which an IN list or VALUES may have thousands
+        limit = 1 << (INTEGER_WIDTHS[target.kind] - 1)
+        if -limit <= literal.value < limit:
+            return Literal(value=literal.value, type=target, position=literal.position)
     scalar = pack_scalar(literal.value, literal.type)
     as_cast = Cast(operand=literal, type=target, implicit=True, position=literal.position)
     try:
