@@ -8,17 +8,20 @@ on limbs of 32 bits; any other quotient of Arrow's is multiplied out again, and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.expressions.buffers import validity
 from runnel.expressions.decimals import DOWN, HALF_UP, TOWARDS_ZERO
 
-Words = npt.NDArray[np.uint64]
-Flags = npt.NDArray[np.bool_]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Words: TypeAlias = "npt.NDArray[np.uint64]"
+Flags: TypeAlias = "npt.NDArray[np.bool_]"
 
 _CHUNK = 9  # digits whose power of ten is a divisor of at most 32 bits
 _LIMB, _MASK = np.uint64(32), np.uint64(2**32 - 1)
