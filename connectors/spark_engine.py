@@ -11,6 +11,7 @@ from runnel.catalog import Table
 from runnel.connector import SourcePartition
 from runnel.connectors.spark_fetch import Fetch
 from runnel.connectors.spark_functions import python_calls, register
+from runnel.connectors.spark_inputs import can_take, check_columns, rows_of
 from runnel.connectors.spark_session import SessionOwner, Spark
 from runnel.connectors.spark_source import Views, partitions
 from runnel.connectors.spark_table import SparkTable
@@ -38,6 +39,9 @@ class SparkEngine(FragmentEngine):
     def can_read(self, table: Table) -> bool:
         return isinstance(table, SparkTable) and table.owner is self._owner
 
+    def can_take(self, table: Table) -> bool:
+        return can_take(table)
+
     def prefers(self, relation: Relation) -> bool:
         """Whatever Spark can do to its own rows is better done there: fewer of them have to move. Whole rows are read as they
         are, without a detour by SQL."""
@@ -56,8 +60,10 @@ class SparkEngine(FragmentEngine):
 def _preview(node: Scan, read: tuple[int, ...]) -> str:
     """A table in the text that EXPLAIN shows, under its own name."""
     table = node.table
-    assert isinstance(table, SparkTable)
-    table.check_readable(read)
+    if isinstance(table, SparkTable):
+        table.check_readable(read)
+    else:
+        check_columns(node, read)
     columns = ", ".join(f"{quoted(table.columns[i].name)} AS c{place}" for place, i in enumerate(read))
     return f"(SELECT {columns} FROM {quoted(table.name)})"
 
@@ -72,6 +78,7 @@ class SparkFragment(FragmentSource):
         self._owner = owner
         self._relation = relation
         self.text = text
+        self.reason = _moved(relation)
         self._limits = [node for node in walk(relation) if isinstance(node, Limit)]
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
@@ -87,7 +94,7 @@ class SparkFragment(FragmentSource):
         if isinstance(relation, Limit) and relation.offset is None and not is_ordered:
             # Spark's own LIMIT would run every partition.
             limit, relation = row_count(relation.count, evaluation, "LIMIT"), relation.input
-        frame = self._frame(spark, relation, rendering)
+        frame = self._frame(spark, relation, rendering, context)
         if limit is not None:
             frame = spark.first_rows(frame, limit)
         return partitions(Fetch(spark, frame, is_ordered, self.text), relation.fields, limit, self._place)
@@ -108,14 +115,17 @@ class SparkFragment(FragmentSource):
                 return found[-1][0]
         return _position(self._relation)
 
-    def _frame(self, spark: Spark, relation: Relation, rendering: Rendering) -> Any:
+    def _frame(self, spark: Spark, relation: Relation, rendering: Rendering, context: JobContext) -> Any:
         """The query's DataFrame; it doesn't need the views any more that its text names."""
         register(spark, python_calls(relation))
         with ExitStack() as stack:
             views = stack.enter_context(Views(spark))
 
             def scan(node: Scan, read: tuple[int, ...]) -> str:
-                assert isinstance(node.table, SparkTable)
+                if not isinstance(node.table, SparkTable):
+                    columns = ", ".join(f"c{place}" for place in range(len(read)))
+                    types = [node.table.columns[i].type for i in read]
+                    return f"(SELECT {columns} FROM {views.moved(rows_of(node, read, context), types)})"
                 columns = ", ".join(f"`c{i}` AS c{place}" for place, i in enumerate(read))
                 return f"(SELECT {columns} FROM {views.name(node.table)})"
 
@@ -124,6 +134,13 @@ class SparkFragment(FragmentSource):
             except Error as error:
                 error.position = error.position or _position(self._relation)
                 raise
+
+
+def _moved(relation: Relation) -> str:
+    """What of other connectors' tables travels to Spark, for EXPLAIN."""
+    scans = [node for node in walk(relation) if isinstance(node, Scan) and not isinstance(node.table, SparkTable)]
+    rows = {scan.table.name: scan.table.row_count() for scan in scans}
+    return ", ".join(f"{name} is the smaller side and moves: {count} rows" for name, count in rows.items())
 
 
 def _without_limit(node: Relation) -> Relation:

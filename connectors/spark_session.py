@@ -7,16 +7,20 @@ always means the same: ANSI errors, UTC, names without regard to case. The sessi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from threading import RLock, local
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from runnel.connectors import spark_start
 from runnel.connectors.spark_errors import spark_error
 from runnel.connectors.spark_start import quiet
+from runnel.connectors.spark_types import travelling_schema
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.sqltypes import SqlType
 
 _OWN_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -82,6 +86,16 @@ class Spark:
         that Spark needn't run them all, as its own LIMIT would."""
         # Spark's LIMIT is a GlobalLimit over a LocalLimit: the latter is what counts within a partition.
         return self._of_plan(frame.limit(min(count, 2**31 - 1))._jdf.logicalPlan().child())
+
+    def made(self, table: pa.Table, types: Sequence[SqlType]) -> Any:
+        """A DataFrame of our session with the rows of a table, whose columns are of these canonical types: c0, c1…."""
+        from pyspark.sql.types import StructType
+
+        columns = [item.cast(pa.int64()) if pa.types.is_duration(item.type) else item for item in table.columns]
+        names = [f"c{i}" for i in range(len(columns))]
+        with spark_errors(), quiet():
+            schema = StructType.fromDDL(travelling_schema(types))
+            return self.own.createDataFrame(pa.Table.from_arrays(columns, names=names), schema=schema)
 
     def view(self, frame: Any) -> str:
         """Names a DataFrame of our session, for queries in it."""

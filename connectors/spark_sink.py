@@ -21,7 +21,6 @@ from runnel.connector import Sink, SinkRequest, Token
 from runnel.connectors.spark_options import SparkOptions
 from runnel.connectors.spark_origin import schema_text
 from runnel.connectors.spark_session import Spark, spark_errors
-from runnel.connectors.spark_start import quiet
 from runnel.connectors.spark_table import SparkSinkTable
 from runnel.connectors.spark_types import ddl, quoted
 from runnel.errors import OperationalError, ProgrammingError
@@ -55,10 +54,7 @@ class Rows:
     def frame(self, batches: Sequence[pa.RecordBatch]) -> Any:
         """One DataFrame of some batches."""
         table = pa.Table.from_batches([self._travelling(batch) for batch in batches])
-        own = self._spark.own
-        travelling = ", ".join(f"c{i} {_travels_as(column)}" for i, column in enumerate(self._columns))
-        with quiet():
-            frame = own.createDataFrame(table, schema=_struct(travelling))
+        frame = self._spark.made(table, [column.type for column in self._columns])
         return frame.selectExpr(*[_arriving(column, i) for i, column in enumerate(self._columns)])
 
     def empty(self) -> Any:
@@ -70,21 +66,8 @@ class Rows:
         for index, column in enumerate(self._columns):
             place = self._given.get(index)
             array = pa.nulls(batch.num_rows, to_arrow(column.type)) if place is None else batch.column(place)
-            arrays.append(array.view(pa.int64()) if column.type.kind is Kind.INTERVAL else array)
+            arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, names=[f"c{i}" for i in range(len(arrays))])
-
-
-def _struct(text: str) -> Any:
-    from pyspark.sql.types import StructType
-
-    return StructType.fromDDL(text)
-
-
-def _travels_as(column: TableColumn) -> str:
-    kind = column.type.kind
-    if kind is Kind.INTERVAL:
-        return "BIGINT"
-    return "INT" if kind is Kind.INTERVAL_MONTH else ddl(column.type)
 
 
 def _arriving(column: TableColumn, index: int) -> str:

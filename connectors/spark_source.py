@@ -19,6 +19,7 @@ from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import own_batch
 from runnel.errors import Error, Position
 from runnel.relation import Field
+from runnel.sqltypes import SqlType
 
 Placing = Callable[[Error], Position | None]
 
@@ -90,6 +91,12 @@ class Views:
                 name = self._spark.view(table.own_frame(self._spark))
                 self._stack.callback(self._spark.drop_view, name)
             self._names[id(table)] = name
+        return name
+
+    def moved(self, rows: pa.Table, types: Sequence[SqlType]) -> str:
+        """A view of rows that aren't Spark's: columns c0, c1… of these types."""
+        name = self._spark.view(self._spark.made(rows, types))
+        self._stack.callback(self._spark.drop_view, name)
         return name
 
     def __enter__(self) -> Views:

@@ -98,9 +98,9 @@ class SparkTable(ReadableTable):
         with suppress(Exception):
             statistics = frame._jdf.queryExecution().optimizedPlan().stats()
             if statistics.rowCount().isDefined():
-                self._rows = int(statistics.rowCount().get().toString())
+                self._rows = int(str(statistics.rowCount().get()))
             else:
-                size = int(statistics.sizeInBytes().toString())
+                size = int(str(statistics.sizeInBytes()))  # py4j makes a Python number of some of Scala's
                 width = row_width([column.type for column in self.columns])
                 self._rows = None if size >= _UNKNOWN_BYTES else size // width
 

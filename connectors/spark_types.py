@@ -162,6 +162,14 @@ def ddl(sql_type: SqlType) -> str:
     return text
 
 
+def travelling_schema(types: Sequence[SqlType]) -> str:
+    """Spark's schema for canonical columns of these types on their way to it: c0, c1…, as a sub-plan has them."""
+    return ", ".join(f"c{i} {_AS_NUMBERS.get(item.kind) or ddl(item)}" for i, item in enumerate(types))
+
+
+_AS_NUMBERS = {Kind.INTERVAL: "BIGINT", Kind.INTERVAL_MONTH: "INT"}
+
+
 def own_batch(batch: pa.RecordBatch, names: Sequence[str], types: Sequence[SqlType]) -> pa.RecordBatch:
     """What Spark gave for columns of these types, in canonical types under these names."""
     columns = [_own_array(batch.column(i), item) for i, item in enumerate(types)]

@@ -49,6 +49,11 @@ class FragmentEngine(ABC):
     def can_read(self, table: Table) -> bool:
         """Whether a Scan of the table can be part of a fragment."""
 
+    def can_take(self, table: Table) -> bool:
+        """Whether the rows of a small table that it can't read may travel to it, for a sub-plan with tables of its own; they
+        are read when the fragment is split."""
+        return False
+
     @abstractmethod
     def prefers(self, relation: Relation) -> bool:
         """Whether running the sub-plan here wins over our own operators, judged by where its tables are and by their size. It

@@ -46,7 +46,9 @@ def with_fragments(relation: Relation, snapshot: Snapshot, pushdown: Pushdown) -
     engines = list(_engines(relation, pushdown))
     if not engines:
         return relation
-    return _Placing(snapshot, engines).place(reduce_groups(relation))
+    places = {id(node.table.engine) for node in walk(relation) if isinstance(node, Scan)}
+    # Groups are reduced by the rows of another table, which must be where the groups are.
+    return _Placing(snapshot, engines).place(reduce_groups(relation) if len(places) == 1 else relation)
 
 
 def _engines(relation: Relation, pushdown: Pushdown) -> Iterator[FragmentEngine]:
@@ -93,7 +95,7 @@ class _Placing:
             return None
         scans = [item for item in walk(node) if isinstance(item, Scan)]
         for engine in self._engines:
-            if not all(engine.can_read(scan.table) for scan in scans) or not engine.prefers(node):
+            if not self._gets(engine, node, scans) or not engine.prefers(node):
                 continue
             if any(self._uses_index(scan) for scan in scans):
                 continue
@@ -104,6 +106,19 @@ class _Placing:
                 continue
             return Fragment(source=source, relation=node, stopped=self._stopped, position=node.position)
         return None
+
+    def _gets(self, engine: FragmentEngine, node: Relation, scans: list[Scan]) -> bool:
+        """Whether the engine has the tables of a sub-plan, or those that it has not had better travel to it."""
+        strangers = [scan for scan in scans if not engine.can_read(scan.table)]
+        if not strangers or not any(scan.table.engine is engine for scan in scans):
+            return not strangers
+        # Few plans have tables in two places.
+        from runnel.planner.moving import staying
+
+        reason = staying(engine, node, strangers)
+        if reason is not None:
+            self._stopped = reason
+        return reason is None
 
     def _uses_index(self, scan: Scan) -> bool:
         """Whether an index finds the scan's few rows."""
