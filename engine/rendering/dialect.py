@@ -17,6 +17,7 @@ from runnel.sqltypes import Kind, SqlType
 if TYPE_CHECKING:
     from runnel.expressions.python_function import PythonCall
     from runnel.rendering.render import Rendering
+    from runnel.windows import WindowCall
 
 ERROR_MARK = "[data error] "
 """What the message of an error that a rendering raises itself begins with; our own message follows."""
@@ -62,6 +63,8 @@ class Dialect:
     aggregates: Mapping[str, AggregateRule]
     windows: Mapping[str, FunctionRule]
     """The functions that only OVER knows; empty where the engine's windows aren't rendered."""
+    frame: Callable[[WindowCall], str] | None = None
+    """The frame of a call with OVER, where the engine has rules of its own; refuses calls that aren't the same there."""
     python: Callable[[Rendering, PythonCall, Sequence[str]], str] | None = None
     """A call of a Python function, where the engine can run one."""
 

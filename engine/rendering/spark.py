@@ -8,6 +8,7 @@ from runnel.rendering.spark_aggregates import AGGREGATES
 from runnel.rendering.spark_casts import cast
 from runnel.rendering.spark_functions import FUNCTIONS
 from runnel.rendering.spark_python import python_call
+from runnel.rendering.spark_windows import WINDOWS, spark_frame
 
 SPARK = Dialect(
     name="spark",
@@ -20,6 +21,7 @@ SPARK = Dialect(
     functions=FUNCTIONS,
     casts=cast,
     aggregates=AGGREGATES,
-    windows={},
+    windows=WINDOWS,
+    frame=spark_frame,
     python=python_call,
 )

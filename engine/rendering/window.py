@@ -26,7 +26,9 @@ def over(rendering: Rendering, window: WindowCall, columns: Sequence[str]) -> st
     if window.order:
         parts.append("ORDER BY " + ", ".join(rendering.sort_key(key, columns) for key in window.order))
     rule = rendering.dialect.windows.get(call.function)
-    text = f" OVER ({' '.join([*parts, _frame(rendering, window.frame, call.position)])})"
+    frame = rendering.dialect.frame
+    parts.append(_frame(rendering, window.frame, call.position) if frame is None else frame(window))
+    text = f" OVER ({' '.join(parts)})"
     if rule is None:
         if window.ignore_nulls:
             raise Unrenderable(f"{call.function.upper()} IGNORE NULLS", call.position)

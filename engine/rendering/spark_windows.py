@@ -1,0 +1,67 @@
+"""OVER in Spark: numbers of rows, and aggregates that are exact. What depends on how floats compare, or on rules of frames
+that Spark hasn't, is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from runnel.expressions.nodes import Call, Literal
+from runnel.fragment import Unrenderable
+from runnel.rendering.dialect import FunctionRule
+from runnel.windows import BoundKind, Exclusion, FrameUnit, WindowCall
+
+if TYPE_CHECKING:
+    from runnel.rendering.render import Rendering
+
+AGGREGATES = frozenset({"count_star", "count", "sum", "min", "max", "bool_and", "bool_or", "every"})
+LARGEST_OFFSET = 2**31 - 1
+
+
+def _named(name: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        return f"{name}()"
+
+    return rule
+
+
+WINDOWS: dict[str, FunctionRule] = {name: _named(name) for name in ("row_number", "rank", "dense_rank")}
+
+
+def spark_frame(window: WindowCall) -> str:
+    """The frame as Spark's SQL; empty for functions that see none. Unrenderable for a call that isn't the same in Spark."""
+    call = window.call
+    name = call.function.upper()
+    if any(key.expression.type.is_approximate for key in window.order):
+        raise Unrenderable("a window function in the order of floats", call.position)
+    if call.function in WINDOWS:
+        if not window.order:
+            raise Unrenderable(f"{name} without ORDER BY", call.position)
+        return ""
+    if call.function not in AGGREGATES or call.distinct or call.predicate is not None:
+        raise Unrenderable(
+            f"window function {name}{' with DISTINCT or FILTER' if call.function in AGGREGATES else ''}", call.position
+        )
+    if any(item.type.is_approximate or item.type.is_nested for item in call.arguments):
+        raise Unrenderable(f"window function {name}({call.arguments[0].type})", call.position)
+    return _frame(window)
+
+
+def _frame(window: WindowCall) -> str:
+    frame = window.frame
+    is_whole = (frame.start.kind, frame.end.kind) == (BoundKind.UNBOUNDED_PRECEDING, BoundKind.UNBOUNDED_FOLLOWING)
+    if frame.exclusion is not Exclusion.NO_OTHERS or frame.unit is FrameUnit.GROUPS:
+        raise Unrenderable("a frame of groups or with EXCLUDE", window.call.position)
+    if frame.unit is FrameUnit.RANGE and (frame.offsets or not (window.order or is_whole)):
+        raise Unrenderable("such a RANGE frame", window.call.position)
+    texts = []
+    for bound in (frame.start, frame.end):
+        offset = bound.offset
+        if offset is None:
+            texts.append(bound.kind.value)
+            continue
+        value = offset.value if isinstance(offset, Literal) else None
+        if not isinstance(value, int) or not 0 <= value <= LARGEST_OFFSET:
+            raise Unrenderable("a frame with such an offset", offset.position)
+        texts.append(f"{value} {bound.kind.value}")
+    return f" {frame.unit.value} BETWEEN {texts[0]} AND {texts[1]}"
