@@ -1,4 +1,4 @@
-"""TPC-H over tables of a given scale: `python -m benchmarks.tpch 0.1 [--source arrow|parquet|map] [--pushdown on|off]`.
+"""TPC-H over tables of a given scale: `python -m benchmarks.tpch 0.1 [--source arrow|parquet|map|spark] [--pushdown on|off]`.
 
 Prints each query's time (the second run, the first makes the plan) beside DuckDB's over the same data, and whether the answers
 are the same. The data is made by tpchgen-cli, in a temporary folder unless `--folder` names one; what is there is kept.
@@ -56,8 +56,9 @@ def oracle(folder: Path) -> duckdb.DuckDBPyConnection:
 
 
 def connect(folder: Path, source: str) -> runnel.Connection:
-    """A connection with the tables registered ("arrow"), as files ("parquet") or as maps ("map")."""
-    connection = runnel.connect()
+    """A connection with the tables registered ("arrow"), as files ("parquet"), as maps ("map") or as DataFrames of a Spark that
+    the connection starts ("spark")."""
+    connection = runnel.connect(spark="local[*]") if source == "spark" else runnel.connect()
     for name in TABLES:
         path = folder / f"{name}.parquet"
         if source == "arrow":
@@ -65,6 +66,8 @@ def connect(folder: Path, source: str) -> runnel.Connection:
         elif source == "parquet":
             options = f"'format'='parquet', 'path'='{folder}', 'glob'='{path.name}'"
             connection.execute(f"CREATE MAPPING {name} TYPE File OPTIONS ({options})")
+        elif source == "spark":
+            connection.execute(f"CREATE MAPPING {name} TYPE Spark OPTIONS ('format'='parquet', 'path'='{path}')")
         else:
             _fill_map(connection, name, path)
     return connection
@@ -138,7 +141,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tpch", description=__doc__)
     parser.add_argument("scale", nargs="?", default="0.1")
     parser.add_argument("--folder", type=Path, help="where the Parquet files are, or are made")
-    parser.add_argument("--source", choices=("arrow", "parquet", "map"), default="arrow")
+    parser.add_argument("--source", choices=("arrow", "parquet", "map", "spark"), default="arrow")
     parser.add_argument("--pushdown", choices=("on", "off"), default="off")
     parser.add_argument("--queries", type=int, nargs="*", default=list(QUERIES))
     given = parser.parse_args()
