@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +25,14 @@ from benchmarks.measure import Result, Timing
 
 MILLIONS = 22
 LIMIT = "100MB"
+SHORT = (5, "24MB")
+"""What a run of all benchmarks takes instead, on our own operators: DuckDB's half of that is less than it needs."""
+
 ROW_BYTES = 24
 PRIME = 1_000_003
 
 WAYS = ("own operators, Parquet", "Parquet, as the planner chooses", "own operators, GENERATE_SERIES")
-"""From what the rows come, and who may work on them; `results` leaves the last out, for it is as the first."""
+"""From what the rows come, and who may work on them; `results` takes the first only."""
 
 QUERIES = {
     "GROUP BY, a group for every fifth row": (
@@ -47,11 +51,13 @@ QUERIES = {
 }
 
 CHILD = """
-import json, resource, sys, time
+import json, sys, time
 import runnel
 query, limit, pushdown, large, small = sys.argv[1:]
 def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # Not ru_maxrss, which begins with the peak of the process that started this one.
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
 con = runnel.connect(memory_limit=limit, pushdown=pushdown)
 con.execute(query.format(rows=small)).fetchall()
 before, start = peak(), time.perf_counter()
@@ -76,12 +82,16 @@ def write_parquet(path: Path, rows: int) -> str:
     return f"TABLE(PARQUET_FILE('{path}'))"
 
 
+class QueryFailed(Exception):
+    """A process ended with an error, which is its text."""
+
+
 def run(query: str, limit: str, pushdown: str, large: str, small: str) -> tuple[list[list[int]], float, int, int]:
     """The answer, seconds, bytes of growth and bytes spilled."""
     command = [sys.executable, "-c", CHILD, query, limit, pushdown, large, small]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(done.stderr)
+        raise QueryFailed(next((line for line in done.stderr.split("\n") if line.startswith("runnel.")), done.stderr))
     answer, seconds, growth, spilled = json.loads(done.stdout)
     return answer, seconds, growth, spilled
 
@@ -95,22 +105,28 @@ def measured(millions: int, limit: str, ways: Sequence[str]) -> Iterator[Result]
         given = (("off", file, little), ("on", file, little), ("off", series(rows), series(1000)))
         sources = dict(zip(WAYS, given, strict=True))
         for title, query in QUERIES.items():
-            timings, answers = [], set()
+            timings, answers, failures = [], set(), []
             for name in ways:
                 pushdown, large, small = sources[name]
-                answer, seconds, growth, spilled = run(query, limit, pushdown, large, small)
+                try:
+                    answer, seconds, growth, spilled = run(query, limit, pushdown, large, small)
+                except QueryFailed as failure:
+                    failures.append(f"; **failed** with {name}: {failure}")
+                    continue
                 answers.add(str(answer))
                 shown = f"{name}: {growth / 1e6:,.0f} MB beyond idle, {spilled / 1e6:,.0f} MB in files of our own"
                 timings.append(Timing(shown, seconds, seconds, seconds, 1))
-            assert len(answers) == 1, answers
+            assert len(answers) < 2, answers
             bytes_ = rows * ROW_BYTES * query.count("{rows}")
             note = f"{rows:,} rows of {ROW_BYTES} bytes ({bytes_ / 1e6:,.0f} MB of input), memory_limit {limit}; one run each"
-            yield Result(f"memory: {title}", note, tuple(timings))
+            # A table needs a line, also where no way came to an end.
+            never = Timing("none finished", nan, nan, nan, 0)
+            yield Result(f"memory: {title}", note + "".join(failures), tuple(timings or [never]))
 
 
 def results(rounds: int) -> Iterator[Result]:
-    """The benchmarks of this file, one after the other; each process runs once."""
-    yield from measured(MILLIONS, LIMIT, WAYS[:2])
+    """The benchmarks of this file, one after the other; each process runs once, over a quarter of the rows."""
+    yield from measured(SHORT[0], SHORT[1], WAYS[:1])
 
 
 def main(arguments: list[str]) -> None:
