@@ -14,11 +14,11 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import cold_start, point_queries, scans, spark
+from benchmarks import bids, cold_start, group_by, memory, point_queries, scans, spark, tpch_parquet
 from benchmarks.measure import Result, spelled
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-SUITES = (point_queries, scans, spark, cold_start)
+SUITES = (point_queries, scans, group_by, bids, tpch_parquet, spark, memory, cold_start)
 
 
 def table(result: Result) -> str:
@@ -37,7 +37,9 @@ def table(result: Result) -> str:
 
 def heading(rounds: int) -> str:
     """What was measured, with what, on what."""
-    packages = ", ".join(f"{name} {version(name)}" for name in ("runnel", "pyarrow", "duckdb", "polars", "numpy", "sqlglot"))
+    packages = ", ".join(
+        f"{name} {version(name)}" for name in ("runnel", "pyarrow", "duckdb", "polars", "numpy", "sqlglot", "pyspark")
+    )
     return (
         "# Benchmark results\n\n"
         f"Written by `make bench` (`python -m benchmarks.run {rounds}`): medians of {rounds} rounds in which the contestants "
