@@ -17,7 +17,7 @@ from runnel.relation import Scan
 from runnel.sqltypes import Kind, to_arrow
 
 MOST_ROWS = 100_000
-"""More rows than these don't travel to Spark. So many, of three columns, take some 0.1 s to get there and be looked up."""
+"""More rows than these don't travel to Spark: so many, of two columns, take it a second or two to take in and look up."""
 
 _TRAVELLING = frozenset(
     {
