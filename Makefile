@@ -15,7 +15,7 @@ run: $(VENV)/.installed ## counts the words of the standard library, joins and a
 	$(BIN)/python examples/main_job.py
 
 test: $(VENV)/.test java ## all tests
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 slt: $(VENV)/.test ## the SQL files alone
 	$(BIN)/python -m pytest tests/slt $(ARGS)
