@@ -11,11 +11,11 @@ import pytest
 import runnel
 
 LIMIT = "16MB"
-ROOM = 200
-"""MB that the process may grow by beyond what a small query needs: the limit, Python's and Arrow's own overhead, and batches
-on their way. Held in memory, each of these queries needs several times as much."""
+ROOM = {"group by": 250, "distinct": 220, "sort": 100, "join": 150, "window": 250, "except": 350}
+"""MB by which the process may grow beyond what a small query needs: the limit, pages that allocators keep, and batches on
+their way. Seen are 85, 149, 67, 78, 62 and 136; without a limit 620, 305, 115, 227, 573 and 820."""
 
-ROWS = 1_000_000
+ROWS = 3_000_000
 SERIES = f"(SELECT v, v * 7919 % {ROWS} AS k, v % 1000 AS g FROM TABLE(GENERATE_SERIES(1, {ROWS})) AS s(v))"
 CHILD = """
 import sys
@@ -69,7 +69,7 @@ def test_a_query_over_many_times_the_limit(name: str) -> None:
     assert done.returncode == 0, done.stderr
     rows, growth, spilled = done.stdout.strip().split("\n")
     assert rows == str([wanted])
-    assert 0 < int(growth) < ROOM
+    assert 0 < int(growth) < ROOM[name]
     spilled_bytes, used = map(int, spilled.split())
     assert spilled_bytes > 5_000_000
     assert used == 0
