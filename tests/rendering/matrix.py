@@ -91,17 +91,23 @@ def _aggregate_row(name: str) -> str:
     return f"| `{name.upper().replace('COUNT_STAR', 'COUNT(*)')}` | {grades[0]} | {grades[1]} |"
 
 
+def _window_row(name: str) -> str:
+    grades = ["exact" if name in dialect.windows else "own" for dialect in ENGINES]
+    return f"| `{name.upper()}` | {grades[0]} | {grades[1]} |"
+
+
 def table() -> str:
     """The whole file."""
     parts = [HEAD]
     families: dict[str, list[str]] = {}
-    for name in FUNCTIONS:
+    for name in sorted(FUNCTIONS):
         families.setdefault(FUNCTIONS[name].family, []).append(_function_row(name))
-    for family, rows in families.items():
+    for family, rows in sorted(families.items()):
         parts.append(_section(family.capitalize(), ("function", "arguments", "DuckDB", "Spark"), rows))
     parts.append(_section("Casts", ("from", "to", "DuckDB", "Spark"), _cast_rows()))
-    parts.append(_section("Aggregates", ("aggregate", "DuckDB", "Spark"), [_aggregate_row(name) for name in AGGREGATES]))
-    windows = [f"| `{name.upper()}` | {'exact' if name in DUCKDB.windows else 'own'} | own |" for name in WINDOW_FUNCTIONS]
+    aggregates = [_aggregate_row(name) for name in sorted(AGGREGATES)]
+    parts.append(_section("Aggregates", ("aggregate", "DuckDB", "Spark"), aggregates))
+    windows = [_window_row(name) for name in sorted(WINDOW_FUNCTIONS)]
     parts.append(_section("Window functions", ("function", "DuckDB", "Spark"), windows))
     return "\n".join(parts)
 
