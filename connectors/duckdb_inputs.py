@@ -132,7 +132,7 @@ class StreamInput:
                 return
             if isinstance(item, Pause):
                 _wait(item, news)
-            elif item.num_rows:
+            elif isinstance(item, pa.RecordBatch) and item.num_rows:
                 yield to_duckdb(item, self._types, self._schema)
 
     def close(self) -> None:

@@ -71,5 +71,5 @@ def _batches(partition: SourcePartition) -> Iterator[pa.RecordBatch]:
         if isinstance(item, Pause):
             left = 0.1 if item.until is None else min(0.1, (item.until - monotonic_ns()) / 1e9)
             news.wait(max(0.0, left))
-        elif item.num_rows:
+        elif isinstance(item, pa.RecordBatch) and item.num_rows:
             yield item

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.catalog import Index, Table
+from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
 from runnel.processor import JobContext
@@ -115,6 +116,15 @@ class Pause:
     until: int | None = None
 
 
+@frozen
+class EventTimeMark:
+    """What `SourcePartition.read` may give between batches where the source itself knows how far event time is: no later row
+    of this partition has an event time before `time` (microseconds for a temporal column, else the column's own unit). What
+    has no event time ignores it."""
+
+    time: int
+
+
 class SourcePartition(ABC):
     """One independent part of a source: a list of batches, a file, a Kafka partition. Used by one thread at a time."""
 
@@ -122,9 +132,20 @@ class SourcePartition(ABC):
         """Called once before the first `read`, by the thread that will read. `wake` may be called from any thread."""
 
     @abstractmethod
-    def read(self) -> pa.RecordBatch | Pause | End:
+    def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
         """The next batch of the requested columns, in canonical Arrow types and at most BATCH_ROWS rows. Never waits in a
         cooperative source; in another at most about a second."""
+
+    def position(self) -> Token | None:
+        """Where reading is: after all that `read` gave so far. JSON values, small; goes into snapshots. None: this partition
+        can't be read again from a place, so what a snapshot was taken of can't be repeated after it. Between two reads, also
+        before the first."""
+        return None
+
+    def seek(self, token: Token) -> None:
+        """Goes on where a partition of the same source once was, perhaps in another process. Before the first `read`, before
+        or after `open`. What is no longer there (deleted, overwritten) is an OperationalError that tells the gap."""
+        raise NotSupportedError(f"a {type(self).__name__} can't be read from a position")
 
     def close(self) -> None:
         """Called once at the end, in any case, perhaps without `open`."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from runnel.connector import End, Pause, Source, SourcePartition
+from runnel.connector import End, EventTimeMark, Pause, Source, SourcePartition
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
 from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext, Processor
@@ -29,7 +29,7 @@ class OpenPartition:
         self.due = 0
         partition.open(self._wake)
 
-    def read(self) -> pa.RecordBatch | Pause | End:
+    def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
         # Set before the read: a wake-up that comes while it runs must not be lost.
         self.due = FAR_FUTURE
         item = self._partition.read()
