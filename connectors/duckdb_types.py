@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from runnel.duckdb_errors import RAISED
 from runnel.errors import NotSupportedError
+from runnel.rendering.error_mark import ERROR_MARK
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
@@ -152,14 +152,14 @@ def canonical_expression(name: str, duck: Any, sql_type: SqlType) -> str:
 def _day_interval(column: str) -> str:
     """Months have no length: an interval with months is no INTERVAL DAY TO SECOND."""
     months = f"datepart('year', {column}) * 12 + datepart('month', {column})"
-    fault = f"error('{RAISED}interval ' || CAST({column} AS VARCHAR) || ' has months, which have no fixed length')"
+    fault = f"error('{ERROR_MARK}interval ' || CAST({column} AS VARCHAR) || ' has months, which have no fixed length')"
     return f"CASE WHEN {column} IS NULL OR {months} = 0 THEN {column} ELSE {fault} END"
 
 
 def _month_interval(column: str) -> str:
     months = f"datepart('year', {column}) * 12 + datepart('month', {column})"
     rest = f"{column} - to_months(CAST({months} AS INTEGER)) = INTERVAL 0 DAY"
-    fault = f"error('{RAISED}interval ' || CAST({column} AS VARCHAR) || ' has more than years and months')"
+    fault = f"error('{ERROR_MARK}interval ' || CAST({column} AS VARCHAR) || ' has more than years and months')"
     return f"CASE WHEN {column} IS NULL THEN NULL WHEN {rest} THEN CAST({months} AS INTEGER) ELSE {fault} END"
 
 

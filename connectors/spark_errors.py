@@ -7,12 +7,10 @@ import re
 from collections.abc import Iterator
 
 from runnel.errors import DataError, Error, ErrorCode, NotSupportedError, OperationalError, ProgrammingError
-
-RAISED_MARK = "[data error] "
-"""Stands before the message of an error that a rendered expression raises itself."""
+from runnel.rendering.error_mark import ERROR_MARK
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s+(.*?)(?:\s*SQLSTATE:\s*(\w{5})|\Z)", re.DOTALL)
-_RAISED = re.compile(re.escape(RAISED_MARK) + r"(.*?)(?:\s*SQLSTATE:|\n|\Z)", re.DOTALL)
+_RAISED = re.compile(re.escape(ERROR_MARK) + r"(.*?)(?:\s*SQLSTATE:|\n|\Z)", re.DOTALL)
 _ADVICE = re.compile(r"\s*(?:Use `try_|If necessary set|You can set|To tolerate|Consider )[^\n]*", re.DOTALL)
 _SENTENCE = re.compile(r"(.+?)(?:\.(?=\s|\Z)|\n|\Z)", re.DOTALL)
 

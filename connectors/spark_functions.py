@@ -18,7 +18,7 @@ from runnel.expressions.nodes import walk as parts_of
 from runnel.expressions.python_function import PythonCall
 from runnel.fragment import Unrenderable
 from runnel.relation import Relation, expressions_of, walk
-from runnel.rendering.dialect import ERROR_MARK
+from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.spark_python import python_name
 
 

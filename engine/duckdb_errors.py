@@ -19,6 +19,7 @@ from runnel.errors import (
     Position,
     ProgrammingError,
 )
+from runnel.rendering.error_mark import ERROR_MARK
 
 _KINDS: dict[str, tuple[type[Error], str]] = {
     "Out of Range Error": (DataError, "a value is out of the range of its type"),
@@ -42,9 +43,6 @@ _REMEDIES = {
 _ADVICE = re.compile(r"\.?\s*(?:Use TRY\(|Possible solutions:|See also https:).*", re.DOTALL)
 """What DuckDB says that its own user might do."""
 
-RAISED = "[data error] "
-"""Stands before the message of a DataError that a fragment itself raises with DuckDB's error()."""
-
 
 def translated(error: BaseException, position: Position | None = None) -> Error:
     """The error to raise for an exception that came out of DuckDB; ours pass as they are."""
@@ -58,8 +56,8 @@ def translated(error: BaseException, position: Position | None = None) -> Error:
         )
     text = _ADVICE.sub("", _without_excerpt(str(error)))
     kind, _, said = text.partition(": ")
-    if RAISED in text:
-        return DataError(text.partition(RAISED)[2].strip(), position=position)
+    if ERROR_MARK in text:
+        return DataError(text.partition(ERROR_MARK)[2].strip(), position=position)
     if kind == "INTERRUPT Error":
         return OperationalError("the job was cancelled", code=ErrorCode.CANCELLED)
     if kind == "Invalid Input Error":

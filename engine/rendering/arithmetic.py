@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.rendering.dialect import FunctionRule, refused, template
+from runnel.rendering.dialect import FunctionRule, refused, template, typed
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType
 
 if TYPE_CHECKING:
@@ -79,6 +79,20 @@ def remainder(symbol: str = "%") -> FunctionRule:
         return f"CASE WHEN {right} = -1 THEN {left} - {left} ELSE {plain} END" if negative_one(call) else plain
 
     return rule
+
+
+def additive(symbol: str, own: Mapping[str, FunctionRule]) -> FunctionRule:
+    """+ or −, with an engine's own rules for what isn't of whole numbers."""
+    return by_family({name: infix(symbol) for name in ("integer", "micros micros", "months months")} | dict(own))
+
+
+def multiplicative(own: Mapping[str, FunctionRule]) -> FunctionRule:
+    """Multiplication; an interval's number is multiplied as one of 64 bits."""
+    times = typed("(CAST({0} AS BIGINT) * {1})")
+    return by_family({"integer": infix("*"), "micros integer": times, "months integer": times, **own})
+
+
+negated = typed("(-{0})")
 
 
 def same_types(symbol: str) -> FunctionRule:

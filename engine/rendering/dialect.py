@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
     from runnel.windows import WindowCall
 
-ERROR_MARK = "[data error] "
-"""What the message of an error that a rendering raises itself begins with; our own message follows."""
-
 FunctionRule = Callable[["Rendering", Call, Sequence[str]], str]
 CastRule = Callable[["Rendering", Cast, str], str]
 

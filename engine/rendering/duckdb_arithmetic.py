@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 from runnel.expressions.buffers import FIRST_US, LAST_US
 from runnel.expressions.nodes import Call
-from runnel.rendering.arithmetic import by_family, infix, is_finite_literal, remainder, wide_digits
+from runnel.rendering.arithmetic import (
+    additive,
+    by_family,
+    is_finite_literal,
+    multiplicative,
+    negated,
+    remainder,
+    wide_digits,
+)
 from runnel.rendering.dialect import FunctionRule, refused, typed
 from runnel.sqltypes import DATE, MAX_PRECISION, TIMESTAMP, Kind, SqlType, decimal
 
@@ -208,15 +216,8 @@ def _days(symbol: str) -> FunctionRule:
     return rule
 
 
-_DIFFERENCE = typed("({0} - {1})")
-
-
 def _micros_between(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     return f"(epoch_us({arguments[0]}) - epoch_us({arguments[1]}))"
-
-
-def _times(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    return f"CAST((CAST({arguments[0]} AS BIGINT) * {arguments[1]}) AS {rendering.type(call.type)})"
 
 
 def _by_float(symbol: str) -> FunctionRule:
@@ -233,47 +234,29 @@ def _around_the_clock(symbol: str) -> FunctionRule:
 
 
 def _sum(symbol: str) -> FunctionRule:
-    return by_family(
-        {
-            "integer": infix(symbol),
-            "decimal": _decimal_sum(symbol),
-            "float": _float(symbol),
-            "micros micros": infix(symbol),
-            "months months": infix(symbol),
-            "timestamp micros": _shifted(symbol),
-            "instant micros": _shifted(symbol),
-            "timestamp months": _months(symbol),
-            "instant months": _months(symbol),
-            "time micros": _around_the_clock(symbol),
-            "date integer": _days(symbol),
-            **(
-                {
-                    "date date": _DIFFERENCE,
-                    "timestamp timestamp": _micros_between,
-                    "instant instant": _micros_between,
-                    "time time": _micros_between,
-                }
-                if symbol == "-"
-                else {}
-            ),
-        }
-    )
-
-
-def _negative(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    return f"CAST((-{arguments[0]}) AS {rendering.type(call.type)})"
+    rules: dict[str, FunctionRule] = {
+        "decimal": _decimal_sum(symbol),
+        "float": _float(symbol),
+        "timestamp micros": _shifted(symbol),
+        "instant micros": _shifted(symbol),
+        "timestamp months": _months(symbol),
+        "instant months": _months(symbol),
+        "time micros": _around_the_clock(symbol),
+        "date integer": _days(symbol),
+    }
+    if symbol == "-":
+        rules["date date"] = typed("({0} - {1})")
+        rules |= dict.fromkeys(("timestamp timestamp", "instant instant", "time time"), _micros_between)
+    return additive(symbol, rules)
 
 
 FUNCTIONS: dict[str, FunctionRule] = {
     "add": _sum("+"),
     "subtract": _sum("-"),
-    "multiply": by_family(
+    "multiply": multiplicative(
         {
-            "integer": infix("*"),
             "decimal": _decimal_product,
             "float": _float("*"),
-            "micros integer": _times,
-            "months integer": _times,
             "micros float": _by_float("*"),
             "months float": _by_float("*"),
         }
@@ -288,5 +271,5 @@ FUNCTIONS: dict[str, FunctionRule] = {
         }
     ),
     "remainder": by_family({"integer": remainder(), "decimal": _decimal_remainder}),
-    "negate": _negative,
+    "negate": negated,
 }

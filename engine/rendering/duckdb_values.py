@@ -6,6 +6,7 @@ from datetime import UTC, timedelta
 from typing import Any
 
 from runnel.fragment import Unrenderable
+from runnel.rendering.type_names import TypeNames
 from runnel.sqltypes import Kind, SqlType
 
 _TYPES = {
@@ -30,34 +31,14 @@ _TYPES = {
 """An interval is its number of µs, or of months: DuckDB's own takes 30 days for a month."""
 
 
-def type_name(sql_type: SqlType) -> str:
-    """The type in which values of a SQL type travel."""
-    kind = sql_type.kind
-    if kind is Kind.DECIMAL:
-        return f"DECIMAL({sql_type.precision}, {sql_type.scale})"
-    if kind is Kind.ARRAY and sql_type.element is not None:
-        return f"{type_name(sql_type.element)}[]"
-    if kind is Kind.MAP and sql_type.key is not None and sql_type.element is not None:
-        return f"MAP({type_name(sql_type.key)}, {type_name(sql_type.element)})"
-    if kind is Kind.ROW and _distinct_names(sql_type):
-        return "STRUCT(" + ", ".join(f"{quote(name)} {type_name(item)}" for name, item in sql_type.fields) + ")"
-    found = _TYPES.get(kind)
-    if found is None:
-        raise Unrenderable(f"type {sql_type}")
-    return found
-
-
-def _distinct_names(sql_type: SqlType) -> bool:
-    """Whether DuckDB, for which case doesn't matter, can tell the fields apart."""
-    names = [name.lower() for name, _ in sql_type.fields]
-    return len(set(names)) == len(names) and "" not in names
-
-
 def quote(name: str) -> str:
     """An identifier."""
     if "\0" in name or not name:
         raise Unrenderable("such a name")
     return '"' + name.replace('"', '""') + '"'
+
+
+type_name = TypeNames(_TYPES, "{0}[]", "MAP({0}, {1})", "STRUCT({0})", "{0} {1}", quote).of
 
 
 def text(value: str) -> str:

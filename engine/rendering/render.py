@@ -32,7 +32,8 @@ from runnel.expressions.python_function import PythonCall
 from runnel.expressions.values import scalar_of
 from runnel.fragment import Unrenderable
 from runnel.frozen import frozen
-from runnel.rendering.dialect import ERROR_MARK, Dialect, Failure, Invocation, Unknown, refused
+from runnel.rendering.dialect import Dialect, Failure, Invocation, Unknown, refused
+from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.window import over
 from runnel.sqltypes import Kind, SqlType
 from runnel.windows import WindowCall
@@ -285,4 +286,4 @@ _RENDERERS: dict[type[Expression], Callable[[Rendering, Any, Sequence[str]], str
     PythonCall: Rendering._python,
 }
 
-__all__ = ["ERROR_MARK", "Kind", "Rendering", "Session"]
+__all__ = ["Kind", "Rendering", "Session"]

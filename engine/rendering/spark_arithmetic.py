@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call
-from runnel.rendering.arithmetic import by_family, infix, is_finite_literal, remainder, wide_digits
+from runnel.rendering.arithmetic import additive, by_family, is_finite_literal, multiplicative, negated, remainder, wide_digits
 from runnel.rendering.dialect import FunctionRule, refused, typed
 from runnel.sqltypes import DATE, MAX_PRECISION, Kind, SqlType
 
@@ -153,17 +153,10 @@ def _micros_between(rendering: Rendering, call: Call, arguments: Sequence[str]) 
     return f"({micros_of(arguments[0])} - {micros_of(arguments[1])})"
 
 
-def _times(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    return f"CAST((CAST({arguments[0]} AS BIGINT) * {arguments[1]}) AS {rendering.type(call.type)})"
-
-
 def _sum(symbol: str) -> FunctionRule:
     rules: dict[str, FunctionRule] = {
-        "integer": infix(symbol),
         "decimal": _decimal_sum(symbol),
         "float": _float(symbol),
-        "micros micros": infix(symbol),
-        "months months": infix(symbol),
         "timestamp micros": _shifted(symbol),
         "instant micros": _shifted(symbol),
         "timestamp months": _months(symbol),
@@ -172,7 +165,7 @@ def _sum(symbol: str) -> FunctionRule:
     if symbol == "-":
         rules["date date"] = typed("datediff({0}, {1})")
         rules["timestamp timestamp"] = rules["instant instant"] = _micros_between
-    return by_family(rules)
+    return additive(symbol, rules)
 
 
 def _quotient(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
@@ -190,21 +183,13 @@ def refuse_long(call: Call) -> None:
 
 def _negative(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     refuse_long(call)
-    return f"CAST((-{arguments[0]}) AS {rendering.type(call.type)})"
+    return negated(rendering, call, arguments)
 
 
 FUNCTIONS: dict[str, FunctionRule] = {
     "add": _sum("+"),
     "subtract": _sum("-"),
-    "multiply": by_family(
-        {
-            "integer": infix("*"),
-            "decimal": _decimal_product,
-            "float": _float("*"),
-            "micros integer": _times,
-            "months integer": _times,
-        }
-    ),
+    "multiply": multiplicative({"decimal": _decimal_product, "float": _float("*")}),
     "divide": by_family({"integer": _quotient, "decimal": _decimal_quotient, "float": _float("/")}),
     "remainder": by_family({"integer": remainder(), "decimal": _decimal_remainder}),
     "negate": _negative,

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runnel.expressions.nodes import Call, Literal
 from runnel.rendering import spark_arithmetic
 from runnel.rendering.arithmetic import COMPARISONS, LOGIC, same_types
 from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template, typed
-from runnel.rendering.duckdb_text import failing, null, options, pad, repeat, split_part, whole
 from runnel.rendering.spark_arithmetic import as_local, finite, micros_of, refuse_long
 from runnel.rendering.spark_zones import local_time
+from runnel.rendering.text import find, like, null, options, pad, repeat, split_part, substring, whole
 from runnel.sqltypes import Kind
 
 if TYPE_CHECKING:
@@ -79,19 +79,6 @@ def _square(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     return finite(rendering, call, arguments, f"({arguments[0]} * {arguments[0]})")
 
 
-def _substring(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    given = options(call)
-    if None in given:
-        return null(rendering, call)
-    start, *length = given
-    if start is not UNKNOWN and start < 1:
-        return failing(rendering, call, f"SUBSTRING start must be at least 1, not {start}")
-    if length and length[0] is not UNKNOWN and length[0] < 0:
-        return failing(rendering, call, f"SUBSTRING length must not be negative, but is {length[0]}")
-    texts = [f"CAST({whole(value, text)} AS INT)" for value, text in zip(given, arguments[1:], strict=True)]
-    return f"substring({', '.join([arguments[0], *texts])})"
-
-
 def _end(name: str) -> FunctionRule:
     def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
         (count,) = options(call)
@@ -114,31 +101,17 @@ def _trim(side: str) -> FunctionRule:
     return rule
 
 
-def _find(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    if len(arguments) != 2:
-        raise refused(call)
-    return f"instr({arguments[0]}, {arguments[1]})"
-
-
-def _like(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+def _escape(rendering: Rendering, call: Call, pattern: Any, character: Any) -> str:
     """Spark's default escape character is the backslash: one is given that isn't in the pattern."""
-    pattern, *escape = options(call)
-    if pattern is None or None in escape:
-        return null(rendering, call)
-    if escape and (pattern is UNKNOWN or escape[0] is UNKNOWN):
-        raise refused(call, "LIKE with a parameter and ESCAPE")
-    character = escape[0] if escape else next(item for item in _ESCAPES if pattern is UNKNOWN or item not in pattern)
-    return f"({arguments[0]} LIKE {arguments[1]} ESCAPE {_escape(rendering, character, call)})"
-
-
-_ESCAPES = [chr(code) for code in range(33, 127) if chr(code) not in "%_\\'\"$/"]
-
-
-def _escape(rendering: Rendering, character: str, call: Call) -> str:
+    if character is None:
+        character = next(item for item in _ESCAPES if pattern is UNKNOWN or item not in pattern)
     text = rendering.dialect.text(character)
     if not text.startswith("'"):
         raise refused(call, "LIKE with such an ESCAPE, or so many characters")
-    return text
+    return f" ESCAPE {text}"
+
+
+_ESCAPES = [chr(code) for code in range(33, 127) if chr(code) not in "%_\\'\"$/"]
 
 
 def _concat_all(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
@@ -244,22 +217,22 @@ FUNCTIONS: dict[str, FunctionRule] = {
     "btrim": _trim("BOTH"),
     "ltrim": _trim("LEADING"),
     "rtrim": _trim("TRAILING"),
-    "substring": _substring,
+    "substring": substring("CAST({0} AS INT)"),
     "left": _end("left"),
     "right": _end("right"),
     "lpad": pad("lpad"),
     "rpad": pad("rpad"),
     "repeat": repeat,
     "replace": template("replace({0}, {1}, {2})"),
-    "strpos": _find,
-    "position": _find,
+    "strpos": find("instr({0}, {1})"),
+    "position": find("instr({0}, {1})"),
     "starts_with": template("startswith({0}, {1})"),
     "ends_with": template("endswith({0}, {1})"),
     "split_part": split_part,
     "concat": template("concat({0}, {1})"),
     "concat_all": _concat_all,
     "concat_ws": lambda rendering, call, arguments: f"concat_ws({', '.join(arguments)})",
-    "like": _like,
+    "like": like(_escape),
     "extract": _extract,
     "date_trunc": _truncated_moment,
     "at_time_zone": _at_time_zone,

@@ -10,8 +10,8 @@ from runnel.expressions.aggregates import aggregate_call
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Call, Column, Expression, Literal, Parameter, SortKey
 from runnel.fragment import Unrenderable
-from runnel.rendering.dialect import ERROR_MARK
 from runnel.rendering.duckdb import DUCKDB
+from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.spark import SPARK
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, NULL, TIMESTAMP_TZ, VARCHAR, decimal
