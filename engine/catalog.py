@@ -35,6 +35,17 @@ class TableColumn:
     hidden: bool = False
 
 
+@frozen
+class EventTime:
+    """WATERMARK FOR: the column (by index) that holds a row's event time, and how far behind the greatest one seen later rows
+    may be, in units of event time (microseconds for a temporal column, else the column's own). `idle_timeout`: the
+    milliseconds without a row after which a partition doesn't hold back the others (None: a second; 0: it always does)."""
+
+    column: int
+    lag: int
+    idle_timeout: int | None = None
+
+
 class Table(ABC):
     """Something with columns that a query can name; how it is read and written is the connector contract's business."""
 
@@ -44,6 +55,9 @@ class Table(ABC):
 
     engine: FragmentEngine | None = None
     """The engine that runs fragments over the table where it is; None where no other engine has it."""
+
+    event_time: EventTime | None = None
+    """Where the rows have an event time of which the source knows a watermark."""
 
     @property
     def is_unbounded(self) -> bool:

@@ -7,7 +7,7 @@ an edge is many queues, one for each pair of processors that it connects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -90,6 +90,8 @@ class Edge:
 
     Inputs of a smaller `priority` are read to their end before those of a larger one are touched. `keys` are the names of
     the key columns of a PARTITIONED edge. A distributed edge crosses members; with one member it equals a local one.
+    `watermarks` pairs the numbers of the watermarks that it brings with those that they have for the target; others end
+    here. None: it brings all, as they are.
     """
 
     __module__ = "runnel"
@@ -103,6 +105,7 @@ class Edge:
     priority: int = 0
     queue_size: int = DEFAULT_QUEUE_SIZE
     is_distributed: bool = False
+    watermarks: tuple[tuple[int, int], ...] | None = None
 
     def from_output(self, ordinal: int) -> Edge:
         return replace(self, source_ordinal=ordinal)
@@ -124,6 +127,10 @@ class Edge:
 
     def with_priority(self, priority: int) -> Edge:
         return replace(self, priority=priority)
+
+    def with_watermarks(self, numbers: Mapping[int, int]) -> Edge:
+        """Brings the watermarks whose numbers are the keys, as those that are the values."""
+        return replace(self, watermarks=tuple(sorted(numbers.items())))
 
     def with_queue_size(self, places: int) -> Edge:
         return replace(self, queue_size=places)

@@ -140,7 +140,8 @@ class Processor:
     2. `restore_snapshot` with state, any number of times, then `finish_restore` until it returns True; only when the job
        starts from a snapshot.
     3. While there are inputs: `process` with a non-empty inbox; `process_watermark` with each coalesced watermark until it
-       returns True; `flush` when the inputs have nothing for now; `complete_edge` for each input that ended, until True.
+       returns True; `flush` when the inputs have nothing for now; `complete_edge` for each input that ended, until True;
+       `on_alarm` when the time in `alarm` has come, until True.
     4. `complete` until it returns True, when all inputs ended (at once in a source).
     5. At a barrier, between any of the calls of 3 and 4: `save_snapshot` until True, `prepare_commit` until True; then,
        when the whole snapshot is safe, `commit` until True.
@@ -156,6 +157,9 @@ class Processor:
     inputs as if they were done: queued items are dropped, producers see queues that take everything and keep nothing, and
     go on with `complete`. A producer all of whose consumers ended their inputs this way ends early in turn: it is
     closed without `complete`. Where it still has a consumer that is not satisfied, it goes on."""
+
+    alarm = 0
+    """Set by a processor with inputs: the time (monotonic ns) at which `on_alarm` is to be called; 0 for never."""
 
     outbox: Outbox
     context: ProcessorContext
@@ -176,6 +180,10 @@ class Processor:
 
     def flush(self) -> bool:
         """The inputs have nothing for now: emits what was held back to fill a batch. False: not all yet, call again."""
+        return True
+
+    def on_alarm(self) -> bool:
+        """The time in `alarm` has come, between two calls for the inputs. Sets `alarm` anew. False: not yet done, call again."""
         return True
 
     def complete_edge(self, ordinal: int) -> bool:

@@ -124,7 +124,7 @@ class Execution:
 
     def _tasklet(self, plan: TaskletPlan, name: str, processor: Processor, parallelism: int) -> ProcessorTasklet:
         queues = self.queues
-        inputs = [InputEdge(i.ordinal, i.priority, [queues[n] for n in i.queues]) for i in plan.inputs]
+        inputs = [InputEdge(i.ordinal, i.priority, [queues[n] for n in i.queues], i.watermarks) for i in plan.inputs]
         outbox: BaseOutbox
         if plan.gives_results:
             assert self.results is not None

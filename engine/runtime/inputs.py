@@ -15,7 +15,7 @@ import pyarrow as pa
 from runnel.errors import internal
 from runnel.processor import DONE, IDLE, Barrier, Idle, Item, Watermark
 from runnel.runtime.queues import BatchInbox, Queue, name_of
-from runnel.runtime.watermarks import WatermarkCoalescer
+from runnel.watermarks import WatermarkCoalescer
 
 RecordBatch = pa.RecordBatch
 
@@ -35,9 +35,13 @@ class InputEdge:
         "priority",
         "queues",
         "rows",
+        "watermark_numbers",
     )
 
-    def __init__(self, ordinal: int, priority: int, queues: Sequence[Queue]) -> None:
+    def __init__(
+        self, ordinal: int, priority: int, queues: Sequence[Queue], watermarks: Sequence[tuple[int, int]] | None = None
+    ) -> None:
+        self.watermark_numbers = None if watermarks is None else dict(watermarks)
         self.ordinal = ordinal
         self.priority = priority
         self.queues = queues
@@ -178,6 +182,12 @@ class Inputs:
         if item is DONE:
             self._end_queue(edge, queue)
         elif isinstance(item, Watermark):
+            numbers = edge.watermark_numbers
+            if numbers is not None:
+                number = numbers.get(item.column)
+                if number is None:
+                    return
+                item = item if number == item.column else Watermark(item.time, number)
             self._pass_on(edge, edge.watermarks().observe(edge.queues.index(queue), item))
         elif item is IDLE:
             self._pass_on(edge, edge.watermarks().idle(edge.queues.index(queue)))
@@ -218,13 +228,23 @@ class Inputs:
             self._events.extend(items)
             return
         if self.coalescer is None:
-            self.coalescer = WatermarkCoalescer(len(self._edges), self.name)
+            self.coalescer = WatermarkCoalescer(len(self._edges), self.name, self._carriers())
             for other in self._edges:
                 if other.is_done:
                     self.coalescer.done(other.ordinal)
         for item in items:
             idle = isinstance(item, Idle)
             self._events.extend(self.coalescer.idle(edge.ordinal) if idle else self.coalescer.observe(edge.ordinal, item))  # type: ignore[arg-type]
+
+    def _carriers(self) -> dict[int, set[int]] | None:
+        """Which inputs bring which watermarks, where all of them say so."""
+        carriers: dict[int, set[int]] = {}
+        for edge in self._edges:
+            if edge.watermark_numbers is None:
+                return None
+            for number in edge.watermark_numbers.values():
+                carriers.setdefault(number, set()).add(edge.ordinal)
+        return carriers
 
     def _barrier(self, edge: InputEdge, queue: Queue, barrier: Barrier) -> None:
         if self.barrier is None:

@@ -49,7 +49,7 @@ class State(IntEnum):
     """Call `finish_restore` until it returns True; then NEXT."""
     NEXT = 3
     """Look what is next: COMMIT if the snapshot is safe, SAVE if it is to be taken here, COMPLETE if there is no input (any
-    more), else what the inputs say; FLUSH if they have nothing and something was processed; else wait."""
+    more), ALARM if its time has come, else what the inputs say; FLUSH if they have nothing and something was processed; else wait."""
     PROCESS = 4
     """Call `process` until the inbox is empty; then NEXT."""
     WATERMARK = 5
@@ -76,13 +76,15 @@ class State(IntEnum):
     SAVE_LAST = 15
     """Call `save_snapshot` until it returns True, for the snapshots to come; then AWAIT_COMMIT if a commit is outstanding, else
     END."""
-    END = 16
+    ALARM = 16
+    """Call `on_alarm` until it returns True; then NEXT."""
+    END = 17
     """The processor is closed and the outputs have their ends."""
 
 
 # A global each, since an attribute of an Enum class is slow and a step reads several.
 INIT, RESTORE, FINISH_RESTORE, NEXT, PROCESS, WATERMARK, FLUSH, FORWARD_IDLE = list(State)[:8]
-COMPLETE_EDGE, COMPLETE, SAVE, PREPARE, EMIT_BARRIER, COMMIT, AWAIT_COMMIT, SAVE_LAST, END = list(State)[8:]
+COMPLETE_EDGE, COMPLETE, SAVE, PREPARE, EMIT_BARRIER, COMMIT, AWAIT_COMMIT, SAVE_LAST, ALARM, END = list(State)[8:]
 
 
 class ProcessorTasklet(Tasklet):
@@ -253,6 +255,10 @@ class ProcessorTasklet(Tasklet):
         if self.snapshots is not None and self._turn_to_snapshot():
             return True
         inputs = self.inputs
+        alarm = self.processor.alarm
+        if alarm and alarm <= self.execution.clock() and not inputs.are_done:
+            self.state = ALARM
+            return True
         event = inputs.next_event()
         if inputs.inbox:
             self.state = PROCESS
@@ -263,6 +269,8 @@ class ProcessorTasklet(Tasklet):
             elif self.unflushed:
                 self.state = FLUSH
             else:
+                if alarm:
+                    self.owner.wake_at(self, alarm)
                 return False
         elif event.__class__ is InputEdge:
             self.ended_edge = event
@@ -332,6 +340,12 @@ class ProcessorTasklet(Tasklet):
             self.state = NEXT
             return True
         return False
+
+    def _alarm(self) -> bool:
+        if self.processor.on_alarm():
+            self.state = NEXT
+            return True
+        return self._again()
 
     def _complete_edge(self) -> bool:
         assert self.ended_edge is not None
@@ -426,4 +440,5 @@ STEPS: tuple[Callable[[ProcessorTasklet], bool], ...] = (
     ProcessorTasklet._commit,
     ProcessorTasklet._await_commit,
     ProcessorTasklet._save_last,
+    ProcessorTasklet._alarm,
 )

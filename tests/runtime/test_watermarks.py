@@ -6,7 +6,7 @@ import pytest
 
 from runnel.errors import InternalError
 from runnel.processor import IDLE, Watermark
-from runnel.runtime.watermarks import WatermarkCoalescer
+from runnel.watermarks import WatermarkCoalescer
 
 
 def coalescer(count: int) -> WatermarkCoalescer:

@@ -8,7 +8,7 @@ Results increase strictly: an input that comes back from idleness with old times
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from runnel.errors import internal
 from runnel.processor import IDLE, Idle, Watermark
@@ -17,13 +17,15 @@ from runnel.processor import IDLE, Idle, Watermark
 class WatermarkCoalescer:
     """Over inputs numbered from 0 to `count` − 1. Each method gives what is to be passed on, in order.
 
-    Within one input and time column the times must increase strictly; InternalError otherwise.
+    `carriers` says which inputs bring the watermarks of a time column; a column that isn't in it is brought by all. Within one
+    input and time column the times must increase strictly; InternalError otherwise.
     """
 
-    __slots__ = ("_all_idle", "_done", "_idle", "_seen", "_told", "name")
+    __slots__ = ("_all_idle", "_carriers", "_done", "_idle", "_seen", "_told", "name")
 
-    def __init__(self, count: int, name: str) -> None:
+    def __init__(self, count: int, name: str, carriers: Mapping[int, Collection[int]] | None = None) -> None:
         self.name = name
+        self._carriers = carriers
         self._seen: list[dict[int, int]] = [{} for _ in range(count)]
         self._told: dict[int, int] = {}
         self._idle = [False] * count
@@ -61,11 +63,16 @@ class WatermarkCoalescer:
 
     def holding(self, column: int = 0) -> int | None:
         """The input that holds the watermark back: it counts and has the smallest, or none; None if none counts."""
-        counting = self._counting()
+        counting = self._carrying(self._counting(), column)
         return min(counting, key=lambda i: self._seen[i].get(column, -(2**63)), default=None)
 
     def _counting(self) -> list[int]:
         return [i for i in range(len(self._seen)) if not self._done[i] and not self._idle[i]]
+
+    def _carrying(self, inputs: list[int], column: int) -> list[int]:
+        if self._carriers is None or column not in self._carriers:
+            return inputs
+        return [i for i in inputs if i in self._carriers[column]]
 
     def _leave_out(self) -> Sequence[Watermark | Idle]:
         columns = sorted({column for seen in self._seen for column in seen})
@@ -80,8 +87,9 @@ class WatermarkCoalescer:
         counting = self._counting()
         passed_on = []
         for column in columns:
-            if counting:
-                promises = [self._seen[i].get(column) for i in counting]
+            carrying = self._carrying(counting, column)
+            if carrying:
+                promises = [self._seen[i].get(column) for i in carrying]
                 time = None if None in promises else min(promise for promise in promises if promise is not None)
             else:
                 time = max((seen[column] for seen in self._seen if column in seen), default=None)

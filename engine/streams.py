@@ -1,0 +1,108 @@
+"""What is special about queries on streams: event time, windows and when results come out.
+
+Event time is an integer: the number itself for an integer column, microseconds since 1970 for temporal ones (a DATE counts
+from midnight). A watermark of a query has a number (`Watermark.column`), since a join of streams has several; each
+`ImposeOrder` is the origin of one.
+
+A column has a `TimeBound` (watermark, offset) where later rows can't hold less than the watermark's time plus the offset. All
+operators on streams rest on that one notion: a group, a partition or a buffered row is complete when its bounded
+column is below watermark + offset, and late when it arrives after that. Windows only make columns with bounds:
+of a row at time t in a window of a given size, window_start > t − size, window_end > t and window_time ≥ t.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from runnel.expressions.nodes import Column, Expression
+from runnel.frozen import frozen
+from runnel.relation import Change, Field, Relation, Single, mapped
+from runnel.sqltypes import TIMESTAMP, Kind, SqlType
+
+WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
+
+
+@frozen
+class TimeBound:
+    """Every later row has a value of at least (time of watermark `watermark`) + `offset`, or NULL."""
+
+    watermark: int
+    offset: int = 0
+
+    def moved(self, by: int) -> TimeBound:
+        """The bound of a column that holds the value plus `by`."""
+        return TimeBound(self.watermark, self.offset + by)
+
+
+@frozen(kw_only=True)
+class ImposeOrder(Single):
+    """The input's rows, and a watermark: its time is the greatest event time seen in the column at `time` less `lag`.
+    `watermark` is its number in the query; `idle_timeout` is the milliseconds without a row after which a partition of
+    the source doesn't hold it back (None: a second; 0: it always does). Over an input that ends it does nothing."""
+
+    time: int
+    lag: int
+    watermark: int
+    idle_timeout: int | None = None
+
+
+class WindowKind(Enum):
+    """TUMBLE: one window of `size` each. HOP: windows of `size`, a new one each `step` (at most `size`). CUMULATE: windows that begin each `size` and end each `step` after that, up to `size`.
+    SESSION: rows of a partition whose closed intervals [t, t + size] touch."""
+
+    TUMBLE = "tumble"
+    HOP = "hop"
+    CUMULATE = "cumulate"
+    SESSION = "session"
+
+
+@frozen
+class WindowShape:
+    """A kind of window in units of event time; all positive but `offset`, which moves the windows' starts off 0 (1970)."""
+
+    kind: WindowKind
+    size: int
+    step: int = 0
+    offset: int = 0
+
+
+@frozen(kw_only=True)
+class AssignWindows(Single):
+    """The input's rows, each once per window that it is in, with the columns window_start, window_end and window_time (the
+    window's last instant, window_end − 1). `time` is a column of the input, `partition` (SESSION only) are expressions
+    over it. A row whose time is NULL comes once, with NULL in all three."""
+
+    shape: WindowShape
+    time: Column
+    partition: tuple[Expression, ...] = ()
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return (self.time, *self.partition)
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(time=change(self.time), partition=mapped(self.partition, change))
+
+    @property
+    def bound_type(self) -> SqlType:
+        """The type of the three columns: the time column's, a TIMESTAMP for a DATE."""
+        return TIMESTAMP if self.time.type.kind is Kind.DATE else self.time.type
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.input.fields, *(Field(name, self.bound_type) for name in WINDOW_COLUMNS))
+
+
+@frozen(kw_only=True)
+class Emission(Single):
+    """EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO of a SELECT: when and for how long the windows below it give results.
+
+    `every`: microseconds of processing time between early results (None: only when the watermark completes a window).
+    `lateness`: how long, in event time, a completed window still takes rows and gives its result again. `late_table`: the name
+    of the mapping that gets rows that are too late. `final`: whether a BOOLEAN column window_final follows the input's.
+    """
+
+    every: int | None = None
+    lateness: int = 0
+    late_table: str | None = None
+    final: bool = False

@@ -1,0 +1,138 @@
+"""Which columns of a relation a watermark bounds.
+
+The bounds come from `ImposeOrder` and from windows, and go through what keeps columns as they are. A column that is computed
+loses its bound, but for a constant that is added to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from runnel.expressions.nodes import Call, Column, Expression, Literal
+from runnel.relation import (
+    LEFT_ONLY,
+    MARKS,
+    Aggregate,
+    Filter,
+    Join,
+    JoinKind,
+    Limit,
+    Project,
+    Relation,
+    Scan,
+    Union,
+    Unnest,
+)
+from runnel.sqltypes import Kind
+from runnel.streams import AssignWindows, Emission, ImposeOrder, TimeBound, WindowKind
+from runnel.windows import Window
+
+Bounds = Mapping[int, TimeBound]
+"""By the index of the column."""
+
+
+def time_bounds(relation: Relation) -> Bounds:
+    """The bounds of a relation's columns, by their index; empty where no watermark is known."""
+    rule = _RULES.get(type(relation))
+    return {} if rule is None else rule(relation)
+
+
+def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
+    """The bound of a column, or of a column and a constant that is added to it or taken from it."""
+    if isinstance(expression, Column):
+        return bounds.get(expression.index)
+    if isinstance(expression, Call) and expression.function in ("add", "subtract") and len(expression.arguments) == 2:
+        left, right = expression.arguments
+        if expression.function == "add" and isinstance(left, Literal):
+            left, right = right, left
+        by = constant_of(right)
+        bound = bound_of(left, bounds)
+        if bound is not None and by is not None:
+            return bound.moved(by if expression.function == "add" else -by)
+    return None
+
+
+def constant_of(expression: Expression) -> int | None:
+    """A literal number or INTERVAL as a distance in event time; None for what isn't one."""
+    if not isinstance(expression, Literal) or expression.value is None:
+        return None
+    if expression.type.is_integer:
+        return int(expression.value)
+    if expression.type.kind is Kind.INTERVAL:
+        return int(expression.value // timedelta(microseconds=1))
+    return None
+
+
+def _impose_order(node: ImposeOrder) -> Bounds:
+    return {node.time: TimeBound(node.watermark)}
+
+
+def _scan(node: Scan) -> Bounds:
+    return {}
+
+
+def _same(node: Filter | Limit | Unnest | Window) -> Bounds:
+    return time_bounds(node.input)
+
+
+def _project(node: Project) -> Bounds:
+    below = time_bounds(node.input)
+    found = ((place, bound_of(item, below)) for place, item in enumerate(node.expressions))
+    return {place: bound for place, bound in found if bound is not None}
+
+
+def _assign_windows(node: AssignWindows) -> Bounds:
+    below = time_bounds(node.input)
+    time = below.get(node.time.index)
+    width = len(node.input.fields)
+    if time is None:
+        return below
+    if node.shape.kind is WindowKind.SESSION:
+        # Rows are held until their session is complete, so that only its end is bounded.
+        return {width + 1: time, width + 2: time.moved(-1)}
+    ends = {width: time.moved(1 - node.shape.size), width + 1: time.moved(1), width + 2: time}
+    return {**below, **ends}
+
+
+def _aggregate(node: Aggregate) -> Bounds:
+    below = time_bounds(node.input)
+    found = ((place, bound_of(key, below)) for place, key in enumerate(node.keys))
+    return {place: bound for place, bound in found if bound is not None}
+
+
+def _join(node: Join) -> Bounds:
+    left = dict(time_bounds(node.left))
+    if node.kind in LEFT_ONLY or node.kind in MARKS:
+        return left
+    width = len(node.left.fields)
+    right = {width + place: bound for place, bound in time_bounds(node.right).items()}
+    return {**left, **right}
+
+
+def _union(node: Union) -> Bounds:
+    """What all parts bound; by the first part's watermark, to which the union turns those of the others."""
+    parts = [time_bounds(part) for part in node.parts]
+    shared = set(parts[0]).intersection(*parts[1:])
+    return {place: TimeBound(parts[0][place].watermark, min(part[place].offset for part in parts)) for place in shared}
+
+
+def _emission(node: Emission) -> Bounds:
+    return time_bounds(node.input)
+
+
+_RULES: dict[type[Relation], Callable[[Any], Bounds]] = {
+    ImposeOrder: _impose_order,
+    Scan: _scan,
+    Filter: _same,
+    Limit: _same,
+    Unnest: _same,
+    Window: _same,
+    Project: _project,
+    AssignWindows: _assign_windows,
+    Aggregate: _aggregate,
+    Join: _join,
+    Union: _union,
+    Emission: _emission,
+}
