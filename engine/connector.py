@@ -111,9 +111,11 @@ END = End()
 @frozen
 class Pause:
     """What `SourcePartition.read` gives when there is nothing now: ask again at `until` (monotonic ns), or, if that is
-    None, when the partition calls the `wake` it was opened with."""
+    None, when the partition calls the `wake` it was opened with. `is_idle`: it has given all that there is and expects
+    nothing soon (a file read to its end), so that it holds back no watermark from now on."""
 
     until: int | None = None
+    is_idle: bool = False
 
 
 @frozen
