@@ -7,95 +7,29 @@ Types are settled here, by `expressions.build`, which puts the conversions in. A
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.nodes import Aggregate, Expression, Literal, Parameter
+from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.expressions.window_functions import is_window_function
-from runnel.frozen import frozen
-from runnel.planner.aggregate_order import ordered_call
+from runnel.planner.bind_aggregate import AggregateBinder, call_of, is_aggregate
+from runnel.planner.collected import Aggregates
 from runnel.planner.convert import converted
-from runnel.planner.intervals import parse_interval
 from runnel.planner.number_literals import number_literal
-from runnel.planner.ordering import sort_key
-from runnel.planner.scope import Scope
-from runnel.planner.supported import function_call, position_of, sql_type_of
-from runnel.relation import Relation
+from runnel.planner.supported import function_call, sql_type_of
 from runnel.sqltypes import (
-    BIGINT,
     BOOLEAN,
     INTERVAL,
     INTERVAL_MONTH,
     NULL,
     VARCHAR,
-    SqlType,
     common_type,
 )
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
-
-if TYPE_CHECKING:
-    from runnel.catalog import Snapshot
-    from runnel.expressions.python_function import PythonFunction
-    from runnel.planner.bind_window import Windows
-
-
-class QueryBinder(Protocol):
-    """What binding a scalar needs to know of the statement around it."""
-
-    sql: str
-    parameter_types: tuple[SqlType, ...]
-    snapshot: Snapshot
-
-    def note(self, kind: str, name: str, version: int) -> None:
-        """Notes something of the catalog that the plan depends on."""
-
-    def subquery(self, tree: Any, outer: Scope) -> Relation:
-        """The relation of a subquery, whose columns may refer to `outer`."""
-
-    def python_function(self, name: str) -> PythonFunction | None:
-        """The user's function of that name, noted as used."""
-
-
-@frozen(kw_only=True)
-class AggregateValue(Expression):
-    """The value of the aggregate at `index` of those collected."""
-
-    index: int
-
-
-@frozen(kw_only=True)
-class WindowValue(Expression):
-    """The value of the call with OVER at `index` of those collected."""
-
-    index: int
-
-
-@frozen(kw_only=True)
-class GroupingValue(Expression):
-    """GROUPING(…): which of the arguments the grouping set of a row doesn't have."""
-
-    arguments: tuple[Expression, ...]
-
-
-@dataclass(slots=True)
-class Aggregates:
-    """The different aggregates of one SELECT, in order of appearance, and its calls of GROUPING."""
-
-    calls: list[Aggregate] = field(default_factory=list)
-    groupings: list[GroupingValue] = field(default_factory=list)
-
-    def add(self, call: Aggregate) -> AggregateValue:
-        if call not in self.calls:
-            self.calls.append(call)
-        return AggregateValue(index=self.calls.index(call), type=call.type, position=call.position)
-
-
-MOST_GROUPING_ARGUMENTS = 31
 
 _BINARY: dict[type, str] = {
     exp.Add: "add",
@@ -118,23 +52,8 @@ _BINARY: dict[type, str] = {
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
-class ExpressionBinder:
-    """Binds scalars over one scope. `aggregates` is where aggregates go, `windows` where calls with OVER go, None where the
-    clause may have none; `clause` names it in errors."""
-
-    def __init__(
-        self,
-        query: QueryBinder,
-        scope: Scope,
-        clause: str,
-        aggregates: Aggregates | None = None,
-        windows: Windows | None = None,
-    ) -> None:
-        self._query = query
-        self._scope = scope
-        self._clause = clause
-        self._aggregates = aggregates
-        self._windows = windows
+class ExpressionBinder(AggregateBinder):
+    """Binds scalars over one scope."""
 
     def bind(self, tree: Any) -> Expression:
         """The typed expression for a tree."""
@@ -146,6 +65,12 @@ class ExpressionBinder:
             return method(self, tree)
         if function_call(tree) is not None:
             return self._function(tree)
+        if isinstance(tree, exp.Explode):
+            raise ProgrammingError(
+                f"UNNEST can't stand in {self._clause}",
+                hint="write it in FROM: … FROM t, UNNEST(t.list) AS u (item)",
+                position=self._at(tree),
+            )
         found = self._special(tree)
         if found is not None:
             return found
@@ -155,7 +80,16 @@ class ExpressionBinder:
         # Loaded on first use: few statements have what is bound there.
         from runnel.planner.bind_special import special
 
+        if isinstance(tree, exp.Array):
+            from runnel.planner.bind_array import array_of_query, query_of
+
+            query = query_of(tree)
+            if query is not None:
+                return array_of_query(self._query, self._scope, query, self._at(tree))
         return special(self, tree, self._query.sql)
+
+    def _plain(self, clause: str, aggregates: Aggregates | None) -> ExpressionBinder:
+        return ExpressionBinder(self._query, self._scope, clause, aggregates)
 
     def condition(self, tree: Any) -> Expression:
         """An expression that must be BOOLEAN, as in WHERE."""
@@ -169,9 +103,6 @@ class ExpressionBinder:
                 position=bound.position or self._at(tree),
             )
         return bound
-
-    def _at(self, tree: Any) -> Position | None:
-        return position_of(tree, self._query.sql)
 
     def _binary(self, tree: Any, function: str) -> Expression:
         if isinstance(tree, (exp.And, exp.Or)):
@@ -253,6 +184,9 @@ class ExpressionBinder:
         return build.cast(self.bind(tree.this), sql_type_of(tree.args["to"]), self._at(tree))
 
     def _interval(self, tree: Any) -> Expression:
+        # Loaded on first use: few statements have an interval.
+        from runnel.planner.intervals import parse_interval
+
         value, is_months = parse_interval(tree, self._at(tree))
         kind = INTERVAL_MONTH if is_months else INTERVAL
         return Literal(value=value if is_months else timedelta(microseconds=value), type=kind, position=self._at(tree))
@@ -334,18 +268,8 @@ class ExpressionBinder:
         matched = build.call("ilike" if isinstance(tree, exp.ILike) else "like", parts, position)
         return build.call("not", [matched], position) if tree.args.get("negate") else matched
 
-    def _filter(self, tree: Any) -> Expression:
-        inner = tree.this
-        if _call_of(inner)[0].startswith("JSON_"):
-            from runnel.planner.bind_json import aggregate
-
-            return aggregate(self.bind, inner, _call_of(inner)[0], self._at(tree), tree.expression)
-        if not is_aggregate(_call_of(inner)[0]):
-            raise ProgrammingError("FILTER goes with an aggregate function", position=self._at(tree))
-        return self._aggregate(inner, tree.expression.this)
-
     def _function(self, tree: Any) -> Expression:
-        name, arguments = _call_of(tree)
+        name, arguments = call_of(tree)
         if is_aggregate(name):
             return self._aggregate(tree, None)
         if name == "GROUPING":
@@ -376,57 +300,6 @@ class ExpressionBinder:
 
         return python_call(own, bound, self._at(tree))
 
-    def _aggregate(self, tree: Any, predicate: Any) -> Expression:
-        if self._aggregates is None:
-            raise ProgrammingError(
-                f"aggregate function {_call_of(tree)[0].upper()} can't stand in {self._clause}",
-                hint="filter groups with HAVING" if self._clause == "WHERE" else None,
-                position=self._at(tree),
-            )
-        inner = ExpressionBinder(self._query, self._scope, "an aggregate function")
-        return self._aggregates.add(inner.aggregate_of(tree, predicate))
-
-    def aggregate_of(self, tree: Any, predicate: Any) -> Aggregate:
-        """The call of an aggregate function, its arguments (and its FILTER) bound by this binder."""
-        position = self._at(tree)
-        name, given = _call_of(tree)
-        arguments, ordered, within_group = ordered_call(tree, given, position)
-        distinct = len(arguments) >= 1 and isinstance(arguments[0], exp.Distinct)
-        if distinct:
-            arguments = arguments[0].expressions
-        if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
-            if name.upper() != "COUNT" or distinct:
-                raise ProgrammingError(f"{name.upper()}(*) is not possible", hint="name a column", position=position)
-            name, bound = "count_star", []
-        else:
-            bound = [self.bind(argument) for argument in arguments]
-        where = None
-        if predicate is not None:
-            where = ExpressionBinder(self._query, self._scope, "FILTER", self._aggregates).condition(predicate)
-        # Loaded on first use, as in `is_aggregate`: most look-ups and writes have no aggregate.
-        from runnel.expressions.aggregates import aggregate_call
-
-        order = [sort_key(self.bind(item.this), item) for item in ordered]
-        return aggregate_call(name, bound, distinct, where, position, order=order, within_group=within_group)
-
-    def _within_group(self, tree: Any) -> Expression:
-        name = _call_of(tree)[0]
-        if not is_aggregate(name):
-            raise ProgrammingError(f"WITHIN GROUP needs an aggregate function, which {name} isn't", position=self._at(tree))
-        return self._aggregate(tree, None)
-
-    def _grouping(self, arguments: list[Any], position: Position | None) -> Expression:
-        if self._aggregates is None:
-            raise ProgrammingError(f"GROUPING can't stand in {self._clause}", position=position)
-        if not 1 <= len(arguments) <= MOST_GROUPING_ARGUMENTS:
-            raise ProgrammingError(
-                f"GROUPING takes 1 to {MOST_GROUPING_ARGUMENTS} arguments, not {len(arguments)}", position=position
-            )
-        inner = ExpressionBinder(self._query, self._scope, "GROUPING")
-        value = GroupingValue(arguments=tuple(map(inner.bind, arguments)), type=BIGINT, position=position)
-        self._aggregates.groupings.append(value)
-        return value
-
     def _window(self, tree: Any) -> Expression:
         # Loaded on first use: most statements have no OVER.
         from runnel.planner.bind_window import window_value
@@ -438,18 +311,6 @@ class ExpressionBinder:
 
     def _tuple(self, tree: Any) -> Expression:
         raise NotSupportedError("a row of values can only be compared, or be looked for with IN", position=self._at(tree))
-
-
-def is_aggregate(name: str) -> bool:
-    """Whether `name`, in any case, is an aggregate function."""
-    from runnel.expressions.aggregates import is_aggregate as is_known
-
-    return is_known(name)
-
-
-def _call_of(tree: Any) -> tuple[str, list[Any]]:
-    call = function_call(tree.this if isinstance(tree, exp.WithinGroup) else tree)
-    return ("", []) if call is None else call
 
 
 def _unwrapped(tree: Any) -> Any:

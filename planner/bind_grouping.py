@@ -19,7 +19,7 @@ from runnel.expressions.aggregates import AGGREGATES
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Case, Column, Expression, InList, Literal
 from runnel.frozen import frozen
-from runnel.planner.bind_expression import GroupingValue
+from runnel.planner.collected import GroupingValue
 from runnel.relation import Expand, Field, Project, Relation, Union, Values, references
 from runnel.sqltypes import BIGINT, BOOLEAN
 

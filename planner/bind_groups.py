@@ -8,10 +8,40 @@ from typing import TYPE_CHECKING
 
 from runnel.errors import ProgrammingError
 from runnel.expressions.nodes import Column, Expression, transform
-from runnel.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery, map_outer
+from runnel.planner.collected import AggregateValue, GroupingValue
+from runnel.relation import Aggregate, references
+from runnel.subqueries import SUBQUERIES, Exists, InSubquery, OuterColumn, ScalarSubquery, map_outer
 
 if TYPE_CHECKING:
     Subquery = Exists | InSubquery | ScalarSubquery
+
+
+class AboveGroups:
+    """Rewrites expressions in terms of an aggregation's result: keys and aggregates become its columns."""
+
+    def __init__(self, keys: list[Expression], sets: tuple[tuple[int, ...], ...], grouped: Aggregate) -> None:
+        self._keys = keys
+        self._sets = sets
+        self._columns = references(grouped.fields)
+        self._first_call = len(grouped.keys)
+
+    def rewritten(self, expression: Expression) -> Expression:
+        """The expression over the aggregation's result."""
+        if expression in self._keys:
+            return replace(self._columns[self._keys.index(expression)], position=expression.position)
+        if isinstance(expression, AggregateValue):
+            return replace(self._columns[self._first_call + expression.index], position=expression.position)
+        if isinstance(expression, GroupingValue):
+            from runnel.planner.bind_grouping import grouping_value
+
+            number = self._columns[len(self._keys)] if self._first_call > len(self._keys) else None
+            return grouping_value(expression, self._keys, self._sets, number)
+        if isinstance(expression, Column):
+            raise ungrouped(expression)
+        if isinstance(expression, SUBQUERIES):
+            expression = subquery_above(expression, self._keys, [item.name for item in self._columns])
+        children = tuple(self.rewritten(child) for child in expression.children)
+        return expression.with_children(children) if children else expression
 
 
 def ungrouped(column: Column | OuterColumn) -> ProgrammingError:

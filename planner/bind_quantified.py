@@ -23,7 +23,8 @@ from runnel.sqltypes import BIGINT, BOOLEAN, Kind, common_type
 from runnel.subqueries import InSubquery, OuterColumn, ScalarSubquery, map_outer_in
 
 if TYPE_CHECKING:
-    from runnel.planner.bind_expression import ExpressionBinder, QueryBinder
+    from runnel.planner.bind_expression import ExpressionBinder
+    from runnel.planner.collected import QueryBinder
 
 _ORDERED = ("lt", "le", "gt", "ge")
 _SYMBOLS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "<>"}

@@ -15,17 +15,18 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, SortKey, transform, walk
 from runnel.frozen import frozen
-from runnel.planner.bind_expression import Aggregates, AggregateValue, ExpressionBinder, GroupingValue, WindowValue
+from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_from import FromBinder
+from runnel.planner.collected import Aggregates, AggregateValue, GroupingValue, WindowValue
 from runnel.planner.convert import distinct_rows
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
 from runnel.relation import Aggregate, Change, Filter, Project, Relation, Sort, references
-from runnel.subqueries import SUBQUERIES
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Binder
+    from runnel.planner.bind_sets import SetCall
     from runnel.planner.bind_window import Windows
     from runnel.windows import WindowCall
 
@@ -50,6 +51,7 @@ class Upper:
     qualify: Expression | None
     on: tuple[Expression, ...]
     """Of DISTINCT ON."""
+    sets: tuple[SetCall, ...] = ()
 
     def mapped(self, change: Change) -> Upper:
         """The same with `change` applied to each expression as a whole."""
@@ -60,6 +62,7 @@ class Upper:
             tuple(key.mapped(change) for key in self.order),
             None if self.qualify is None else change(self.qualify),
             tuple(change(item) for item in self.on),
+            tuple(call.mapped(change) for call in self.sets),
         )
 
 
@@ -73,6 +76,7 @@ class SelectBinder:
         self._scope = Scope()
         self._windows: Windows | None = None
         self._sets: tuple[tuple[int, ...], ...] | None = None
+        self._set_calls: list[SetCall] = []
 
     def bind(self, tree: Any) -> Relation:
         """The relation of the whole SELECT."""
@@ -89,17 +93,31 @@ class SelectBinder:
         having, order, qualify = self._having(tree, items), self._order(tree, items), self._qualify(tree, items)
         on = self._distinct_on(tree, items)
         calls = () if self._windows is None else tuple(self._windows.calls)
-        upper = Upper(tuple(items), having, calls, tuple(order), qualify, tuple(on))
+        upper = Upper(tuple(items), having, calls, tuple(order), qualify, tuple(on), tuple(self._set_calls))
+        if upper.sets and keys:
+            from runnel.planner.bind_sets import sets_before_groups
+
+            relation, keys, upper = sets_before_groups(relation, keys, upper)
         if keys or self._aggregates.calls or tree.args.get("group") is not None or upper.having is not None:
             relation, upper = self._grouped(tree, relation, keys, upper)
         elif self._aggregates.groupings:
             raise ProgrammingError("GROUPING needs GROUP BY", position=self._aggregates.groupings[0].position)
+        if upper.sets:
+            from runnel.planner.bind_sets import check_no_set
+
+            check_no_set(upper.having, "HAVING")
+            check_no_set(upper.qualify, "QUALIFY")
         if upper.having is not None:
             relation = Filter(input=relation, condition=upper.having, position=upper.having.position)
         if upper.windows:
             relation, upper = self._windowed(tree, relation, upper)
         if upper.qualify is not None:
             relation = Filter(input=relation, condition=upper.qualify, position=upper.qualify.position)
+        if upper.sets:
+            from runnel.planner.bind_sets import with_sets
+
+            relation, change = with_sets(relation, upper.sets)
+            upper = replace(upper, having=None, windows=(), qualify=None, sets=()).mapped(change)
         relation = self._projected(tree, relation, upper)
         return self._binder.limited(relation, tree)
 
@@ -114,8 +132,17 @@ class SelectBinder:
     def _at(self, tree: Any) -> Position | None:
         return position_of(tree, self._binder.sql)
 
+    def _row_binder(self, clause: str, aggregates: Aggregates | None, windows: Windows | None) -> ExpressionBinder:
+        """A binder for a clause in which UNNEST may stand."""
+        words = self._binder.sql.lower()
+        if "unnest" not in words and "generate_series" not in words:
+            return ExpressionBinder(self._binder, self._scope, clause, aggregates, windows)
+        from runnel.planner.bind_sets import SetBinder
+
+        return SetBinder(self._binder, self._scope, clause, aggregates, windows, self._set_calls)
+
     def _items(self, trees: list[Any]) -> list[Item]:
-        binder = ExpressionBinder(self._binder, self._scope, "the select list", self._aggregates, self._windows)
+        binder = self._row_binder("the select list", self._aggregates, self._windows)
         items: list[Item] = []
         for tree in trees:
             star = _star_of(tree)
@@ -196,7 +223,7 @@ class SelectBinder:
         if place is not None:
             key = items[checked_ordinal(place, len(items), "GROUP BY", self._at(item))].expression
         else:
-            key = self._alias_of(item, items) or ExpressionBinder(self._binder, self._scope, "GROUP BY").bind(item)
+            key = self._alias_of(item, items) or self._row_binder("GROUP BY", None, None).bind(item)
         if _is_above_groups(key):
             raise ProgrammingError("GROUP BY can't group by an aggregate or a window function", position=self._at(item))
         return key
@@ -248,7 +275,7 @@ class SelectBinder:
             return items[checked_ordinal(number, len(items), clause, self._at(tree))].expression
         if _is_all(tree):
             raise NotSupportedError("ORDER BY ALL with other keys is not supported", hint="list the columns")
-        binder = ExpressionBinder(self._binder, self._scope, clause, self._aggregates, self._windows)
+        binder = self._row_binder(clause, self._aggregates, self._windows)
         return self._alias_of(tree, items, prefer=True) or binder.bind(tree)
 
     def _distinct_on(self, tree: Any, items: list[Item]) -> list[Expression]:
@@ -273,7 +300,9 @@ class SelectBinder:
         grouped = Aggregate(
             input=relation, keys=group_keys, aggregates=calls, names=names, position=self._at(tree.args.get("group") or tree)
         )
-        above = _Above(keys, self._sets or (tuple(range(len(keys))),), grouped)
+        from runnel.planner.bind_groups import AboveGroups
+
+        above = AboveGroups(keys, self._sets or (tuple(range(len(keys))),), grouped)
         return grouped, upper.mapped(above.rewritten)
 
     def _windowed(self, tree: Any, relation: Relation, upper: Upper) -> tuple[Relation, Upper]:
@@ -323,38 +352,6 @@ class SelectBinder:
         if len(projected.fields) == len(names):
             return projected
         return Project(input=projected, expressions=columns[: len(names)], names=tuple(names), position=self._at(tree))
-
-
-class _Above:
-    """Rewrites expressions in terms of an aggregation's result: keys and aggregates become its columns."""
-
-    def __init__(self, keys: list[Expression], sets: tuple[tuple[int, ...], ...], grouped: Aggregate) -> None:
-        self._keys = keys
-        self._sets = sets
-        self._columns = references(grouped.fields)
-        self._first_call = len(grouped.keys)
-
-    def rewritten(self, expression: Expression) -> Expression:
-        """The expression over the aggregation's result."""
-        if expression in self._keys:
-            return replace(self._columns[self._keys.index(expression)], position=expression.position)
-        if isinstance(expression, AggregateValue):
-            return replace(self._columns[self._first_call + expression.index], position=expression.position)
-        if isinstance(expression, GroupingValue):
-            from runnel.planner.bind_grouping import grouping_value
-
-            number = self._columns[len(self._keys)] if self._first_call > len(self._keys) else None
-            return grouping_value(expression, self._keys, self._sets, number)
-        if isinstance(expression, Column):
-            from runnel.planner.bind_groups import ungrouped
-
-            raise ungrouped(expression)
-        if isinstance(expression, SUBQUERIES):
-            from runnel.planner.bind_groups import subquery_above
-
-            expression = subquery_above(expression, self._keys, [item.name for item in self._columns])
-        children = tuple(self.rewritten(child) for child in expression.children)
-        return expression.with_children(children) if children else expression
 
 
 class _AliasBinder(ExpressionBinder):

@@ -18,7 +18,8 @@ from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey, walk
 from runnel.expressions.window_functions import WINDOW_FUNCTIONS, is_window_function, window_function_call
 from runnel.frozen import frozen
-from runnel.planner.bind_expression import Aggregates, ExpressionBinder, QueryBinder, WindowValue
+from runnel.planner.bind_expression import ExpressionBinder
+from runnel.planner.collected import Aggregates, QueryBinder, WindowValue
 from runnel.planner.ordering import sort_key
 from runnel.planner.scope import Scope
 from runnel.planner.supported import function_call, position_of

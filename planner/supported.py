@@ -60,6 +60,7 @@ _ALLOWED_ARGUMENTS: dict[str, str] = {
     "Tuple": "expressions",
     "Array": "expressions value_constructor bracket_notation",
     "Bracket": "this expressions",
+    "Explode": "this expressions",
     "Dot": "this expression",
     "Slice": "this expression",
     "JSONExtract": "this expression only_json_types",
@@ -139,7 +140,6 @@ _NODE_NAMES = {
     "Overlaps": "OVERLAPS",
     "Unicode": "a Unicode string",
     "Concat": "a string literal in several parts",
-    "Explode": "UNNEST outside FROM",
     "ColumnDef": "a column list with types",
     "HavingMax": "HAVING within a function",
     "PositionalColumn": "a column by #",
@@ -196,7 +196,6 @@ _HINTS = {
     "SIMILAR TO": "use LIKE or REGEXP_LIKE",
     "a string literal in several parts": "use ||",
     "JSON before a literal": "use CAST('…' AS JSON)",
-    "UNNEST outside FROM": "write it in FROM: … FROM t, UNNEST(t.list) AS u (item)",
     "TABLESAMPLE": "use WHERE RANDOM() < 0.1",
     "PIVOT": "use aggregates with FILTER (WHERE …) and GROUP BY",
 }

@@ -121,8 +121,15 @@ def _star(node: Any) -> Verdict:
 
 
 def _array(node: Any) -> Verdict:
-    if any(isinstance(item, exp.Query) for item in node.expressions):
-        return _unsupported("ARRAY of a query")
+    in_brackets = node.args.get("value_constructor") is not None or node.args.get("bracket_notation")
+    if not in_brackets and len(node.expressions) != 1 and any(isinstance(item, exp.Query) for item in node.expressions):
+        return _wrong("ARRAY takes one query", "write ARRAY(SELECT …)")
+    return None
+
+
+def _explode(node: Any) -> Verdict:
+    if isinstance(node.parent, exp.Window | exp.Filter | exp.WithinGroup):
+        return _wrong("UNNEST is no aggregate or window function")
     return None
 
 
@@ -241,6 +248,7 @@ _JUDGES: dict[str, Callable[[Any], Verdict]] = {
     "Distinct": _distinct,
     "Star": _star,
     "Array": _array,
+    "Explode": _explode,
     "Bracket": _bracket,
     "Join": _join,
     "Union": _set_operation,

@@ -81,3 +81,5 @@ select a -> 'b'
 select a ~ 'b'
 select a similar to 'b'
 select a[1:2]
+select unnest(a), 1 + unnest(array[1, 2]) from t
+select array(select a from t order by b)

@@ -1,0 +1,126 @@
+"""Binding of calls of aggregate functions and of GROUPING: the part of the binder of scalars that gathers them aside."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from runnel.errors import Position, ProgrammingError
+from runnel.expressions.nodes import Aggregate, Expression
+from runnel.planner.collected import Aggregates, GroupingValue, QueryBinder
+from runnel.planner.ordering import sort_key
+from runnel.planner.scope import Scope
+from runnel.planner.supported import function_call, position_of
+from runnel.sqltypes import BIGINT
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_expression import ExpressionBinder
+    from runnel.planner.bind_window import Windows
+
+MOST_GROUPING_ARGUMENTS = 31
+
+
+class AggregateBinder(ABC):
+    """Binds aggregates over one scope. `aggregates` is where they go, `windows` where calls with OVER go, None where the
+    clause may have none; `clause` names it in errors."""
+
+    def __init__(
+        self,
+        query: QueryBinder,
+        scope: Scope,
+        clause: str,
+        aggregates: Aggregates | None = None,
+        windows: Windows | None = None,
+    ) -> None:
+        self._query = query
+        self._scope = scope
+        self._clause = clause
+        self._aggregates = aggregates
+        self._windows = windows
+
+    @abstractmethod
+    def bind(self, tree: Any) -> Expression:
+        """The typed expression for a tree."""
+
+    @abstractmethod
+    def _plain(self, clause: str, aggregates: Aggregates | None) -> ExpressionBinder:
+        """A binder over the same scope for a clause without OVER."""
+
+    def _at(self, tree: Any) -> Position | None:
+        return position_of(tree, self._query.sql)
+
+    def _filter(self, tree: Any) -> Expression:
+        inner = tree.this
+        if call_of(inner)[0].startswith("JSON_"):
+            from runnel.planner.bind_json import aggregate
+
+            return aggregate(self.bind, inner, call_of(inner)[0], self._at(tree), tree.expression)
+        if not is_aggregate(call_of(inner)[0]):
+            raise ProgrammingError("FILTER goes with an aggregate function", position=self._at(tree))
+        return self._aggregate(inner, tree.expression.this)
+
+    def _aggregate(self, tree: Any, predicate: Any) -> Expression:
+        if self._aggregates is None:
+            raise ProgrammingError(
+                f"aggregate function {call_of(tree)[0].upper()} can't stand in {self._clause}",
+                hint="filter groups with HAVING" if self._clause == "WHERE" else None,
+                position=self._at(tree),
+            )
+        inner = self._plain("an aggregate function", None)
+        return self._aggregates.add(inner.aggregate_of(tree, predicate))
+
+    def aggregate_of(self, tree: Any, predicate: Any) -> Aggregate:
+        """The call of an aggregate function, its arguments (and its FILTER) bound by this binder."""
+        # Loaded on first use, as in `is_aggregate`: most look-ups and writes have no aggregate.
+        from runnel.expressions.aggregates import aggregate_call
+        from runnel.planner.aggregate_order import ordered_call
+
+        position = self._at(tree)
+        name, given = call_of(tree)
+        arguments, ordered, within_group = ordered_call(tree, given, position)
+        distinct = len(arguments) >= 1 and isinstance(arguments[0], exp.Distinct)
+        if distinct:
+            arguments = arguments[0].expressions
+        if len(arguments) == 1 and isinstance(arguments[0], exp.Star):
+            if name.upper() != "COUNT" or distinct:
+                raise ProgrammingError(f"{name.upper()}(*) is not possible", hint="name a column", position=position)
+            name, bound = "count_star", []
+        else:
+            bound = [self.bind(argument) for argument in arguments]
+        where = None
+        if predicate is not None:
+            where = self._plain("FILTER", self._aggregates).condition(predicate)
+        order = [sort_key(self.bind(item.this), item) for item in ordered]
+        return aggregate_call(name, bound, distinct, where, position, order=order, within_group=within_group)
+
+    def _within_group(self, tree: Any) -> Expression:
+        name = call_of(tree)[0]
+        if not is_aggregate(name):
+            raise ProgrammingError(f"WITHIN GROUP needs an aggregate function, which {name} isn't", position=self._at(tree))
+        return self._aggregate(tree, None)
+
+    def _grouping(self, arguments: list[Any], position: Position | None) -> Expression:
+        if self._aggregates is None:
+            raise ProgrammingError(f"GROUPING can't stand in {self._clause}", position=position)
+        if not 1 <= len(arguments) <= MOST_GROUPING_ARGUMENTS:
+            raise ProgrammingError(
+                f"GROUPING takes 1 to {MOST_GROUPING_ARGUMENTS} arguments, not {len(arguments)}", position=position
+            )
+        inner = self._plain("GROUPING", None)
+        value = GroupingValue(arguments=tuple(map(inner.bind, arguments)), type=BIGINT, position=position)
+        self._aggregates.groupings.append(value)
+        return value
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether `name`, in any case, is an aggregate function."""
+    from runnel.expressions.aggregates import is_aggregate as is_known
+
+    return is_known(name)
+
+
+def call_of(tree: Any) -> tuple[str, list[Any]]:
+    call = function_call(tree.this if isinstance(tree, exp.WithinGroup) else tree)
+    return ("", []) if call is None else call

@@ -1,0 +1,172 @@
+"""Binding of UNNEST and GENERATE_SERIES in a select list: each row comes once per element.
+
+Several of them run side by side, as many rows as the longest has, NULL behind the end of the shorter ones. That is done after
+WHERE, grouping and the windows, before DISTINCT and ORDER BY; but where GROUP BY names one of them, before the grouping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions import build
+from runnel.expressions.nodes import Column, Expression, transform, walk
+from runnel.frozen import frozen
+from runnel.planner.bind_expression import ExpressionBinder
+from runnel.planner.bind_series import generator
+from runnel.planner.collected import AggregateValue, WindowValue
+from runnel.planner.supported import function_call
+from runnel.relation import Change, Generate, Relation, Unnest
+from runnel.sqltypes import Kind, SqlType
+from runnel.subqueries import Series, UnnestTogether
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_select import Upper
+    from runnel.planner.bind_window import Windows
+    from runnel.planner.collected import Aggregates, QueryBinder
+    from runnel.planner.scope import Scope
+
+
+@frozen(kw_only=True)
+class SetValue(Expression):
+    """An element of the set at `index` of those collected."""
+
+    index: int
+
+
+@frozen(kw_only=True)
+class SetCall:
+    """UNNEST of one array, or GENERATE_SERIES(start, stop, step) where `is_series`; `type` is that of an element."""
+
+    index: int = field(compare=False)
+    arguments: tuple[Expression, ...]
+    is_series: bool
+    type: SqlType
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+    def mapped(self, change: Change) -> SetCall:
+        return replace(self, arguments=tuple(map(change, self.arguments)))
+
+
+class SetBinder(ExpressionBinder):
+    """Binds scalars among which may be calls that give sets; these are collected in `calls`."""
+
+    def __init__(
+        self,
+        query: QueryBinder,
+        scope: Scope,
+        clause: str,
+        aggregates: Aggregates | None,
+        windows: Windows | None,
+        calls: list[SetCall],
+    ) -> None:
+        super().__init__(query, scope, clause, aggregates, windows)
+        self.calls = calls
+
+    def bind(self, tree: Any) -> Expression:
+        if isinstance(tree, exp.Explode):
+            return self._unnest(tree)
+        call = function_call(tree)
+        if call is not None and call[0] == "GENERATE_SERIES":
+            return self._series(tree, call[1])
+        return super().bind(tree)
+
+    def _inner(self, clause: str) -> ExpressionBinder:
+        return ExpressionBinder(self._query, self._scope, clause, self._aggregates, self._windows)
+
+    def _unnest(self, tree: Any) -> Expression:
+        position = self._at(tree)
+        if tree.expressions:
+            raise ProgrammingError(
+                "UNNEST of several arrays can only stand in FROM",
+                hint="write UNNEST(a), UNNEST(b), or FROM t, UNNEST(t.a, t.b) AS u (x, y)",
+                position=position,
+            )
+        array = self._inner("UNNEST").bind(tree.this)
+        if array.type.kind is not Kind.ARRAY or array.type.element is None:
+            raise ProgrammingError(f"UNNEST needs an ARRAY, not {array.type}", position=array.position or position)
+        return self._add((array,), False, array.type.element, position)
+
+    def _series(self, tree: Any, given: Sequence[Any]) -> Expression:
+        position = self._at(tree)
+        inner = self._inner("GENERATE_SERIES")
+        series = generator("generate_series", [inner.bind(item) for item in given], {}, False, position)
+        assert isinstance(series, Generate | Series)
+        return self._add(series.arguments, True, series.fields[-1].type, position)
+
+    def _add(self, arguments: tuple[Expression, ...], is_series: bool, kind: SqlType, position: Position | None) -> Expression:
+        call = SetCall(index=len(self.calls), arguments=arguments, is_series=is_series, type=kind, position=position)
+        if call not in self.calls:
+            self.calls.append(call)
+        return SetValue(index=self.calls.index(call), type=kind, position=position)
+
+
+def sets_in(expressions: Iterable[Expression]) -> set[int]:
+    """The numbers of the sets whose elements the expressions have."""
+    return {node.index for item in expressions for node in walk(item) if isinstance(node, SetValue)}
+
+
+def check_no_set(expression: Expression | None, clause: str) -> None:
+    """Refuses a set where a clause decides about whole rows."""
+    for node in () if expression is None else walk(expression):
+        if isinstance(node, SetValue):
+            raise ProgrammingError(
+                f"UNNEST and GENERATE_SERIES can't stand in {clause}",
+                hint="write them in FROM, or filter a subquery that has them",
+                position=node.position,
+            )
+
+
+def sets_before_groups(relation: Relation, keys: list[Expression], upper: Upper) -> tuple[Relation, list[Expression], Upper]:
+    """The rows, keys and what comes after with those sets in place that GROUP BY names."""
+    named = sets_in(keys)
+    calls = [call for call in upper.sets if call.index in named]
+    if not calls:
+        return relation, keys, upper
+    for call in calls:
+        for argument in call.arguments:
+            if any(isinstance(node, AggregateValue | WindowValue) for node in walk(argument)):
+                raise ProgrammingError("GROUP BY can't group by an aggregate or a window function", position=call.position)
+    relation, change = with_sets(relation, calls)
+    left = tuple(call for call in upper.sets if call.index not in named)
+    return relation, list(map(change, keys)), replace(upper, sets=left).mapped(change)
+
+
+def with_sets(relation: Relation, calls: Sequence[SetCall]) -> tuple[Relation, Change]:
+    """The rows with the elements of all the sets as last columns, and what puts these in the place of `SetValue`s."""
+    width = len(relation.fields)
+    names = tuple(f"$set{call.index}" for call in calls)
+    first = calls[0]
+    if len(calls) > 1:
+        arrays = tuple(map(_as_array, calls))
+        relation = UnnestTogether(input=relation, arrays=arrays, names=names, position=first.position)
+    elif first.is_series:
+        relation = Series(input=relation, arguments=first.arguments, name=names[0], position=first.position)
+    else:
+        relation = Unnest(input=relation, array=first.arguments[0], name=names[0], position=first.position)
+    places = {call.index: width + i for i, call in enumerate(calls)}
+    fields = relation.fields
+
+    def placed(node: Expression) -> Expression:
+        if not isinstance(node, SetValue) or node.index not in places:
+            return node
+        at = places[node.index]
+        return Column(index=at, name=fields[at].name, type=node.type, position=node.position)
+
+    return relation, lambda expression: transform(expression, placed)
+
+
+def _as_array(call: SetCall) -> Expression:
+    if not call.is_series:
+        return call.arguments[0]
+    if not call.type.is_integer:
+        raise NotSupportedError(
+            "GENERATE_SERIES over timestamps beside another set is not supported",
+            hint="write it in FROM: … FROM GENERATE_SERIES(…) AS s (v)",
+            position=call.position,
+        )
+    return build.call("array_series", call.arguments, call.position)

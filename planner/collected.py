@@ -1,0 +1,68 @@
+"""What the clauses of one SELECT have in common while they are bound: the calls that are gathered aside, and what stands in
+their place until the SELECT is put together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from runnel.expressions.nodes import Aggregate, Expression
+from runnel.frozen import frozen
+from runnel.planner.scope import Scope
+from runnel.relation import Relation
+from runnel.sqltypes import SqlType
+
+if TYPE_CHECKING:
+    from runnel.catalog import Snapshot
+    from runnel.expressions.python_function import PythonFunction
+
+
+class QueryBinder(Protocol):
+    """What binding a scalar needs to know of the statement around it."""
+
+    sql: str
+    parameter_types: tuple[SqlType, ...]
+    snapshot: Snapshot
+
+    def note(self, kind: str, name: str, version: int) -> None:
+        """Notes something of the catalog that the plan depends on."""
+
+    def subquery(self, tree: Any, outer: Scope) -> Relation:
+        """The relation of a subquery, whose columns may refer to `outer`."""
+
+    def python_function(self, name: str) -> PythonFunction | None:
+        """The user's function of that name, noted as used."""
+
+
+@frozen(kw_only=True)
+class AggregateValue(Expression):
+    """The value of the aggregate at `index` of those collected."""
+
+    index: int
+
+
+@frozen(kw_only=True)
+class WindowValue(Expression):
+    """The value of the call with OVER at `index` of those collected."""
+
+    index: int
+
+
+@frozen(kw_only=True)
+class GroupingValue(Expression):
+    """GROUPING(…): which of the arguments the grouping set of a row doesn't have."""
+
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(slots=True)
+class Aggregates:
+    """The different aggregates of one SELECT, in order of appearance, and its calls of GROUPING."""
+
+    calls: list[Aggregate] = field(default_factory=list)
+    groupings: list[GroupingValue] = field(default_factory=list)
+
+    def add(self, call: Aggregate) -> AggregateValue:
+        if call not in self.calls:
+            self.calls.append(call)
+        return AggregateValue(index=self.calls.index(call), type=call.type, position=call.position)
