@@ -3,7 +3,7 @@
 Spark's executors write Arrow batches themselves, so no row passes through Python. A few threads run Spark jobs of one or
 more partitions each, and take the batches over an authenticated loopback socket that Spark opens for each job. How much
 waits on our side is bounded: a thread that is ahead of the reader stops, and takes on no further partition meanwhile.
-Closing cancels the job group.
+Closing has the job group cancelled.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ SMALL_BYTES = 8 << 20
 QUICK_SECONDS = 0.5
 LARGEST_SHARE = 256
 """Partitions that are small and quick are taken more at a time, up to so many: a job has a fixed cost."""
-CLOSING_SECONDS = 10.0
 
 
 class Share:
@@ -56,6 +55,7 @@ class Fetch:
         self._changed = Condition()
         self._shares: deque[Share] = deque()
         self._threads: list[Thread] = []
+        self._canceller: Thread | None = None
         self._wakes: list[Callable[[], None]] = []
         self._next = 0
         self._share_size = 1
@@ -102,20 +102,25 @@ class Fetch:
         self.close()
 
     def close(self) -> None:
-        """Cancels what still runs, and waits for the threads."""
+        """Has cancelled what still runs, and waits for nothing: Spark may take its time, and the caller has work to do."""
         with self._changed:
+            if self._is_closed:
+                return
             self._is_closed = True
-            is_running = self._working > 0
             for share in self._shares:
                 share.batches.clear()
             self._changed.notify_all()
-        if is_running:
-            self._cancel()
-        until = monotonic() + CLOSING_SECONDS
-        for thread in self._threads:
+            if self._working:
+                self._canceller = Thread(target=self._cancel, name=f"{self._group} cancel", daemon=True)
+                self._canceller.start()
+
+    def join(self, seconds: float) -> None:
+        """After `close`: waits until nothing of the run is left, so long at most."""
+        until = monotonic() + seconds
+        threads = self._threads if self._canceller is None else [*self._threads, self._canceller]
+        for thread in threads:
             if thread is not current_thread():
                 thread.join(max(0.0, until - monotonic()))
-        self._spark.ended(self)
 
     def _candidates(self) -> Iterator[Share]:
         """The shares from which a batch may be taken now; finished ones are dropped."""
@@ -128,7 +133,7 @@ class Fetch:
             yield from self._shares
 
     def _start(self, run: Callable[..., None], *args: Any) -> None:
-        thread = Thread(target=self._guarded, args=(run, *args), name=f"runnel {self._group}", daemon=True)
+        thread = Thread(target=self._guarded, args=(run, *args), name=self._group, daemon=True)
         self._threads.append(thread)
         self._working += 1
         thread.start()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import count
 from threading import RLock, local
+from time import monotonic
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -37,11 +38,18 @@ _OWN_SETTINGS = {
 }
 
 
+CLOSING_SECONDS = 10.0
+"""How long a connection that closes waits for what it has cancelled."""
+
+
 class Running(Protocol):
     """Something that uses the session and ends when told so."""
 
     def close(self) -> None:
-        """Cancels it, and waits for its threads."""
+        """Has it cancelled; waits for nothing."""
+
+    def join(self, seconds: float) -> None:
+        """After `close`: waits until its threads have ended, so long at most."""
 
 
 class Spark:
@@ -137,6 +145,9 @@ class Spark:
             running = list(self._running)
         for item in running:
             item.close()
+        until = monotonic() + CLOSING_SECONDS
+        for item in running:
+            item.join(until - monotonic())
 
     def _check_alive(self) -> None:
         if self.session.sparkContext._jsc is None:

@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import runnel
 from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark_fetch import Fetch
 
 Query = Callable[[str], list[tuple[Any, ...]]]
 
@@ -158,6 +160,56 @@ def test_a_file_that_is_damaged(cursor: runnel.Cursor, tmp_path: Path) -> None:
     cursor.execute(f"CREATE MAPPING t (id BIGINT) TYPE Spark OPTIONS ('path' = '{tmp_path}/a.parquet')")
     with pytest.raises(runnel.OperationalError):
         cursor.execute("SELECT * FROM t").fetchall()
+
+
+class HangingSpark:
+    """A Spark whose Java process answers nothing until it is let go."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.asked = threading.Event()
+        self.cancelled = threading.Event()
+        self.ending: list[Any] = []
+
+    def name(self, kind: str) -> str:
+        return f"hanging {kind}"
+
+    def began(self, running: Any) -> None:
+        pass
+
+    def ended(self, running: Any) -> None:
+        self.ending.append(running)
+
+    @property
+    def context(self) -> Any:
+        return self
+
+    def setJobGroup(self, *arguments: Any, **options: Any) -> None:  # noqa: N802 - Spark's name
+        self.asked.set()
+        self.go.wait()
+
+    def _hang(self, group: str) -> None:
+        self.go.wait()
+        self.cancelled.set()
+
+    @property
+    def _jsc(self) -> Any:
+        return SimpleNamespace(sc=lambda: SimpleNamespace(cancelJobGroupAndFutureJobs=self._hang))
+
+
+def test_closing_does_not_wait_for_a_spark_that_hangs() -> None:
+    spark: Any = HangingSpark()
+    fetch = Fetch(spark, None, is_ordered=False, description="")
+    fetch.add_reader()
+    fetch.open(lambda: None)
+    assert spark.asked.wait(30)
+    fetch.close_reader()
+    assert not spark.cancelled.is_set()
+    assert not spark.ending
+    spark.go.set()
+    fetch.join(30)
+    assert spark.cancelled.is_set()
+    assert spark.ending == [fetch]
 
 
 def test_what_is_no_error_of_spark_stays() -> None:
