@@ -94,6 +94,10 @@ def parse_months(texts: pa.Array) -> pa.Array:
     return _distinct(texts, months_of, INTERVAL_MONTH)
 
 
+_LONGEST = 1000
+"""No text of an interval is longer; reading takes time quadratic in the text."""
+
+
 def _distinct(texts: pa.Array, read: Callable[[str], Any], sql_type: SqlType) -> pa.Array:
     encoded = texts.dictionary_encode()
     return pack([read(text) for text in encoded.dictionary.to_pylist()], sql_type).take(encoded.indices)
@@ -101,7 +105,7 @@ def _distinct(texts: pa.Array, read: Callable[[str], Any], sql_type: SqlType) ->
 
 def duration_of(text: str) -> timedelta:
     """'1 day 02:03:04.5', '90 minutes', '-1:30:00'; ArrowInvalid for anything else."""
-    rest = text.strip()
+    rest = _short(text).strip()
     total = 0
     clock = _CLOCK.search(rest)
     if clock is not None:
@@ -124,7 +128,7 @@ def duration_of(text: str) -> timedelta:
 def months_of(text: str) -> int:
     """'1 year 2 months'; ArrowInvalid for anything else."""
     total = 0
-    for number, unit in _amounts(text.strip(), text, False):
+    for number, unit in _amounts(_short(text).strip(), text, False):
         months = UNIT_MONTHS.get(_singular(unit))
         if months is None or "." in number:
             raise pa.ArrowInvalid(f"no such unit in {text!r}")
@@ -132,6 +136,12 @@ def months_of(text: str) -> int:
     if not -(2**31) <= total < 2**31:
         raise pa.ArrowInvalid("interval out of range")
     return total
+
+
+def _short(text: str) -> str:
+    if len(text) > _LONGEST:
+        raise pa.ArrowInvalid(f"not an interval: {text[:60]!r}…")
+    return text
 
 
 def _amounts(rest: str, text: str, may_be_empty: bool) -> list[tuple[str, str]]:

@@ -15,7 +15,12 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+import pyarrow.compute as pc
+
 from runnel.errors import DataError
+from runnel.expressions.buffers import pack
+from runnel.expressions.cast_numbers import any_true
+from runnel.sqltypes import VARCHAR
 
 Find = Callable[[Any], list[Any]]
 Test = Callable[[Any, Any], bool]
@@ -305,11 +310,7 @@ def _comparison(reader: _Reader, depth: int) -> Test:
         reader.next()
         if reader.kind != "string":
             raise reader.error()
-        try:
-            regex = re.compile(reader.string())
-        except re.error as error:
-            raise DataError(f"invalid regular expression in a JSON path: {error}") from None
-        return lambda value, root: any(isinstance(item, str) and regex.search(item) is not None for item in left(value, root))
+        return _regex_test(left, reader.string())
     compare = _COMPARISONS.get(sign)
     if compare is None or reader.kind != "sign":
         return lambda value, root: bool(left(value, root))
@@ -319,6 +320,18 @@ def _comparison(reader: _Reader, depth: int) -> Test:
     def test(value: Any, root: Any) -> bool:
         others = right(value, root)
         return any(compare(first, second) for first in left(value, root) for second in others)
+
+    return test
+
+
+def _regex_test(left: Operand, pattern: str) -> Test:
+    from runnel.expressions.regex_syntax import regex_of
+
+    regex = regex_of(pattern).pattern
+
+    def test(value: Any, root: Any) -> bool:
+        texts = [item for item in left(value, root) if isinstance(item, str)]
+        return bool(texts) and any_true(pc.match_substring_regex(pack(texts, VARCHAR), regex))
 
     return test
 

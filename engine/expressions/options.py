@@ -3,7 +3,8 @@ the others.
 
 Most text kernels of Arrow take a pattern, a length or a separator as an option: one for the whole call. `by_option` runs
 such a kernel where the arguments after the first are scalars, which is nearly always. Where they differ from row to row
-there is no kernel: then a Python function works through the rows, the one place in the engine where that is accepted.
+either a Python function works through the rows, the one place in the engine where that is accepted, or the kernel runs once
+for each combination of options, over the rows that have it.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from runnel.expressions.buffers import null_scalar, pack
 from runnel.expressions.function import Datum, Kernel, spread
 from runnel.expressions.nodes import Call
 from runnel.expressions.python_values import python_values
-from runnel.sqltypes import SqlType, to_arrow
+from runnel.sqltypes import BIGINT, SqlType, to_arrow
 
 MakeKernel = Callable[..., Callable[[Datum], Datum]]
 
 
-def by_option(make_kernel: MakeKernel, of_row: Callable[..., Any]) -> Callable[[Call], Kernel]:
+def by_option(make_kernel: MakeKernel, of_row: Callable[..., Any] | None = None) -> Callable[[Call], Kernel]:
     """Compiles a call whose first argument is data. `make_kernel(*options)` gives a kernel over the data; `of_row(value,
-    *options)` is the value of one row. NULL anywhere gives NULL. Made kernels are kept while the options stay the same."""
+    *options)` is the value of one row, without which rows are grouped by their options. NULL anywhere gives NULL. Made
+    kernels are kept while the options stay the same."""
 
     def compile_call(call: Call) -> Kernel:
         types = [item.type for item in call.arguments]
@@ -39,6 +41,8 @@ def by_option(make_kernel: MakeKernel, of_row: Callable[..., Any]) -> Callable[[
                 if not all(option.is_valid for option in options):
                     return null_like(value, result)
                 return cached(*(option.as_py() for option in options))(value)
+            if of_row is None:
+                return _by_group((value, *options), types[1:], result, cached)
             return _row_by_row((value, *options), types, result, of_row)
 
         return run
@@ -56,6 +60,27 @@ def _row_by_row(arguments: tuple[Datum, ...], types: list[SqlType], result: SqlT
     columns = [python_values(spread(item, rows), item_type) for item, item_type in zip(arguments, types, strict=True)]
     values = [None if any(item is None for item in row) else of_row(*row) for row in zip(*columns, strict=True)]
     return pack(values, result)
+
+
+def _by_group(arguments: tuple[Datum, ...], types: list[SqlType], result: SqlType, make: MakeKernel) -> pa.Array:
+    """Runs the kernel of each combination of options over the rows that have it."""
+    rows = next(len(item) for item in arguments if not isinstance(item, pa.Scalar))
+    values = spread(arguments[0], rows)
+    columns = [python_values(spread(item, rows), kind) for item, kind in zip(arguments[1:], types, strict=True)]
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for row, options in enumerate(zip(*columns, strict=True)):
+        groups.setdefault(options, []).append(row)
+    parts: list[pa.Array] = []
+    order: list[int] = []
+    for options, members in groups.items():
+        is_null = any(option is None for option in options)
+        chosen = None if is_null else values.take(pack(members, BIGINT))
+        parts.append(pa.nulls(len(members), to_arrow(result)) if chosen is None else make(*options)(chosen))
+        order.extend(members)
+    places = [0] * rows
+    for place, row in enumerate(order):
+        places[row] = place
+    return pa.concat_arrays(parts).take(pack(places, BIGINT)) if parts else pa.nulls(0, to_arrow(result))
 
 
 def of_distinct(function: Callable[[Any], Any], source: SqlType, result: SqlType) -> Kernel:

@@ -1,28 +1,30 @@
 """LIKE, ILIKE and regular expressions.
 
 LIKE: `%` is any run of characters, `_` one character, newlines too; without ESCAPE there is no escape character; with one it
-must stand before `%`, `_` or itself. Regular expressions are RE2's. Arrow's splitting by a pattern doesn't end where the
-pattern matches nothing, so such patterns go through Python, once per distinct text.
+must stand before `%`, `_` or itself. Regular expressions are RE2's.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.buffers import pack, pack_scalar
+from runnel.batches import true_flags
+from runnel.errors import DataError, Error, ErrorCode, NotSupportedError, Position, ProgrammingError
+from runnel.expressions.buffers import null_scalar, pack, pack_scalar
 from runnel.expressions.cast_numbers import any_true
 from runnel.expressions.function import Bind, Bound, Datum, Function, Kernel
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.options import by_option, of_distinct
 from runnel.expressions.signature import named, signature
 from runnel.sqltypes import BOOLEAN, VARCHAR, SqlType, array
+
+if TYPE_CHECKING:
+    from runnel.expressions.regex_syntax import Regex
 
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")
 _FLAGS = {"i": "i", "s": "s", "m": "m", "n": "m", "c": ""}
@@ -85,18 +87,14 @@ def _quoted(text: str) -> str:
     return "".join(f"\\{character}" if character in _SPECIAL else character for character in text)
 
 
-def _like_of_row(ignore_case: bool, text: str, pattern: str, escape: str | None = None) -> bool:
-    regex = "".join(".*" if part is None else "." if part == "" else re.escape(part) for part in like_regex(pattern, escape))
-    return re.fullmatch(regex, text, re.DOTALL | (re.IGNORECASE if ignore_case else 0)) is not None
+def regex_with(pattern: str, flags: str, allowed: str = "icsmn") -> Regex:
+    """The regular expression of a pattern and its flags."""
+    from runnel.expressions.regex_syntax import regex_of
 
-
-def flagged(pattern: str, flags: str, allowed: str) -> str:
-    """The pattern with RE2's inline flags in front."""
     unknown = [flag for flag in flags if flag not in allowed]
     if unknown:
         raise DataError(f"unknown regular expression flag {unknown[0]!r}", hint=f"the flags are {', '.join(allowed)}")
-    inline = "".join(sorted({_FLAGS[flag] for flag in flags if flag in _FLAGS}))
-    return f"(?{inline}){pattern}" if inline else pattern
+    return regex_of(pattern, "".join(sorted({_FLAGS[flag] for flag in flags if flag in _FLAGS})))
 
 
 def _checked_regex(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]:
@@ -106,35 +104,61 @@ def _checked_regex(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]
         try:
             return kernel(text)
         except pa.ArrowInvalid as error:
+            from runnel.expressions.regex_syntax import regex_message
+
             raise DataError(regex_message(error)) from None
 
     return run
 
 
-def regex_message(error: Exception) -> str:
-    text = str(error)
-    head = "Invalid regular expression: "
-    return f"invalid regular expression: {text[len(head) :]}" if text.startswith(head) else f"regular expression: {text}"
-
-
 def _regexp_like(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
-    regex = flagged(pattern, flags, "icsmn")
-    return _checked_regex(lambda text: pc.match_substring_regex(text, regex))
+    regex = regex_with(pattern, flags).pattern
+    return lambda text: pc.match_substring_regex(text, regex)
 
 
 def _regexp_replace(pattern: str, replacement: str, flags: str = "") -> Callable[[Datum], Datum]:
     """Replaces the first match; all of them with the flag g. \\1 stands for the first group."""
-    regex = flagged(pattern, flags, "gicsmn")
-    count = None if "g" in flags else 1
-    return _checked_regex(lambda text: pc.replace_substring_regex(text, regex, replacement, max_replacements=count))
+    regex = regex_with(pattern, flags, "gicsmn")
+    if "g" in flags:
+        return _checked_regex(lambda text: pc.replace_substring_regex(text, regex.pattern, replacement))
+    if not regex.has_assertions:
+        return _checked_regex(lambda text: pc.replace_substring_regex(text, regex.pattern, replacement, max_replacements=1))
+    # Arrow looks at the match alone when it replaces one, where ^, $ and \\b aren't what they are in the text.
+    first, moved = f"\\A((?s:.*?)){regex.named}", f"\\1{_moved(replacement)}"
+    return _checked_regex(lambda text: pc.replace_substring_regex(text, first, moved))
+
+
+def _moved(replacement: str) -> str:
+    """A replacement whose groups come one later."""
+    parts, at = [], 0
+    while at < len(replacement):
+        character, following = replacement[at], replacement[at + 1 : at + 2]
+        if character == "\\" and following.isdigit():
+            if following in "09":
+                raise DataError(f"\\{following} can't be used here", hint="put brackets around the whole, and use \\1")
+            parts.append(f"\\{int(following) + 1}")
+        else:
+            parts.append(character + following if character == "\\" else character)
+        at += 2 if character == "\\" else 1
+    return "".join(parts)
 
 
 def _regexp_split(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
-    regex = flagged(pattern, flags, "icsmn")
-    if _may_match_nothing(regex):
-        compiled = python_regex(regex)
-        return of_distinct(lambda text: None if text is None else _split_text(compiled, text), VARCHAR, array(VARCHAR))
-    return _checked_regex(lambda text: pc.split_pattern_regex(text, regex))
+    regex = regex_with(pattern, flags)
+    if not _may_match_nothing(regex.pattern):
+        return _checked_regex(lambda text: pc.split_pattern_regex(text, regex.pattern))
+
+    # Arrow's splitting doesn't end where the pattern matches nothing.
+    def run(text: Datum) -> Datum:
+        from runnel.expressions.regex_places import Texts, all_matches, scattered, split_at
+
+        if isinstance(text, pa.Scalar):
+            return run(pa.repeat(text, 1))[0] if text.is_valid else null_scalar(_TEXTS)
+        present = Texts(text.drop_null())
+        parts = split_at(present, all_matches(present, regex))
+        return scattered(parts, true_flags(text.is_valid()).nonzero()[0], len(text)) if text.null_count else parts
+
+    return run
 
 
 @lru_cache(maxsize=1)
@@ -145,30 +169,7 @@ def _probes() -> pa.Array:
 
 
 def _may_match_nothing(regex: str) -> bool:
-    try:
-        pc.match_substring_regex(_probes(), regex)
-        marked = pc.replace_substring_regex(_probes(), f"({regex})", "\x00\\1\x01")
-    except pa.ArrowInvalid as error:
-        raise DataError(regex_message(error)) from None
-    return any_true(pc.match_substring(marked, _NOTHING))
-
-
-def python_regex(regex: str) -> re.Pattern[str]:
-    try:
-        return re.compile(regex)
-    except re.error as error:
-        raise DataError(f"invalid regular expression: {error}") from None
-
-
-def _split_text(regex: re.Pattern[str], text: str) -> list[str]:
-    """As PostgreSQL: a match of nothing counts only inside the text and not right behind another match."""
-    parts, begin = [], 0
-    for match in regex.finditer(text):
-        if match.end() == match.start() and match.start() in (begin, len(text)):
-            continue
-        parts.append(text[begin : match.start()])
-        begin = match.end()
-    return [*parts, text[begin:]]
+    return any_true(pc.match_substring(pc.replace_substring_regex(_probes(), regex, "\x00\\0\x01"), _NOTHING))
 
 
 def _string_to_array(separator: str, null_text: str | None = None) -> Callable[[Datum], Datum]:
@@ -195,25 +196,28 @@ def _checking(bind: Bind, check: Callable[..., Any]) -> Bind:
             try:
                 check(*(item.value for item in options))(pack([""], VARCHAR))
             except DataError as error:
-                raise ProgrammingError(error.message, hint=error.hint, position=options[0].position or position) from None
+                raise told_of_literal(error, options[0].position or position) from None
         return bound, result
 
     return run
+
+
+def told_of_literal(error: DataError, position: Position | None) -> Error:
+    """What is wrong with a pattern that stands in the statement."""
+    kind = NotSupportedError if error.code is ErrorCode.NOT_SUPPORTED else ProgrammingError
+    return kind(error.message, hint=error.hint, position=position)
 
 
 def _like_entry(name: str, ignore_case: bool) -> Function:
     def make(pattern: str, escape: str | None = None) -> Callable[[Datum], Datum]:
         return _like(ignore_case, pattern, escape)
 
-    def of_row(text: str, pattern: str, escape: str | None = None) -> bool:
-        return _like_of_row(ignore_case, text, pattern, escape)
-
     return Function(
         name=name,
         arguments="s VARCHAR, pattern VARCHAR [, escape VARCHAR]",
         result="BOOLEAN",
         bind=_checking(signature(VARCHAR, VARCHAR, VARCHAR, result=BOOLEAN, optional=1), make),
-        compile=by_option(make, of_row),
+        compile=by_option(make),
         can_fail=lambda call: len(call.arguments) == 3 and not _is_literal(call, 1),
         family="string",
     )
@@ -223,22 +227,13 @@ def _is_literal(call: Call, index: int) -> bool:
     return all(isinstance(item, Literal) for item in call.arguments[index:])
 
 
-def by_kernel(make: Callable[..., Callable[[Datum], Datum]]) -> Callable[..., Any]:
-    """The value of one row, by the kernel: a pattern from another column is compiled for every row."""
-
-    def run(text: str, *options: Any) -> Any:
-        return make(*options)(pack_scalar(text, VARCHAR)).as_py()
-
-    return run
-
-
 def _regex_entry(name: str, arguments: str, bind: Bind, result: SqlType, make: Callable[..., Any]) -> Function:
     return Function(
         name=name,
         arguments=arguments,
         result=str(result),
         bind=_checking(bind, make),
-        compile=by_option(make, by_kernel(make)),
+        compile=by_option(make),
         sql_names=(name.upper(),),
         can_fail=lambda call: not _is_literal(call, 1),
         is_slow=True,

@@ -1,119 +1,174 @@
 """Regular expressions beyond REGEXP_LIKE and REGEXP_REPLACE: what they find, and where. And SIMILAR TO.
 
-The language is RE2's as far as Python's `re` shares it; Python's finds the groups, once per distinct text. A pattern that could
-take exponential time (`(a+)+b`) is first tried by RE2, which never does: where RE2 finds nothing, nothing is searched.
+The language is RE2's, which takes time linear in the text. Each function works on all rows that have the same pattern and
+options at once.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail
-from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.batches import from_numbers, true_flags
+from runnel.errors import DataError, Position
+from runnel.expressions.arrays import interleaved
+from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.function import Bound, Datum, Function, always_may_fail
+from runnel.expressions.lists import made
+from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.options import by_option
-from runnel.expressions.patterns import by_kernel, flagged, python_regex, regex_message
-from runnel.expressions.per_value import per_value
-from runnel.expressions.signature import named, signature
+from runnel.expressions.patterns import regex_with, told_of_literal
+from runnel.expressions.regex_places import Places, Texts, all_matches, first_matches, groups_of, nth_per_row, scattered
+from runnel.expressions.regex_syntax import Regex, regex_message, regex_of
+from runnel.expressions.signature import signature
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType, array
 
-_FLAGS = "icsmn"
+_EMPTY = pack_scalar("", VARCHAR)
 
 
-@lru_cache(maxsize=256)
-def _compiled(pattern: str, flags: str = "") -> re.Pattern[str]:
-    return python_regex(flagged(pattern, flags.replace("g", ""), _FLAGS))
+def _over_texts(search: Callable[[Texts], pa.Array]) -> Callable[[Datum], Datum]:
+    """A kernel of what is searched for in texts that aren't NULL."""
+
+    def run(text: Datum) -> Datum:
+        if isinstance(text, pa.Scalar):
+            return run(pa.repeat(text, 1))[0]
+        try:
+            found = search(Texts(text.drop_null() if text.null_count else text))
+        except pa.ArrowInvalid as error:
+            raise DataError(regex_message(error)) from None
+        return scattered(found, np.flatnonzero(true_flags(text.is_valid())), len(text)) if text.null_count else found
+
+    return run
 
 
-def _groups(match: re.Match[str]) -> list[str | None]:
-    """The groups of a match; without groups the whole of it."""
-    return list(match.groups()) if match.re.groups else [match[0]]
+def _places_text(texts: Texts, places: Places) -> pa.Array:
+    return texts.pieces(places.starts, places.ends, places.valid)
 
 
-def _match(text: str, pattern: str, flags: str = "") -> list[str | None] | None:
-    match = _compiled(pattern, flags).search(text)
-    return None if match is None else _groups(match)
+def _rows_of_groups(texts: Texts, groups: list[Places]) -> pa.Array:
+    """The groups of each match as an array; without groups the whole of it."""
+    columns = [_places_text(texts, places) for places in groups[1:] or groups]
+    return made(interleaved(columns), np.full(len(columns[0]), len(columns)), pa.list_(pa.string()), None)
 
 
-def _matches(text: str, pattern: str, flags: str = "") -> list[list[str | None]]:
-    found = _compiled(pattern, flags).finditer(text)
-    return (
-        [_groups(match) for match in found] if "g" in flags else [_groups(match) for match, _ in zip(found, "1", strict=False)]
-    )
+def _match(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
+    regex = regex_with(pattern, flags.replace("g", ""))
+
+    def search(texts: Texts) -> pa.Array:
+        groups = first_matches(texts, regex)
+        return scattered(_rows_of_groups(texts, groups), groups[0].rows, len(texts.starts))
+
+    return _over_texts(search)
 
 
-def _checked_group(regex: re.Pattern[str], group: int) -> int:
+def _matches(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
+    regex = regex_with(pattern, flags.replace("g", ""))
+
+    def search(texts: Texts) -> pa.Array:
+        groups = groups_of(texts, all_matches(texts, regex), regex) if "g" in flags else first_matches(texts, regex)
+        counts = np.bincount(groups[0].rows, minlength=len(texts.starts))
+        return made(_rows_of_groups(texts, groups), counts, pa.list_(pa.list_(pa.string())), None)
+
+    return _over_texts(search)
+
+
+def _check_group(regex: Regex, group: int) -> None:
     if not 0 <= group <= regex.groups:
         raise DataError(f"the regular expression has no group {group}")
-    return group
 
 
-def _extract(text: str, pattern: str, group: int = 0, flags: str = "") -> str:
+def _extract(pattern: str, group: int = 0, flags: str = "") -> Callable[[Datum], Datum]:
     """DuckDB's: the empty text where nothing is found."""
-    regex = _compiled(pattern, flags)
-    match = regex.search(text)
-    return "" if match is None else match[_checked_group(regex, group)] or ""
+    regex = regex_with(pattern, flags)
+    _check_group(regex, group)
+
+    def search(texts: Texts) -> pa.Array:
+        found = first_matches(texts, regex)[group]
+        return pc.coalesce(scattered(_places_text(texts, found), found.rows, len(texts.starts)), _EMPTY)
+
+    return _over_texts(search)
 
 
-def _extract_all(text: str, pattern: str, group: int = 0, flags: str = "") -> list[str]:
-    regex = _compiled(pattern, flags)
-    _checked_group(regex, group)
-    return [match[group] or "" for match in regex.finditer(text)]
+def _extract_all(pattern: str, group: int = 0, flags: str = "") -> Callable[[Datum], Datum]:
+    regex = regex_with(pattern, flags)
+    _check_group(regex, group)
+
+    def search(texts: Texts) -> pa.Array:
+        matches = all_matches(texts, regex)
+        found = groups_of(texts, matches, regex)[group] if group else matches
+        counts = np.bincount(found.rows, minlength=len(texts.starts))
+        return made(pc.coalesce(_places_text(texts, found), _EMPTY), counts, pa.list_(pa.string()), None)
+
+    return _over_texts(search)
 
 
-def _count(text: str, pattern: str, start: int = 1, flags: str = "") -> int:
-    return sum(1 for _ in _compiled(pattern, flags).finditer(text, _from(start)))
-
-
-def _from(start: int) -> int:
+def _check_start(start: int) -> None:
     if start < 1:
         raise DataError(f"a place in a text is at least 1, not {start}")
-    return start - 1
 
 
-def _nth(text: str, pattern: str, start: int, number: int, flags: str) -> re.Match[str] | None:
+def _count(pattern: str, start: int = 1, flags: str = "") -> Callable[[Datum], Datum]:
+    regex = regex_with(pattern, flags)
+    _check_start(start)
+
+    def search(texts: Texts) -> pa.Array:
+        counts = np.bincount(all_matches(texts, regex, start).rows, minlength=len(texts.starts))
+        return from_numbers(counts.astype(np.int32), pa.int32())
+
+    return _over_texts(search)
+
+
+def _nth(regex: Regex, start: int, number: int, group: int) -> Callable[[Texts], Places]:
+    """Where the `number`-th match from the `start`-th character on, or a group of it, is."""
+    _check_start(start)
     if number < 1:
         raise DataError(f"the number of a match is at least 1, not {number}")
-    for place, match in enumerate(_compiled(pattern, flags).finditer(text, _from(start)), 1):
-        if place == number:
-            return match
-    return None
+    _check_group(regex, group)
+
+    def search(texts: Texts) -> Places:
+        if start == number == 1:
+            return first_matches(texts, regex)[group]
+        found = nth_per_row(all_matches(texts, regex, start), number)
+        return groups_of(texts, found, regex)[group] if group else found
+
+    return search
 
 
-def _substr(text: str, pattern: str, start: int = 1, number: int = 1, flags: str = "", group: int = 0) -> str | None:
-    match = _nth(text, pattern, start, number, flags)
-    return None if match is None else match[_checked_group(match.re, group)]
+def _substr(pattern: str, start: int = 1, number: int = 1, flags: str = "", group: int = 0) -> Callable[[Datum], Datum]:
+    places = _nth(regex_with(pattern, flags), start, number, group)
+
+    def search(texts: Texts) -> pa.Array:
+        found = places(texts)
+        return scattered(_places_text(texts, found), found.rows, len(texts.starts))
+
+    return _over_texts(search)
 
 
-def _instr(text: str, pattern: str, start: int = 1, number: int = 1, end: int = 0, flags: str = "", group: int = 0) -> int:
+def _instr(
+    pattern: str, start: int = 1, number: int = 1, end: int = 0, flags: str = "", group: int = 0
+) -> Callable[[Datum], Datum]:
     if end not in (0, 1):
         raise DataError("the end option of REGEXP_INSTR is 0 or 1")
-    match = _nth(text, pattern, start, number, flags)
-    if match is None:
-        return 0
-    place = match.end(_checked_group(match.re, group)) if end else match.start(_checked_group(match.re, group))
-    return place + 1
+    places = _nth(regex_with(pattern, flags), start, number, group)
+
+    def search(texts: Texts) -> pa.Array:
+        found = places(texts)
+        found = found if found.valid is None else found.chosen(found.valid)
+        answer = np.zeros(len(texts.starts), np.int32)
+        answer[found.rows] = texts.characters_before(found.rows, found.ends if end else found.starts) + 1
+        return from_numbers(answer, pa.int32())
+
+    return _over_texts(search)
 
 
 def _full_match(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
-    regex = rf"\A(?:{flagged(pattern, flags, _FLAGS)})\z"
-    return _searched(regex)
-
-
-def _searched(regex: str) -> Callable[[Datum], Datum]:
-    def run(text: Datum) -> Datum:
-        try:
-            return pc.match_substring_regex(text, regex)
-        except pa.ArrowInvalid as error:
-            raise DataError(regex_message(error)) from None
-
-    return run
+    whole = f"\\A{regex_with(pattern, flags).named}\\z"
+    return lambda text: pc.match_substring_regex(text, whole)
 
 
 _SIMILAR = {"%": ".*", "_": "."}
@@ -133,140 +188,99 @@ def _similar_regex(pattern: str, escape: str = "\\") -> str:
             at += 1
             if at == len(pattern):
                 raise DataError("a SIMILAR TO pattern ends with its escape character")
-            parts.append(re.escape(pattern[at]))
+            parts.append(_quoted(pattern[at]))
         elif in_brackets:
             in_brackets = character != "]"
             parts.append("\\" + character if character in "\\&~" else character)
         else:
             in_brackets = character == "["
-            parts.append(_SIMILAR.get(character) or (character if character in _META else re.escape(character)))
+            parts.append(_SIMILAR.get(character) or (character if character in _META else _quoted(character)))
         at += 1
-    return rf"(?s)\A(?:{''.join(parts)})\z"
+    return "".join(parts)
+
+
+def _quoted(character: str) -> str:
+    return "\\" + character if character.isascii() and not character.isalnum() and character != "_" else character
 
 
 def _similar(pattern: str, escape: str = "\\") -> Callable[[Datum], Datum]:
-    return _searched(_similar_regex(pattern, escape))
+    try:
+        whole = f"(?s)\\A{regex_of(_similar_regex(pattern, escape)).named}\\z"
+    except DataError as error:
+        if error.message.startswith("invalid regular expression: "):
+            what = error.message.removeprefix("invalid regular expression: ").split(":")[0]
+            raise DataError(f"invalid SIMILAR TO pattern '{pattern}': {what}") from None
+        raise
+    return lambda text: pc.match_substring_regex(text, whole)
 
 
-def _trying(bind: Any, check: Callable[..., Any], place: int = 1) -> Any:
-    """A binder that tries a literal pattern at once, so that a bad one is told with its position."""
+def _trying(bind: Any, make: Callable[..., Any]) -> Any:
+    """A binder that tries a literal pattern, with what options are literals, at once, so that a bad one is told with its
+    position."""
 
     def run(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         bound, result = bind(name, arguments, position)
-        pattern = bound[place]
-        if isinstance(pattern, Literal) and pattern.value is not None:
+        options = bound[1:]
+        if all(isinstance(item, Literal) and item.value is not None for item in options):
             try:
-                check(pattern.value)
+                make(*(item.value for item in options))
             except DataError as error:
-                raise ProgrammingError(error.message, hint=error.hint, position=pattern.position or position) from None
+                raise told_of_literal(error, options[0].position or position) from None
         return bound, result
 
     return run
 
 
-def _by_value(
+def _regexp(
     name: str,
     arguments: str,
     kinds: Sequence[SqlType],
     result: SqlType,
-    function: Callable[..., Any],
-    optional: int,
-    names: tuple[str, ...] = (),
+    make: Callable[..., Callable[[Datum], Datum]],
 ) -> Function:
-    def compile_call(call: Call) -> Kernel:
-        pattern = call.arguments[1]
-        kernel = per_value(function)(call)
-        if (
-            call.function != "regexp_match"
-            or not isinstance(pattern, Literal)
-            or pattern.value is None
-            or len(call.arguments) > 2
-        ):
-            return kernel
-        return _where_found(kernel, pattern.value, result)
-
-    return named(
-        name,
-        arguments,
-        str(result),
-        _trying(signature(*kinds, result=result, optional=optional), _compiled),
-        compile_call,
-        sql_names=names,
+    """A function of a text, a pattern, and options that may be left out."""
+    return Function(
+        name=name,
+        arguments=f"s VARCHAR, pattern VARCHAR {arguments}",
+        result=str(result),
+        bind=_trying(signature(VARCHAR, VARCHAR, *kinds, result=result, optional=len(kinds)), make),
+        compile=by_option(make),
+        sql_names=(name.upper(),),
         can_fail=always_may_fail,
+        is_slow=True,
         family="string",
     )
 
 
-def _where_found(kernel: Kernel, pattern: str, result: SqlType) -> Kernel:
-    """Only texts in which RE2 finds something are searched in Python."""
-    found_by_re2 = _searched(pattern)
-
-    def run(text: Datum, regex: Datum) -> Datum:
-        if isinstance(text, pa.Scalar):
-            return kernel(text, regex)
-        found = found_by_re2(text)
-        if found.true_count == len(text):
-            return kernel(text, regex)
-        return kernel(pc.if_else(found, text, pa.nulls(1, pa.string())[0]), regex)
-
-    return run
-
-
-_TWO = "s VARCHAR, pattern VARCHAR"
 _TEXTS = array(VARCHAR)
+_GROUP = "[, group BIGINT [, flags VARCHAR]]"
 FUNCTIONS = (
-    _by_value("regexp_match", f"{_TWO} [, flags VARCHAR]", [VARCHAR] * 3, _TEXTS, _match, 1),
-    _by_value("regexp_matches", f"{_TWO} [, flags VARCHAR]", [VARCHAR] * 3, array(_TEXTS), _matches, 1),
-    _by_value(
-        "regexp_extract",
-        f"{_TWO} [, group BIGINT [, flags VARCHAR]]",
-        [VARCHAR, VARCHAR, BIGINT, VARCHAR],
-        VARCHAR,
-        _extract,
-        2,
-    ),
-    _by_value(
-        "regexp_extract_all",
-        f"{_TWO} [, group BIGINT [, flags VARCHAR]]",
-        [VARCHAR, VARCHAR, BIGINT, VARCHAR],
-        _TEXTS,
-        _extract_all,
-        2,
-    ),
-    _by_value(
-        "regexp_count", f"{_TWO} [, start BIGINT [, flags VARCHAR]]", [VARCHAR, VARCHAR, BIGINT, VARCHAR], INTEGER, _count, 2
-    ),
-    _by_value(
+    _regexp("regexp_match", "[, flags VARCHAR]", [VARCHAR], _TEXTS, _match),
+    _regexp("regexp_matches", "[, flags VARCHAR]", [VARCHAR], array(_TEXTS), _matches),
+    _regexp("regexp_extract", _GROUP, [BIGINT, VARCHAR], VARCHAR, _extract),
+    _regexp("regexp_extract_all", _GROUP, [BIGINT, VARCHAR], _TEXTS, _extract_all),
+    _regexp("regexp_count", "[, start BIGINT [, flags VARCHAR]]", [BIGINT, VARCHAR], INTEGER, _count),
+    _regexp(
         "regexp_substr",
-        f"{_TWO} [, start BIGINT [, number BIGINT [, flags VARCHAR [, group BIGINT]]]]",
-        [VARCHAR, VARCHAR, BIGINT, BIGINT, VARCHAR, BIGINT],
+        "[, start BIGINT [, number BIGINT [, flags VARCHAR [, group BIGINT]]]]",
+        [BIGINT, BIGINT, VARCHAR, BIGINT],
         VARCHAR,
         _substr,
-        4,
     ),
-    _by_value(
+    _regexp(
         "regexp_instr",
-        f"{_TWO} [, start BIGINT [, number BIGINT [, end BIGINT [, flags VARCHAR [, group BIGINT]]]]]",
-        [VARCHAR, VARCHAR, BIGINT, BIGINT, BIGINT, VARCHAR, BIGINT],
+        "[, start BIGINT [, number BIGINT [, end BIGINT [, flags VARCHAR [, group BIGINT]]]]]",
+        [BIGINT, BIGINT, BIGINT, VARCHAR, BIGINT],
         INTEGER,
         _instr,
-        5,
     ),
-    named(
-        "regexp_full_match",
-        f"{_TWO} [, flags VARCHAR]",
-        "BOOLEAN",
-        _trying(signature(VARCHAR, VARCHAR, VARCHAR, result=BOOLEAN, optional=1), _compiled),
-        by_option(_full_match, by_kernel(_full_match)),
-        can_fail=always_may_fail,
-        family="string",
-    ),
+    _regexp("regexp_full_match", "[, flags VARCHAR]", [VARCHAR], BOOLEAN, _full_match),
     Function(
         name="similar_to",
         arguments="s VARCHAR, pattern VARCHAR [, escape VARCHAR]",
         result="BOOLEAN",
-        bind=signature(VARCHAR, VARCHAR, VARCHAR, result=BOOLEAN, optional=1),
-        compile=by_option(_similar, by_kernel(_similar)),
+        bind=_trying(signature(VARCHAR, VARCHAR, VARCHAR, result=BOOLEAN, optional=1), _similar),
+        compile=by_option(_similar),
         can_fail=always_may_fail,
         family="string",
     ),
