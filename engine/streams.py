@@ -47,8 +47,9 @@ class ImposeOrder(Single):
 
 
 class WindowKind(Enum):
-    """TUMBLE: one window of `size` each. HOP: windows of `size`, a new one each `step` (at most `size`). CUMULATE: windows that begin each `size` and end each `step` after that, up to `size`.
-    SESSION: rows of a partition whose closed intervals [t, t + size] touch."""
+    """TUMBLE: windows of `size`, one after the other. HOP: windows of `size`, a new one each `step` (at most `size`). CUMULATE:
+    windows that begin each `size` and end each `step` after that, up to `size`. SESSION: rows of a partition whose closed
+    intervals [t, t + size] touch."""
 
     TUMBLE = "tumble"
     HOP = "hop"

@@ -23,6 +23,7 @@ from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import BIGINT
+from runnel.streams import ImposeOrder
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window, WindowCall
 
@@ -178,6 +179,13 @@ def _is_plain(projections: tuple[Expression, ...] | None) -> bool:
     return projections is None or all(isinstance(item, Column) for item in projections)
 
 
+def _impose_order(node: ImposeOrder, snapshot: Snapshot) -> Physical:
+    # Loaded on first use: only streams have it.
+    from runnel.planner.choose_streams import choose_impose_order
+
+    return choose_impose_order(node, choose(node.input, snapshot))
+
+
 def _values(node: logical.Values, snapshot: Snapshot) -> Physical:
     return physical.Values(fields=node.fields, rows=len(node.rows), values=node.rows)
 
@@ -284,7 +292,12 @@ def _order_column(key: SortKey, projections: tuple[Expression, ...] | None, scan
 
 def _union(node: logical.Union, snapshot: Snapshot) -> Physical:
     parts = tuple(choose(part, snapshot) for part in node.parts)
-    return physical.Union(fields=node.fields, rows=estimate(node), parts=parts)
+    watermarks = None
+    if node.is_unbounded:
+        from runnel.planner.event_time import union_watermarks
+
+        watermarks = union_watermarks(node)[1]
+    return physical.Union(fields=node.fields, rows=estimate(node), parts=parts, watermarks=watermarks)
 
 
 def _set_operation(node: logical.SetOperation, snapshot: Snapshot) -> Physical:
@@ -409,4 +422,5 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     Series: _series,
     UnnestTogether: _unnest_together,
     GroupLimit: _group_limit,
+    ImposeOrder: _impose_order,
 }

@@ -6,7 +6,8 @@ One function per node. A property is a short name and a text; the order is that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from runnel import relation as logical
 from runnel.catalog import Table
@@ -16,8 +17,13 @@ from runnel.frozen import frozen
 from runnel.planner import physical
 from runnel.planner.physical import Physical
 from runnel.relation import Field, JoinKind, Relation
+from runnel.sqltypes import SqlType
+from runnel.streams import ImposeOrder
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
+
+if TYPE_CHECKING:
+    from runnel.processors.event_time import TimeRule
 
 Properties = dict[str, str]
 
@@ -160,6 +166,24 @@ def _set_operation(node: logical.SetOperation | physical.SetOperation) -> _Descr
     return node.operation.capitalize() + (" all" if node.all else ""), {}
 
 
+def _impose_order(node: ImposeOrder) -> _Description:
+    column = node.fields[node.time]
+    return "Impose order", {"watermark": f"{column.name} - {time_span(node.lag, column.type)}"}
+
+
+def _physical_impose_order(node: physical.ImposeOrder) -> _Description:
+    return "Impose order", {"watermark": _watermark(node.time)}
+
+
+def _watermark(rule: TimeRule | None) -> str:
+    return "" if rule is None else f"{plain(rule.time)} - {time_span(rule.lag, rule.time.type)}"
+
+
+def time_span(units: int, time: SqlType) -> str:
+    """A distance in event time as people read it: of an integer column a number, else hours, minutes and seconds."""
+    return str(units) if time.is_integer else str(timedelta(microseconds=units))
+
+
 def _unnest(node: logical.Unnest | physical.Unnest) -> _Description:
     arrays = (node.array, *node.more) if isinstance(node, physical.Unnest) else (node.array,)
     return "Unnest", {"array": listed(arrays), "outer": "yes" if node.outer else ""}
@@ -215,6 +239,7 @@ def _source_scan(node: physical.SourceScan) -> _Description:
         "read": ", ".join(read) or "none",
         "where": _optional(node.condition),
         "columns": "" if node.projections is None else output or "none",
+        "watermark": _watermark(node.time),
         "limit": "" if node.request.limit is None else str(node.request.limit),
     }
 
@@ -278,6 +303,8 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     logical.Join: _join,
     logical.Sort: _sort,
     logical.Limit: _limit,
+    ImposeOrder: _impose_order,
+    physical.ImposeOrder: _physical_impose_order,
     logical.Union: _union,
     logical.SetOperation: _set_operation,
     logical.Unnest: _unnest,

@@ -17,7 +17,6 @@ from runnel.relation import (
     Aggregate,
     Filter,
     Join,
-    JoinKind,
     Limit,
     Project,
     Relation,
@@ -111,11 +110,27 @@ def _join(node: Join) -> Bounds:
     return {**left, **right}
 
 
-def _union(node: Union) -> Bounds:
-    """What all parts bound; by the first part's watermark, to which the union turns those of the others."""
+def union_watermarks(node: Union) -> tuple[Bounds, tuple[Mapping[int, int], ...]]:
+    """The bounds of a UNION ALL, and for each part which of its watermarks count, and as which: what bounds a column in all
+    parts gets the number that it has in the first. A part that ends has no watermark of its own: it is said to bring all, so
+    that the others' wait until it did end."""
     parts = [time_bounds(part) for part in node.parts]
-    shared = set(parts[0]).intersection(*parts[1:])
-    return {place: TimeBound(parts[0][place].watermark, min(part[place].offset for part in parts)) for place in shared}
+    endless = [number for number, part in enumerate(node.parts) if part.is_unbounded]
+    bounds: dict[int, TimeBound] = {}
+    renamed: list[dict[int, int]] = [{} for _ in parts]
+    for place in sorted(set.intersection(*(set(parts[number]) for number in endless)) if endless else ()):
+        target = parts[endless[0]][place].watermark
+        old = [parts[number][place].watermark for number in endless]
+        if all(renamed[number].get(name, target) == target for number, name in zip(endless, old, strict=True)):
+            for number, name in zip(endless, old, strict=True):
+                renamed[number][name] = target
+            bounds[place] = TimeBound(target, min(parts[number][place].offset for number in endless))
+    targets = {bound.watermark: bound.watermark for bound in bounds.values()}
+    return bounds, tuple(renamed[number] if number in endless else targets for number in range(len(parts)))
+
+
+def _union(node: Union) -> Bounds:
+    return union_watermarks(node)[0]
 
 
 def _emission(node: Emission) -> Bounds:

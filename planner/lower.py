@@ -13,7 +13,7 @@ Each function imports the processor that its vertex runs, so that a process load
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from runnel.dag import DAG, Edge, Supplier, Vertex, between
@@ -81,8 +81,13 @@ class _Lowering:
         self.connect(rows, vertex, parallelism)
         return _Output(vertex, parallelism > 1, rows.names if names is None else names)
 
-    def connect(self, rows: _Output, target: Vertex, parallelism: int, ordinal: int = 0) -> Edge:
+    def connect(
+        self, rows: _Output, target: Vertex, parallelism: int, ordinal: int = 0, watermarks: Mapping[int, int] | None = None
+    ) -> Edge:
+        """`watermarks`: those that the edge brings, by their numbers, and the numbers they get; None: all as they are."""
         edge = between(rows.vertex, target).to_input(ordinal)
+        if watermarks is not None:
+            edge = edge.with_watermarks(watermarks)
         if rows.is_parallel and parallelism > 1:
             edge = edge.isolated()
         self.dag.edge(edge)
@@ -105,8 +110,15 @@ def _scan(to: _Lowering, node: physical.SourceScan) -> _Output:
     from runnel.processors.scan import scan
 
     names = column_names(node.fields)
-    supplier = scan(node.table.scan(node.request), node.condition, node.projections, names)
+    supplier = scan(node.table.scan(node.request), node.condition, node.projections, names, node.time)
     return to.source(f"scan {node.table.name}", supplier, names, is_parallel=True)
+
+
+def _impose_order(to: _Lowering, node: physical.ImposeOrder) -> _Output:
+    from runnel.processors.impose_order import impose_order
+
+    rows = to.lower(node.input)
+    return to.follow(rows, "impose order", impose_order(node.time), to.beside(rows))
 
 
 def _index_scan(to: _Lowering, node: physical.IndexScan) -> _Output:
@@ -243,7 +255,7 @@ def _union(to: _Lowering, node: physical.Union) -> _Output:
     parallelism = to.parallelism if is_parallel else 1
     vertex = to.vertex("union", union(names), parallelism)
     for ordinal, part in enumerate(parts):
-        to.connect(part, vertex, parallelism, ordinal)
+        to.connect(part, vertex, parallelism, ordinal, None if node.watermarks is None else node.watermarks[ordinal])
     return _Output(vertex, is_parallel, names)
 
 
@@ -343,6 +355,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.SourceScan: _scan,
     physical.IndexScan: _index_scan,
     physical.Fragment: _fragment,
+    physical.ImposeOrder: _impose_order,
     physical.Values: _values,
     physical.Generate: _generate,
     physical.Calc: _calc,

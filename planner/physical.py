@@ -7,6 +7,7 @@ parallelism, whether an operator runs in one stage or two and how rows travel be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from runnel.catalog import Table
@@ -19,6 +20,7 @@ from runnel.windows import WindowCall
 
 if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
+    from runnel.processors.event_time import TimeRule
 
 
 @frozen(kw_only=True)
@@ -56,6 +58,15 @@ class SourceScan(Physical):
     request: ScanRequest
     condition: Expression | None = None
     projections: tuple[Expression, ...] | None = None
+    time: TimeRule | None = None
+    """How watermarks come about, where there are to be any; over the columns of `request`."""
+
+
+@frozen(kw_only=True)
+class ImposeOrder(SingleInput):
+    """Watermarks for what is no plain scan, from the times of its rows; `time.time` is over the input's columns."""
+
+    time: TimeRule
 
 
 @frozen(kw_only=True)
@@ -162,9 +173,11 @@ class Limit(SingleInput):
 
 @frozen(kw_only=True)
 class Union(Physical):
-    """The rows of all parts."""
+    """The rows of all parts. `watermarks`: for each part those that it brings, by their numbers, with the numbers they get
+    (None: there are none)."""
 
     parts: tuple[Physical, ...]
+    watermarks: tuple[Mapping[int, int], ...] | None = None
 
     @property
     def inputs(self) -> tuple[Physical, ...]:

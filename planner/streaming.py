@@ -10,7 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from runnel.errors import NotSupportedError
-from runnel.relation import Aggregate, Join, JoinKind, Limit, Recursion, Relation, SetOperation, Sort
+from runnel.expressions.nodes import columns_of
+from runnel.planner.estimates import never_ends
+from runnel.planner.event_time import bound_of, time_bounds
+from runnel.relation import Aggregate, Join, JoinKind, Recursion, Relation, SetOperation, Sort, walk
+from runnel.streams import AssignWindows
 from runnel.subqueries import GroupLimit
 from runnel.windows import Window
 
@@ -26,25 +30,31 @@ def check_streaming(relation: Relation) -> None:
         rule(relation)
 
 
-def never_ends(relation: Relation) -> bool:
-    """Whether a relation's rows have no end: there is an unbounded input, and no LIMIT above it."""
-    if isinstance(relation, Limit) and relation.count is not None:
-        return False
-    if not relation.inputs:
-        return relation.is_unbounded
-    return any(never_ends(item) for item in relation.inputs)
-
-
 def _aggregate(node: Aggregate) -> None:
     if not never_ends(node.input):
         return
-    what = "DISTINCT" if not node.aggregates else "aggregation"
-    raise NotSupportedError(
-        f"streaming {what} is supported only for window aggregation, with imposed order, grouping by a window bound",
-        detail="an input of this query has no end, so the groups would never be complete",
-        hint="put a LIMIT into a subquery over the stream, or aggregate a table that has an end",
-        position=node.position,
-    )
+    bounds = time_bounds(node.input)
+    if any(bound_of(key, bounds) is not None for key in node.keys):
+        return
+    what = "aggregation" if node.aggregates else "DISTINCT"
+    message = f"streaming {what} is supported only for window aggregation, with imposed order, grouping by a window bound"
+    windows = any(isinstance(item, AssignWindows) for item in walk(node.input))
+    if windows and not bounds:
+        detail = "the windows' input has no order imposed, so no window would ever be complete"
+        hint = "add WATERMARK FOR to the mapping, or give the window function TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(ts), lag))"
+    elif windows and any(columns_of(key) & set(bounds) for key in node.keys):
+        message = "in window aggregation, window_start and window_end must be used directly, without any transformation"
+        detail, hint = "a computed key has no bound", "group by window_start or window_end as well"
+    elif windows or bounds:
+        detail = "an input of this query has no end, and none of the keys tells when a group is complete"
+        hint = "group by window_end or window_start of TUMBLE, HOP, CUMULATE or SESSION as well"
+    else:
+        detail = "an input of this query has no end, so the groups would never be complete"
+        hint = (
+            "aggregate over TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), INTERVAL '1' MINUTE)) by window_end, put a LIMIT into a "
+            "subquery over the stream, or aggregate a table that has an end"
+        )
+    raise NotSupportedError(message, detail=detail, hint=hint, position=node.position)
 
 
 def _sort(node: Sort) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -12,6 +13,9 @@ from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext, Processor
 from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, pieces, works_slowly
 from runnel.processors.emitting import MAKING_TIME, EmittingProcessor
+
+if TYPE_CHECKING:
+    from runnel.processors.event_time import TimeRule
 
 READS_PER_CALL = 16
 """How many batches one call reads at most, besides the bound in time; a cooperative call should be short."""
@@ -23,7 +27,8 @@ class OpenPartition:
     """A partition and when to read it next: at once if `due` is 0, at that time (monotonic ns), or, if it is FAR_FUTURE,
     when it wakes us."""
 
-    def __init__(self, partition: SourcePartition, wake: Callable[[], None]) -> None:
+    def __init__(self, number: int, partition: SourcePartition, wake: Callable[[], None]) -> None:
+        self.number = number
         self._partition = partition
         self._wake_processor = wake
         self.due = 0
@@ -59,7 +64,7 @@ class Scan(EmittingProcessor):
 
     def complete(self) -> bool:
         if self._open is None:
-            self._open = [OpenPartition(item, self.context.wake) for item in self._partitions]
+            self._open = [OpenPartition(number, item, self.context.wake) for number, item in enumerate(self._partitions)]
         if not self.drain():
             return False
         until = self.context.job.clock() + MAKING_TIME
@@ -92,6 +97,7 @@ class Scan(EmittingProcessor):
         """Reads once and offers what came. False: the outbox is full."""
         assert self._open is not None
         item = partition.read()
+        self.observe(partition.number, item)
         if isinstance(item, End):
             self._open.remove(partition)
         elif isinstance(item, pa.RecordBatch):
@@ -99,14 +105,22 @@ class Scan(EmittingProcessor):
                 self.emit_all(pieces(item, self._transform, self.context.job.evaluation))
             else:
                 self.emit(self._transform(item, self.context.job.evaluation))
-            return self.drain()
+        return self.drain()
+
+    def observe(self, partition: int, item: pa.RecordBatch | EventTimeMark | Pause | End) -> None:
+        """A partition, by its number, gave something: a hook."""
+
+    def nothing_due(self, partitions: Sequence[int]) -> bool:
+        """Nothing can be read of the open partitions now: a hook. False: the outbox is full."""
         return True
 
     def _wait(self) -> bool:
         """Nothing can be read now: True if nothing ever will be."""
         assert self._open is not None
         if not self._open:
-            return True
+            return self.drain()
+        if not self.nothing_due([item.number for item in self._open]):
+            return False
         earliest = min(item.due for item in self._open)
         if earliest < FAR_FUTURE:
             self.context.wake_at(earliest)
@@ -118,20 +132,19 @@ class Scan(EmittingProcessor):
             partition.close()
 
 
+MakeScan = Callable[[Sequence[SourcePartition]], Processor]
+
+
 class ScanSupplier(ProcessorSupplier):
     """Makes the scans of one member. `shares[i]` are the partitions of processor i."""
 
-    def __init__(
-        self, shares: Sequence[Sequence[SourcePartition]], transform: Transform, cooperative: bool, slow: bool
-    ) -> None:
-        self._is_slow = slow
+    def __init__(self, shares: Sequence[Sequence[SourcePartition]], make: MakeScan) -> None:
         self._shares = shares
-        self._transform = transform
-        self._cooperative = cooperative
+        self._make = make
 
     def get(self, count: int) -> Sequence[Processor]:
         assert count == len(self._shares)
-        return [Scan(share, self._transform, self._cooperative, self._is_slow) for share in self._shares]
+        return [self._make(share) for share in self._shares]
 
 
 class ScanMetaSupplier(ProcessorMetaSupplier):
@@ -141,10 +154,9 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
     `get` asks for it.
     """
 
-    def __init__(self, source: Source, transform: Transform, is_slow: bool = False) -> None:
-        self._is_slow = is_slow
+    def __init__(self, source: Source, make: MakeScan) -> None:
         self._source = source
-        self._transform = transform
+        self._make = make
         self._split: dict[int, tuple[JobContext, Sequence[SourcePartition]]] = {}
 
     def preferred_parallelism(self, context: JobContext) -> int | None:
@@ -157,10 +169,7 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
         partitions = self._source.split(context) if known is None else known[1]
         total = members * parallelism
         shares = [partitions[i::total] for i in range(total)]
-        return [
-            ScanSupplier(shares[member::members], self._transform, self._source.cooperative, self._is_slow)
-            for member in range(members)
-        ]
+        return [ScanSupplier(shares[member::members], self._make) for member in range(members)]
 
 
 def scan(
@@ -168,8 +177,17 @@ def scan(
     condition: Expression | None,
     projections: tuple[Expression, ...] | None,
     names: tuple[str, ...],
+    time: TimeRule | None = None,
 ) -> ScanMetaSupplier:
     """A supplier of processors that read `source` and give, of the rows for which `condition` is true, `projections`
-    (None: all columns), called by `names`. Both are over the columns that the source was asked for."""
+    (None: all columns), called by `names`; with `time` they give watermarks too. All three are over the columns that the source
+    was asked for."""
     transform = compile_transform(condition, projections, names)
-    return ScanMetaSupplier(source, transform, works_slowly(condition, projections))
+    is_slow = works_slowly(condition, projections)
+    if time is None:
+        return ScanMetaSupplier(source, lambda share: Scan(share, transform, source.cooperative, is_slow))
+    # Loaded on first use: only streams have watermarks.
+    from runnel.processors.timed_scan import TimedScan, compile_time_rule
+
+    rule = compile_time_rule(time)
+    return ScanMetaSupplier(source, lambda share: TimedScan(share, transform, source.cooperative, is_slow, rule))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from runnel.errors import NotSupportedError
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Call, Column, Expression
+from runnel.planner.estimates import never_ends
 from runnel.planner.rules.pulled import (
     Pulled,
     fails,
@@ -22,7 +23,6 @@ from runnel.planner.rules.pulled import (
     with_outer,
 )
 from runnel.planner.rules.rewriting import conjunction, project_columns, shift
-from runnel.planner.streaming import never_ends
 from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, expressions_of, references
 from runnel.relation import walk as relations_of
 from runnel.sqltypes import BOOLEAN

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runnel.planner.estimates import estimate
+from runnel.planner.estimates import estimate, never_ends
 from runnel.planner.rules.rewriting import renumber
-from runnel.planner.streaming import never_ends
 from runnel.relation import Join, JoinKind, Project, Relation, WorkingTable, references, transform, walk
 
 _SWAPPED = {

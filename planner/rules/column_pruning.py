@@ -33,6 +33,7 @@ from runnel.relation import (
     Values,
     WorkingTable,
 )
+from runnel.streams import ImposeOrder
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
@@ -205,6 +206,11 @@ def _per_row(node: Series | UnnestTogether, needed: set[int]) -> _Pruned:
     return moved, places | {width + i: len(below.fields) + i for i in range(len(node.fields) - width)}
 
 
+def _impose_order(node: ImposeOrder, needed: set[int]) -> _Pruned:
+    below, places = _prune(node.input, needed | {node.time})
+    return replace(node, input=below, time=places[node.time]), places
+
+
 def _group_limit(node: GroupLimit, needed: set[int]) -> _Pruned:
     below, places = _narrow(node.input, needed | _read(node.own_expressions))
     return node.map_expressions(_moved(places)).with_inputs((below,)), places
@@ -257,6 +263,7 @@ _RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {
     Series: _per_row,
     UnnestTogether: _per_row,
     GroupLimit: _group_limit,
+    ImposeOrder: _impose_order,
     Expand: _expand,
     Window: _window,
 }

@@ -15,9 +15,8 @@ from math import inf
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
-from runnel.planner.estimates import domain_size, estimate
+from runnel.planner.estimates import domain_size, estimate, never_ends
 from runnel.planner.rules.rewriting import conjunction, renumber, shift
-from runnel.planner.streaming import never_ends
 from runnel.relation import Filter, Join, JoinKind, Project, Relation, references
 from runnel.sqltypes import BOOLEAN
 

@@ -1,0 +1,71 @@
+"""A scan that gives watermarks beside the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from runnel.connector import End, EventTimeMark, Pause, SourcePartition
+from runnel.processor import Outbox, ProcessorContext
+from runnel.processors.calc import Transform
+from runnel.processors.event_time import CompiledTimeRule, PartitionTimes, TimeRule
+from runnel.processors.scan import Scan
+
+
+def compile_time_rule(rule: TimeRule) -> CompiledTimeRule:
+    """The rule made ready, for all scans of a plan."""
+    return CompiledTimeRule(rule)
+
+
+class TimedScan(Scan):
+    """Watermarks follow the rows that they come from."""
+
+    def __init__(
+        self,
+        partitions: Sequence[SourcePartition],
+        transform: Transform,
+        cooperative: bool,
+        slow: bool,
+        rule: CompiledTimeRule,
+    ) -> None:
+        super().__init__(partitions, transform, cooperative, slow)
+        self._rule = rule
+        self._count = len(partitions)
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        self._times = PartitionTimes(self._rule, self._count, context.job.clock())
+
+    def observe(self, partition: int, item: pa.RecordBatch | EventTimeMark | Pause | End) -> None:
+        now = self.context.job.clock()
+        if isinstance(item, pa.RecordBatch):
+            self._times.read(partition, item, self.context.job.evaluation, now)
+        elif isinstance(item, Pause):
+            self._times.paused(partition, now, item.is_idle)
+        elif isinstance(item, EventTimeMark):
+            self._times.promise(partition, item.time, now)
+        else:
+            self._times.ended(partition)
+
+    def drain(self) -> bool:
+        """What waits, then the watermarks that follow it."""
+        if not super().drain():
+            return False
+        items = self._times.items
+        while items:
+            if not self.outbox.offer(items[0]):
+                return False
+            items.pop(0)
+        return True
+
+    def nothing_due(self, partitions: Sequence[int]) -> bool:
+        now = self.context.job.clock()
+        for partition in partitions:
+            self._times.paused(partition, now, False)
+        if not self.drain():
+            return False
+        idle_at = self._times.next_idle()
+        if idle_at is not None:
+            self.context.wake_at(idle_at)
+        return True

@@ -1,0 +1,34 @@
+"""What is chosen for the nodes that only queries on streams have."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runnel.expressions.nodes import Column, Expression
+from runnel.planner import physical
+from runnel.planner.physical import Physical
+from runnel.processors.event_time import TimeRule
+from runnel.relation import references
+from runnel.streams import ImposeOrder
+
+
+def choose_impose_order(node: ImposeOrder, below: Physical) -> Physical:
+    """Watermarks from the scan itself, for each partition of the source, where `below` is one; nothing where the rows end."""
+    if not node.input.is_unbounded:
+        return below
+    if type(below) is physical.SourceScan and below.time is None:
+        return replace(below, time=_rule(node, _expressions(below)[node.time], below.condition))
+    rule = _rule(node, references(below.fields)[node.time], None)
+    return physical.ImposeOrder(fields=node.fields, rows=below.rows, input=below, time=rule)
+
+
+def _rule(node: ImposeOrder, time: Expression, condition: Expression | None) -> TimeRule:
+    return TimeRule(time, condition, node.lag, node.watermark, node.idle_timeout)
+
+
+def _expressions(scan: physical.SourceScan) -> tuple[Expression, ...]:
+    """The columns that a scan gives, over those that it reads."""
+    if scan.projections is not None:
+        return scan.projections
+    columns = [scan.table.columns[i] for i in scan.request.columns]
+    return tuple(Column(index=place, name=item.name, type=item.type) for place, item in enumerate(columns))
