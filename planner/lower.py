@@ -121,6 +121,15 @@ def _impose_order(to: _Lowering, node: physical.ImposeOrder) -> _Output:
     return to.follow(rows, "impose order", impose_order(node.time), to.beside(rows))
 
 
+def _assign_windows(to: _Lowering, node: physical.AssignWindows) -> _Output:
+    from runnel.processors.assign_windows import assign_windows
+
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    supplier = assign_windows(node.shape, node.time, names, node.columns)
+    return to.follow(rows, node.shape.kind.value, supplier, to.beside(rows), names)
+
+
 def _index_scan(to: _Lowering, node: physical.IndexScan) -> _Output:
     from runnel.processors.scan import scan
 
@@ -162,7 +171,8 @@ def _calc(to: _Lowering, node: physical.Calc) -> _Output:
 
 
 def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
-    from runnel.processors.aggregate import Stage, aggregate
+    from runnel.processors.aggregate import aggregate
+    from runnel.processors.aggregation import Stage
 
     expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
     rows = to.in_pieces(to.lower(node.input), expressions)
@@ -185,7 +195,8 @@ def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
 
 def _aggregate_by_key(to: _Lowering, node: physical.HashAggregate, rows: _Output, names: tuple[str, ...]) -> _Output:
     """One stage: the rows of a group meet in the processor that its keys' hash names."""
-    from runnel.processors.aggregate import Stage, aggregate
+    from runnel.processors.aggregate import aggregate
+    from runnel.processors.aggregation import Stage
 
     supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
     keys = _key_names(node.keys, rows.names)
@@ -356,6 +367,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.IndexScan: _index_scan,
     physical.Fragment: _fragment,
     physical.ImposeOrder: _impose_order,
+    physical.AssignWindows: _assign_windows,
     physical.Values: _values,
     physical.Generate: _generate,
     physical.Calc: _calc,

@@ -118,7 +118,8 @@ def _expand(node: physical.Expand) -> StageDefinition:
 
 
 def _distinct(node: physical.HashAggregate) -> StageDefinition:
-    from runnel.processors.aggregate import Stage, aggregate
+    from runnel.processors.aggregate import aggregate
+    from runnel.processors.aggregation import Stage
 
     supplier = aggregate(node.keys, node.aggregates, column_names(node.fields), Stage.SINGLE)
     return StageDefinition(supplier, needs_all=True)

@@ -3,101 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from enum import Enum
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from runnel.batches import make_batch, no_rows
+from runnel.batches import no_rows
 from runnel.dag import ProcessorFactory
-from runnel.expressions.aggregate_states import State
-from runnel.expressions.aggregates import AGGREGATES, row_arguments, states_of
 from runnel.expressions.context import Frame
-from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate, is_volatile
+from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Expression
-from runnel.frozen import frozen
 from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext
+from runnel.processors.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.group_state import WEIGHT, GroupState, Layout, Partial, exported, partial_of
-from runnel.sqltypes import to_arrow
+from runnel.processors.group_state import WEIGHT, GroupState, Partial, exported, partial_of
 
 PASS_ON_SHARE = 0.5
 """An accumulating stage whose groups are more than this share of its rows passes its states on at once: keeping them would
 need memory and save little."""
-
-
-class Stage(Enum):
-    """SINGLE does everything. ACCUMULATE emits the keys and partial states of its own rows; COMBINE reads those."""
-
-    SINGLE = "single"
-    ACCUMULATE = "accumulate"
-    COMBINE = "combine"
-
-
-@frozen
-class DistinctSet:
-    """Arguments of which repetitions are dropped: the columns of its own groups are the keys, then these arguments."""
-
-    arguments: tuple[int, ...]
-    has_flag: bool
-    """Whether the last argument says which rows count."""
-    layout: Layout
-    states: tuple[int, ...]
-    """The states of the whole aggregation that are made of this set."""
-
-
-class Aggregation:
-    """A compiled aggregation, shared by executions."""
-
-    def __init__(
-        self, keys: tuple[Expression, ...], aggregates: tuple[Aggregate, ...], names: tuple[str, ...], stage: Stage
-    ) -> None:
-        self.keys, self.aggregates, self.stage = keys, aggregates, stage
-        self._arguments: list[Expression] = []
-        wanted: list[tuple[State, tuple[int, ...], bool]] = []
-        flagged: dict[tuple[int, ...], bool] = {}
-        self.slots: list[list[int]] = []
-        for call in aggregates:
-            row = row_arguments(call)
-            places = self._argument_places(row.expressions)
-            flagged[places] = row.has_flag
-            items = [(state, places, call.distinct) for state in states_of(call)]
-            wanted += [item for item in items if item not in wanted]
-            self.slots.append([wanted.index(item) for item in items])
-        key_types = tuple(to_arrow(item.type) for item in keys)
-        argument_types = tuple(to_arrow(item.type) for item in self._arguments)
-
-        def layout(slots: Sequence[int]) -> Layout:
-            states = tuple(wanted[i][0] for i in slots)
-            return Layout(key_types, argument_types, states, tuple(wanted[i][1] for i in slots))
-
-        self.layout = layout(range(len(wanted)))
-        self.plain = [i for i, item in enumerate(wanted) if not item[2]]
-        self.plain_layout = layout(self.plain)
-        self.distinct_sets = []
-        for places in dict.fromkeys(item[1] for item in wanted if item[2]):
-            types = (*key_types, *(argument_types[i] for i in places))
-            slots = tuple(i for i, item in enumerate(wanted) if item[1:] == (places, True))
-            self.distinct_sets.append(DistinctSet(places, flagged[places], Layout(types, (), (), ()), slots))
-        self.evaluators: list[Evaluator] = [compile_expression(item) for item in (*keys, *self._arguments)]
-        self.state_schema = self.plain_layout.schema
-        self.schema = self.state_schema if stage is Stage.ACCUMULATE else self._result_schema(names)
-
-    def _argument_places(self, expressions: Sequence[Expression]) -> tuple[int, ...]:
-        """The argument columns of a call, each kept once."""
-        places = []
-        for expression in expressions:
-            if expression not in self._arguments or is_volatile(expression):
-                places.append(len(self._arguments))
-                self._arguments.append(expression)
-            else:
-                places.append(self._arguments.index(expression))
-        return tuple(places)
-
-    def _result_schema(self, names: tuple[str, ...]) -> pa.Schema:
-        types = [*self.layout.key_types, *(to_arrow(call.type) for call in self.aggregates)]
-        return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
 
 
 class AggregateProcessor(EmittingProcessor):
@@ -132,27 +54,16 @@ class AggregateProcessor(EmittingProcessor):
         columns = [evaluate(item, frame) for item in aggregation.evaluators]
         self._groups.add(columns, batch.num_rows)
         if aggregation.distinct_sets:
-            self._take_distinct(columns, batch.num_rows)
+            self._take_distinct(columns)
         if aggregation.stage is Stage.ACCUMULATE and aggregation.keys:
             groups = self._groups
             for partial in groups.take_all() if groups.must_spill else groups.take_if_sparse(PASS_ON_SHARE):
                 self.emit(self._accumulated(partial))
 
-    def _take_distinct(self, columns: Sequence[pa.Array], num_rows: int) -> None:
-        keys = len(self._aggregation.keys)
+    def _take_distinct(self, columns: Sequence[pa.Array]) -> None:
         for item, groups in zip(self._aggregation.distinct_sets, self._distinct, strict=True):
-            arguments = [columns[keys + i] for i in item.arguments]
-            kept = [*columns[:keys], *arguments]
-            valid = arguments[-1] if item.has_flag else None
-            if valid is None and arguments[0].null_count and not self._keeps_nulls(item):
-                valid = pc.is_valid(arguments[0])
-            if valid is not None:
-                kept = [column.filter(valid) for column in kept]
+            kept = self._aggregation.distinct_rows(item, columns)
             groups.add(kept, len(kept[0]))
-
-    def _keeps_nulls(self, item: DistinctSet) -> bool:
-        calls = zip(self._aggregation.aggregates, self._aggregation.slots, strict=True)
-        return any(AGGREGATES[call.function].keeps_nulls for call, slots in calls if set(slots) & set(item.states))
 
     def state(self) -> list[pa.RecordBatch]:
         """The groups; then for each set of distinct arguments its rows, in columns d<number of the set>_<number>."""
@@ -201,12 +112,7 @@ class AggregateProcessor(EmittingProcessor):
         return self._result_of(self._with_distinct(self._groups.combined()))
 
     def _result_of(self, partial: Partial) -> pa.RecordBatch:
-        aggregation = self._aggregation
-        columns = list(partial.keys)
-        for call, slots in zip(aggregation.aggregates, aggregation.slots, strict=True):
-            states = [column for slot in slots for column in partial.columns[slot]]
-            columns.append(AGGREGATES[call.function].finish(states, call, self.context.job.evaluation))
-        return make_batch(columns, aggregation.schema, partial.num_rows)
+        return self._aggregation.result_of(partial, self.context.job.evaluation)
 
     def _results(self, groups: GroupState, distinct: Sequence[GroupState]) -> Iterator[pa.RecordBatch]:
         """The result where groups are in files: some groups at a time. An empty batch is a pause."""
@@ -222,12 +128,12 @@ class AggregateProcessor(EmittingProcessor):
         self._whole = whole = GroupState(aggregation.layout, self.check_accumulated, False, memory)
         for partial in groups.results():
             if partial is not None:
-                whole.add_partial(_spread_out(partial, aggregation.plain, aggregation.layout))
+                whole.add_partial(spread_out(partial, aggregation.plain, aggregation.layout))
             yield None
         for item, rows in zip(aggregation.distinct_sets, distinct, strict=True):
             for partial in rows.results():
                 if partial is not None:
-                    whole.add_partial(self._of_distinct(item, partial))
+                    whole.add_partial(aggregation.of_distinct(item, partial, self.check_accumulated))
                 yield None
         yield from whole.results()
 
@@ -237,20 +143,10 @@ class AggregateProcessor(EmittingProcessor):
         aggregation = self._aggregation
         if not aggregation.distinct_sets:
             return plain
-        parts = [_spread_out(plain, aggregation.plain, aggregation.layout)]
+        parts = [spread_out(plain, aggregation.plain, aggregation.layout)]
         for item, groups in zip(aggregation.distinct_sets, self._distinct, strict=True):
-            parts.append(self._of_distinct(item, groups.combined()))
+            parts.append(aggregation.of_distinct(item, groups.combined(), self.check_accumulated))
         return GroupState(aggregation.layout, self.check_accumulated).combine(parts)
-
-    def _of_distinct(self, item: DistinctSet, rows: Partial) -> Partial:
-        """The states over distinct arguments, by group."""
-        layout = self._aggregation.layout
-        states = tuple(layout.states[i] for i in item.states)
-        over = tuple(tuple(range(len(item.arguments))) for _ in states)
-        types = tuple(layout.argument_types[i] for i in item.arguments)
-        again = GroupState(Layout(layout.key_types, types, states, over), self.check_accumulated)
-        again.add(rows.keys, rows.num_rows)
-        return _spread_out(again.combined(), item.states, layout)
 
     def close(self) -> None:
         super().close()
@@ -262,14 +158,6 @@ class AggregateProcessor(EmittingProcessor):
             if item is not None:
                 item.close()
         self._distinct = []
-
-
-def _spread_out(partial: Partial, slots: Sequence[int], layout: Layout) -> Partial:
-    """The partial with all states of the layout; those that aren't among `slots` are NULL."""
-    columns = [[pa.nulls(partial.num_rows, kind) for kind in state.types] for state in layout.states]
-    for slot, values in zip(slots, partial.columns, strict=True):
-        columns[slot] = values
-    return Partial(partial.keys, columns, partial.num_rows)
 
 
 def has_stages(aggregates: Sequence[Aggregate]) -> bool:

@@ -16,8 +16,9 @@ from runnel.expressions.aggregates import aggregate_call
 from runnel.expressions.nodes import Column
 from runnel.expressions.values import canonical
 from runnel.processor import Inbox, Processor
-from runnel.processors.aggregate import AggregateProcessor, Aggregation, Stage
+from runnel.processors.aggregate import AggregateProcessor
 from runnel.processors.aggregate_operation import AggregateOperation
+from runnel.processors.aggregation import Aggregation, Stage
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.row_identity import factorise
 from runnel.sqltypes import SqlType, from_arrow, to_arrow

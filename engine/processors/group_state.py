@@ -74,6 +74,16 @@ class Partial:
     columns: list[list[pa.Array]]
     num_rows: int
 
+    def take(self, rows: pa.Array) -> Partial:
+        """The groups at some places."""
+        columns = [[column.take(rows) for column in columns] for columns in self.columns]
+        return Partial([key.take(rows) for key in self.keys], columns, len(rows))
+
+    def slice(self, start: int, length: int) -> Partial:
+        """Some groups that follow each other, nothing copied."""
+        columns = [[column.slice(start, length) for column in columns] for columns in self.columns]
+        return Partial([key.slice(start, length) for key in self.keys], columns, length)
+
     @property
     def size(self) -> int:
         """About how many bytes it takes."""
@@ -264,15 +274,18 @@ class GroupState:
 
     def collapse(self) -> Partial:
         """The buffered rows as one partial; they are forgotten."""
-        layout, count = self._layout, self._row_count
-        types = (*layout.key_types, *layout.argument_types)
-        columns: list[Column] = [
-            _column(parts, kind) for parts, kind in zip(zip(*self._rows, strict=True), types, strict=False)
-        ]
-        if not self._rows:
-            columns = [pa.nulls(0, kind) for kind in types]
+        rows, count = self._rows, self._row_count
         self._rows, self._row_count, self._row_bytes = [], 0, 0
         self._collapsed += count
+        return self.collapse_rows(rows, count)
+
+    def collapse_rows(self, rows: Sequence[Sequence[pa.Array]], count: int) -> Partial:
+        """Rows, `count` in all, as one partial: parts of them, each the key columns, then the argument columns."""
+        layout = self._layout
+        types = (*layout.key_types, *layout.argument_types)
+        columns: list[Column] = [_column(parts, kind) for parts, kind in zip(zip(*rows, strict=True), types, strict=False)]
+        if not rows:
+            columns = [pa.nulls(0, kind) for kind in types]
         keys, arguments = columns[: len(layout.key_types)], columns[len(layout.key_types) :]
         works = [
             state.accumulate([arguments[i] for i in places], count)

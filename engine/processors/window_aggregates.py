@@ -22,7 +22,8 @@ from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Aggregate, Column, Expression, columns_of, transform
 from runnel.frozen import frozen
 from runnel.processor import Item, ProcessorContext
-from runnel.processors.aggregate import AggregateProcessor, Aggregation, Stage
+from runnel.processors.aggregate import AggregateProcessor
+from runnel.processors.aggregation import Aggregation, Stage
 from runnel.processors.row_identity import factorise
 from runnel.processors.window_frames import Range, Ranges
 from runnel.processors.window_partitions import Partitions

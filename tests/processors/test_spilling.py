@@ -13,7 +13,8 @@ from runnel.expressions.aggregates import aggregate_call
 from runnel.expressions.nodes import SortKey
 from runnel.memory import Memory, Reservation
 from runnel.processors import join_table, sort, sorted_runs, spilled_join
-from runnel.processors.aggregate import Stage, aggregate
+from runnel.processors.aggregate import aggregate
+from runnel.processors.aggregation import Stage
 from runnel.processors.set_operation import set_operation
 from runnel.relation import JoinKind
 from runnel.spill import PrivateFolder
