@@ -183,7 +183,8 @@ class Processor:
         return True
 
     def on_alarm(self) -> bool:
-        """The time in `alarm` has come, between two calls for the inputs. Sets `alarm` anew. False: not yet done, call again."""
+        """The time in `alarm` has come, between two calls for the inputs. Sets `alarm` anew. False: not done yet, call
+        again."""
         return True
 
     def complete_edge(self, ordinal: int) -> bool:

@@ -107,7 +107,9 @@ class Template:
             TaskletPlan(
                 number,
                 index,
-                tuple(InputPlan(e.target_ordinal, e.priority, tuple(into[e, index]), e.watermarks) for e in self._inputs[number]),
+                tuple(
+                    InputPlan(e.target_ordinal, e.priority, tuple(into[e, index]), e.watermarks) for e in self._inputs[number]
+                ),
                 tuple(OutputPlan(e.routing, e.keys, tuple(out[e, index])) for e in self._outputs[number] if (e, index) in out),
                 gives_results=any((e, index) not in out for e in self._outputs[number]),
             )

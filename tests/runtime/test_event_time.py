@@ -1,0 +1,113 @@
+"""What the runtime does for event time: watermarks with numbers on edges, and alarms."""
+
+from __future__ import annotations
+
+import pytest
+
+from runnel.dag import DAG, between
+from runnel.processor import IDLE, Inbox, Item, Processor, Watermark
+from runnel.runtime.simulation import Simulation, SimulationOptions
+from tests.runtime.sample_processors import ItemSource, ToResults, numbers
+
+SEEDS = range(60)
+
+
+def simulated(left: list[Item], right: list[Item], numbered: list[dict[int, int]], seed: int) -> list[Item]:
+    """The control items that a vertex of two inputs is given."""
+    seen: list[Item] = []
+
+    class Meets(Processor):
+        def process(self, ordinal: int, inbox: Inbox) -> None:
+            while inbox.poll() is not None:
+                pass
+
+        def process_watermark(self, watermark: Watermark) -> bool:
+            seen.append(watermark)
+            return True
+
+    dag = DAG()
+    sources = [dag.vertex(f"source {i}", lambda items=items: ItemSource(items), 1) for i, items in enumerate((left, right))]
+    meets = dag.vertex("meets", Meets, 1)
+    end = dag.vertex("end", ToResults, 1)
+    for ordinal, (source, watermarks) in enumerate(zip(sources, numbered, strict=True)):
+        dag.edge(between(source, meets).to_input(ordinal).with_watermarks(watermarks))
+    dag.edge(between(meets, end))
+    Simulation(dag, seed, SimulationOptions()).run()
+    return seen
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_edges_with_numbers_of_their_own_do_not_hold_each_other_back(seed: int) -> None:
+    left: list[Item] = [numbers(1), Watermark(10), Watermark(20)]
+    right: list[Item] = [numbers(2)]
+    assert simulated(left, right, [{0: 1}, {0: 2}], seed) == [Watermark(10, 1), Watermark(20, 1)]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_edges_that_bring_the_same_watermark_give_the_minimum(seed: int) -> None:
+    left: list[Item] = [Watermark(10, 4), numbers(1), Watermark(20, 4)]
+    right: list[Item] = [Watermark(15, 9), numbers(2), Watermark(99, 3), Watermark(16, 9)]
+    seen = simulated(left, right, [{4: 1}, {9: 1}], seed)
+    times = [item.time for item in seen if isinstance(item, Watermark)]
+    assert times == sorted(set(times))
+    assert times[-1] in (16, 20), "the side that is left counts alone when the other ended"
+    assert set(times) <= {10, 15, 16, 20}
+    assert all(isinstance(item, Watermark) and item.column == 1 for item in seen), "what an edge doesn't bring ends there"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_idle_input_is_left_out_for_what_it_brings(seed: int) -> None:
+    seen = simulated([Watermark(10), Watermark(30)], [Watermark(5), IDLE], [{0: 1}, {0: 1}], seed)
+    assert seen[-1] == Watermark(30, 1)
+
+
+class Ticking(Processor):
+    """Emits a number at each full second, three times, and passes on what it gets."""
+
+    def __init__(self) -> None:
+        self.ticks = 0
+        self.alarm = 1_000_000_000
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        while (batch := inbox.peek()) is not None:
+            if not self.outbox.offer(batch):
+                return
+            inbox.poll()
+
+    def on_alarm(self) -> bool:
+        assert self.context.job.clock() >= self.alarm
+        if not self.outbox.offer(numbers(-self.ticks - 1)):
+            return False
+        self.ticks += 1
+        self.alarm = self.alarm + 1_000_000_000 if self.ticks < 3 else 0
+        return True
+
+
+class Slow(ItemSource):
+    """Gives its items at seconds 2, 4, 6 …"""
+
+    def complete(self) -> bool:
+        due = (self.place + 1) * 2_000_000_000
+        if self.context.job.clock() < due:
+            self.context.wake_at(due)
+            return False
+        if self.place < len(self.items) and self.outbox.offer(self.items[self.place]):
+            self.place += 1
+        if self.place < len(self.items):
+            self.context.wake_at((self.place + 1) * 2_000_000_000)
+            return False
+        return True
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_alarms_go_off_between_and_beside_the_input(seed: int) -> None:
+    dag = DAG()
+    source = dag.vertex("source", lambda: Slow([numbers(1), numbers(2)]), 1)
+    ticking = dag.vertex("ticking", Ticking, 1)
+    end = dag.vertex("end", ToResults, 1)
+    dag.edge(between(source, ticking)).edge(between(ticking, end))
+    found = Simulation(dag, seed, SimulationOptions()).run()
+    values = [value for batch in found for value in batch.column(0).to_pylist()]
+    assert sorted(values) == [-3, -2, -1, 1, 2]
+    assert values[0] == -1, "the first alarm is before the first row"
+    assert values.index(-2) < values.index(2), "the second before the second row"
