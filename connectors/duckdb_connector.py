@@ -142,7 +142,7 @@ def _check_file(file: Path, path: str, *, may_create: bool) -> None:
         if may_create and file.parent.is_dir():
             return
         near = [item.name for item in file.parent.iterdir()] if file.parent.is_dir() else []
-        otherwise = "to make it, add OPTIONS ('create' = 'true') and declare the columns"
+        otherwise = "to make it, add 'create' = 'true' to the OPTIONS"
         if not file.parent.is_dir():
             otherwise = f'there is no folder "{file.parent}" either'
         raise OperationalError(

@@ -155,6 +155,15 @@ SETTINGS = (
 )
 
 _BY_NAME = {setting.name: setting for setting in SETTINGS}
+_ELSEWHERE = {
+    "statement_timeout": "give it to the statement: cursor.execute(sql, args, timeout=seconds)",
+    "lock_timeout": "give it to the statement: cursor.execute(sql, args, timeout=seconds)",
+    "search_path": 'there is one schema, "public"',
+    "timezone": "the setting is time_zone",
+    **dict.fromkeys(("threads", "worker_threads"), "give it at the start: runnel.connect(cooperative_threads=…)"),
+    **dict.fromkeys(("max_memory", "work_mem"), "the setting is memory_limit"),
+}
+"""What other engines' settings are here."""
 
 
 class Settings:
@@ -203,7 +212,7 @@ def find(name: str) -> Setting:
         raise ProgrammingError(
             f'setting "{name}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
-            hint=suggest(name, _BY_NAME, "the settings are " + ", ".join(_BY_NAME)),
+            hint=_ELSEWHERE.get(name.lower()) or suggest(name, _BY_NAME, "the settings are " + ", ".join(_BY_NAME)),
         )
     return setting
 

@@ -157,9 +157,7 @@ class FromBinder:
         if lower in _FILE_FUNCTIONS:
             return self._file(lower, positional, named, self._at(tree))
         raise ProgrammingError(
-            f'table function "{name}" does not exist',
-            hint="there are GENERATE_SERIES, GENERATE_STREAM, CSV_FILE, JSON_FILE, PARQUET_FILE, AVRO_FILE and LINES_FILE",
-            position=self._at(tree),
+            f'table function "{name}" does not exist', hint=table_function_hint(name), position=self._at(tree)
         )
 
     def _file(
@@ -188,6 +186,8 @@ class FromBinder:
         wants_ordinality = bool(tree.args.get("offset"))
         names = list(given[: len(arrays)])
         if not names and len(arrays) == 1:
+        from runnel.planner.hints import table_function_hint
+
             names = [alias or "unnest"]
         names += [f"unnest_{i + 1}" for i in range(len(names), len(arrays))]
         ordinality = (given[len(arrays)] if len(given) > len(arrays) else "ordinality") if wants_ordinality else None
@@ -239,7 +239,7 @@ class FromBinder:
         if isinstance(tree, exp.Unnest):
             return self._join_unnest(left, join, side)
         is_lateral = isinstance(tree, exp.Lateral) or (isinstance(tree, exp.Table) and function_call(tree.this) is not None)
-        right = self._lateral(tree, left, _SIDES[side]) if is_lateral else self._item(tree, left)
+        right = self._lateral(tree, left, _SIDES[side]) if is_lateral else self._independent(tree, left)
         for nested in tree.args.get("joins") or [] if not isinstance(tree, exp.Subquery) else []:
             right = self._join(right, nested)
         if join.args.get("using") or join.args.get("method") == "NATURAL":
@@ -285,6 +285,17 @@ class FromBinder:
         if join.args.get("using"):
             named = [(item.name, self._at(item)) for item in join.args["using"]]
         else:
+    def _independent(self, tree: Any, left: Bound) -> Bound:
+        """An item that knows nothing of the columns left of it."""
+        try:
+            return self._item(tree, left)
+        except ProgrammingError as error:
+            if isinstance(tree, exp.Subquery):
+                from runnel.planner.hints import lateral_hint
+
+                error.hint = lateral_hint(error, left.scope) or error.hint
+            raise
+
             theirs = {c.name.lower() for c in right.scope.columns if not c.hidden}
             named = [(c.name, position) for c in left.scope.star(None, position) if c.name.lower() in theirs]
         width = len(left.relation.fields)

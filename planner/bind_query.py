@@ -126,7 +126,13 @@ class Binder:
 
     def lookup(self, name: str, position: Position | None) -> CatalogObject:
         """The catalog object of that name, noted as used."""
-        found = self.snapshot.get(name, position)
+        try:
+            found = self.snapshot.get(name, position)
+        except ProgrammingError as error:
+            from runnel.planner.hints import file_hint
+
+            error.hint = file_hint(name) or error.hint
+            raise
         self.note("object", found.name, found.version)
         return found
 
@@ -225,7 +231,12 @@ class Binder:
             columns = tuple(column.name for column in alias.args.get("columns") or [])
             is_recursive = bool(with_.args.get("recursive")) and _refers_to(item.this, name)
             visible = {**visible, name.lower(): CommonTable(item.this, columns, visible, outer, is_recursive)}
-            self.inside(visible).common_table(name, outer)
+            try:
+                self.inside(visible).common_table(name, outer)
+            except ProgrammingError as error:
+                if not is_recursive and error.message.lower() == f'object "{name.lower()}" not found':
+                    error.hint = f"for a table that reads itself, write WITH RECURSIVE {name} …"
+                raise
         body = tree.copy()
         body.set("with_", None)
         return self.inside(visible).query(body, outer)

@@ -84,8 +84,7 @@ class SelectBinder:
         relation, self._scope = bound.relation, bound.scope
         where = tree.args.get("where")
         if where is not None:
-            condition = ExpressionBinder(self._binder, self._scope, "WHERE").condition(where.this)
-            relation = Filter(input=relation, condition=condition, position=self._at(where))
+            relation = Filter(input=relation, condition=self._where(tree, where), position=self._at(where))
         if tree.find(exp.Window) is not None or tree.args.get("qualify") is not None:
             self._windows = self._new_windows(tree)
         items = self._items(tree.expressions)
@@ -120,6 +119,15 @@ class SelectBinder:
             upper = replace(upper, having=None, windows=(), qualify=None, sets=()).mapped(change)
         relation = self._projected(tree, relation, upper)
         return self._binder.limited(relation, tree)
+
+    def _where(self, tree: Any, where: Any) -> Expression:
+        try:
+            return ExpressionBinder(self._binder, self._scope, "WHERE").condition(where.this)
+        except ProgrammingError as error:
+            from runnel.planner.hints import alias_hint
+
+            error.hint = alias_hint(error, tree) or error.hint
+            raise
 
     def _new_windows(self, tree: Any) -> Windows:
         # Loaded on first use: most statements have no OVER.

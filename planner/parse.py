@@ -28,14 +28,15 @@ _FOREIGN = {
     "ALTER": None,
     "ANALYZE": "use EXPLAIN ANALYZE",
     "CALL": None,
-    "COPY": "use INSERT INTO a mapping of TYPE File",
+    "COPY": "to write, CREATE MAPPING f (…) TYPE File OPTIONS ('path' = '…', 'format' = 'csv') and INSERT INTO f SELECT …; "
+    "to read, SELECT * FROM CSV_FILE('…')",
     "FROM": "write SELECT * FROM …",
     "GRANT": None,
     "MERGE": "use SINK INTO, which inserts or replaces",
     "PRAGMA": "use SET",
     "REPLACE": "use SINK INTO, which inserts or replaces",
     "REVOKE": None,
-    "TRUNCATE": "use DELETE FROM without WHERE",
+    "TRUNCATE": "write DELETE FROM t, without WHERE",
     "UPSERT": "use SINK INTO, which inserts or replaces",
     "USE": None,
     "VACUUM": None,
@@ -136,7 +137,7 @@ def _parse_explain(reader: StatementReader) -> Explain:
     stage, form = "all", "text"
     if reader.accept("ANALYZE"):
         stage = "analyze"
-    if reader.peek() == "(" and reader.peek(1) in (*_STAGES, "FORMAT"):
+    if reader.peek() == "(" and reader.peek(1) not in _QUERY_WORDS:
         reader.next()
         while True:
             if reader.accept("FORMAT"):

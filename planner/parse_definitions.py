@@ -19,6 +19,7 @@ from runnel.planner.syntax import (
     Option,
     Statement,
 )
+from runnel.planner.tokens import word_of
 
 _REMEDIES = {
     "TABLE": "use CREATE MAPPING name (column type, …) TYPE DuckDB, or TYPE IMap for look-ups by key",
@@ -79,6 +80,8 @@ def _refused(reader: StatementReader, verb: str, position: Position) -> Programm
     if word in _LATER:
         return NotSupportedError(f"{verb} {word} is not supported yet", position=position)
     remedy = f"use {verb} MAPPING" if word == "TABLE" and verb == "DROP" else _REMEDIES.get(word, _KNOWN)
+    if word == "TABLE" and verb != "DROP" and "AS" in [word_of(token) for token in reader.tokens]:
+        remedy = "use CREATE MAPPING name (column type, …) TYPE DuckDB, then INSERT INTO name SELECT …"
     return NotSupportedError(f"{verb} {word} is not supported", hint=remedy, position=position)
 
 
@@ -98,6 +101,12 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
     name = reader.object_name("the mapping")
     external_name = _external_name(reader) if reader.accept("EXTERNAL", "NAME") else None
     columns = _columns(reader) if reader.peek() == "(" else ()
+    if reader.peek() == "EXTERNAL" and columns:
+        raise ProgrammingError(
+            'syntax error at "EXTERNAL"',
+            hint=f"EXTERNAL NAME stands before the columns: CREATE MAPPING {name} EXTERNAL NAME … (column type, …) TYPE …",
+            position=reader.position,
+        )
     connector = connection = None
     if reader.accept("DATA", "CONNECTION"):
         connection = reader.name("a data connection")

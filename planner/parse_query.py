@@ -70,6 +70,7 @@ _OPERANDS = {
 }
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _DOTTED = {TokenType.DOT, TokenType.VAR, TokenType.IDENTIFIER, TokenType.L_PAREN, TokenType.R_PAREN}
+_BEFORE_WITH = {None, TokenType.L_PAREN}
 _UNCONDITIONAL = {TokenType.CROSS, TokenType.NATURAL}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
 
@@ -91,6 +92,7 @@ def parse_expression(tokens: Sequence[Token], sql: str, parameters: Mapping[int,
 
 def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], into: Any) -> Any:
     _check_nesting(tokens, sql)
+    _check_with(tokens, sql)
     check_tokens(tokens, sql)
     rewriter = TokenRewriter(tokens, sql, parameters)
     rewritten = rewriter.rewrite()
@@ -166,6 +168,30 @@ def _check_nesting(tokens: Sequence[Token], sql: str) -> None:
             dots += 1
         if max(depth, run, joins, windows) > MAX_DEPTH or dots > MAX_DOTS:
             raise too_deep(position_at(token, sql))
+        before = kind
+
+
+_MAIN = ("SELECT", "VALUES", "TABLE", "FROM", "WITH", "(", "INSERT", "UPDATE", "DELETE", "MERGE")
+
+
+def _check_with(tokens: Sequence[Token], sql: str) -> None:
+    """Refuses what stands after WITH and is no query: sqlglot would tell its log of it."""
+    depth, waiting = 0, []
+    before = None
+    for token in tokens:
+        kind = token.token_type
+        if waiting and waiting[-1] == depth and before is TokenType.R_PAREN and kind not in (TokenType.ALIAS, TokenType.COMMA):
+            waiting.pop()
+            if word_of(token) not in _MAIN:
+                text = sql[token.start : token.end + 1]
+                raise ProgrammingError(
+                    f'syntax error at "{text}"', detail="expected a query after WITH", position=position_at(token, sql)
+                )
+        if kind is TokenType.WITH and before in _BEFORE_WITH:
+            waiting.append(depth)
+        depth += (kind is TokenType.L_PAREN) - (kind is TokenType.R_PAREN)
+        if waiting and waiting[-1] > depth:
+            waiting.pop()
         before = kind
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import TokenType
 
-from runnel.errors import NotSupportedError
+from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner.parse_statement import StatementReader
 from runnel.planner.syntax import Name, SetOption, Show
 
@@ -31,7 +31,11 @@ def parse_show(reader: StatementReader) -> Show:
         )
     if reader.accept("DATA", "CONNECTIONS"):
         return Show(sql=reader.sql, position=position, what="data connections")
-    if reader.accept("RESOURCES", "FOR"):
+    if reader.accept("RESOURCES"):
+        if not reader.accept("FOR"):
+            raise ProgrammingError(
+                "SHOW RESOURCES needs a data connection", hint="write SHOW RESOURCES FOR name", position=reader.position
+            )
         return Show(sql=reader.sql, position=position, what="resources", name=reader.name("a data connection"))
     if reader.accept("COLUMNS"):
         if not reader.accept("IN"):
@@ -60,9 +64,11 @@ def parse_set(reader: StatementReader) -> SetOption:
 
 
 def parse_reset(reader: StatementReader) -> SetOption:
-    """RESET name"""
+    """RESET {name | ALL}"""
     position = reader.position
     reader.expect("RESET")
+    if reader.peek() == "ALL":
+        return SetOption(sql=reader.sql, position=position, name=reader.name("a setting"), value=None)
     return SetOption(sql=reader.sql, position=position, name=_setting(reader), value=None)
 
 

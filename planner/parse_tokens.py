@@ -317,8 +317,12 @@ class TokenRewriter:
 
     def _follows_star(self, before: str) -> bool:
         """Whether the word being read belongs to the * of a select list, not to a product."""
-        index = self._reader.index - 3
-        return before == ")" or (before == "*" and index >= 0 and word_of(self._reader.tokens[index]) in _BEFORE_STAR)
+        if before != "*":
+            return before == ")"
+        tokens, index = self._reader.tokens, self._reader.index - 3
+        if index >= 0 and word_of(tokens[index]) == ")":
+            return _closes_distinct_on(tokens, index)
+        return index >= 0 and word_of(tokens[index]) in _BEFORE_STAR
 
     def _is_separator(self) -> bool:
         word = self._reader.peek()
@@ -423,6 +427,16 @@ def finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, in
                 return parameter
             node.replace(parameter)
         elif isinstance(node, exp.DataType):
+def _closes_distinct_on(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the bracket at `index` ends a DISTINCT ON (…)."""
+    depth = 0
+    for at in range(index, 1, -1):
+        depth += (tokens[at].token_type is TokenType.R_PAREN) - (tokens[at].token_type is TokenType.L_PAREN)
+        if depth == 0:
+            return word_of(tokens[at - 1]) == "ON" and word_of(tokens[at - 2]) == "DISTINCT"
+    return False
+
+
             _place_type(node, types)
         elif isinstance(node, exp.In) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
             node.set("query", exp.Subquery(this=node.expressions[0]))

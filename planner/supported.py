@@ -196,6 +196,7 @@ _HINTS = {
     "SIMILAR TO": "use LIKE or REGEXP_LIKE",
     "a string literal in several parts": "use ||",
     "JSON before a literal": "use CAST('…' AS JSON)",
+    "SELECT INTO": "use INSERT INTO … SELECT …",
     "TABLESAMPLE": "use WHERE RANDOM() < 0.1",
     "PIVOT": "use aggregates with FILTER (WHERE …) and GROUP BY",
 }

@@ -41,7 +41,14 @@ def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
 
 def run_set(database: Database, plan: SetPlan, call: Call) -> int:
     """Changes a setting."""
-    database.set(plan.name, plan.value)
+    if plan.name.upper() != "ALL":
+        database.set(plan.name, plan.value)
+    elif plan.value is None:
+        for setting in SETTINGS:
+            if not setting.at_start:
+                database.set(setting.name, None)
+    else:
+        find(plan.name)
     return -1
 
 
