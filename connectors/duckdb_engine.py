@@ -55,6 +55,10 @@ class DuckDBEngine(FragmentEngine):
         self._kernel = kernel
         self._rows = rows
 
+    @property
+    def memory(self) -> int | None:
+        return self._kernel.memory_limit
+
     def can_read(self, table: Table) -> bool:
         return inputs.can_read(table)
 

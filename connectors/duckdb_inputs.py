@@ -76,6 +76,9 @@ class StoredInput:
         else:
             cursor.register(self.name, pa.RecordBatchReader.from_batches(self._schema, rows))
 
+    def stop(self) -> None:
+        """Nothing here waits."""
+
     def close(self) -> None:
         """Lets the batches go."""
         self._batches = []
@@ -134,6 +137,12 @@ class StreamInput:
                 _wait(item, news)
             elif isinstance(item, pa.RecordBatch) and item.num_rows:
                 yield to_duckdb(item, self._types, self._schema)
+
+    def stop(self) -> None:
+        """Ends the rows soon, for whoever waits for them too. Only for a query that nobody wants any more."""
+        self._closed = True
+        if self._parallel is not None:
+            self._parallel.end()
 
     def close(self) -> None:
         """Gives the partitions back. Not while DuckDB reads."""

@@ -53,12 +53,16 @@ class ParallelReading:
                 self._changed.notify_all()
             yield batch
 
-    def stop(self) -> None:
-        """Ends the threads; they are gone when it returns."""
+    def end(self) -> None:
+        """Has the threads end soon."""
         with self._changed:
             self._stopped = True
             self._batches.clear()
             self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Ends the threads; they are gone when it returns."""
+        self.end()
         for thread in self._threads:
             if thread.ident is not None:
                 thread.join()

@@ -232,7 +232,8 @@ class Cursor:
         self._sql = sql
 
     def _watch(self, job: Job) -> None:
-        self._starting = job
+        if self._result is None:
+            self._starting = job
         if self._is_cancelled:
             job.cancel()
 

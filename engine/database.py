@@ -37,6 +37,10 @@ _LONGEST_TIMEOUT = 1_000_000_000
 """In seconds, 31 years: as good as none, and short enough to be counted in nanoseconds."""
 
 
+LEAST_FOR_DUCKDB = 32 << 20
+"""DuckDB has so many bytes whatever the limit: with a megabyte it doesn't open, with ten it runs hardly any large query."""
+
+
 class Database:
     """Catalog, connectors, plan cache and jobs of one connection. Safe for threads."""
 
@@ -143,20 +147,19 @@ class Database:
             with self.definitions:
                 if self._kernel is None:
                     tables = None if self.directory is None else self.directory.path / "tables.duckdb"
-                    self._kernel = DuckDBKernel(
-                        self.jobs.workers, self.memory.limit // 2 or None, self.memory.directory, tables=tables
-                    )
+                    limit = _share_of_duckdb(self.memory.limit)
+                    self._kernel = DuckDBKernel(self.jobs.workers, limit, self.memory.directory, tables=tables)
         return self._kernel
 
     def _set_memory(self) -> None:
-        """Makes the budget what the settings say. DuckDB, once it runs, has half of it."""
+        """Makes the budget what the settings say."""
         memory = self.memory
         memory.limit = self.settings.integer("memory_limit")
         given = str(self.settings.get("temp_directory"))
         memory.owned = not given and self.directory is not None
         memory.directory = given or (None if self.directory is None else str(self.directory.path / "temp"))
         if self._kernel is not None:
-            self._kernel.configure(memory.limit // 2 or None, memory.directory)
+            self._kernel.configure(_share_of_duckdb(memory.limit), memory.directory)
 
     def set(self, name: str, value: Value | None) -> None:
         """Changes a setting, None to its default, and what follows from it."""
@@ -165,7 +168,7 @@ class Database:
             self._set_memory()
         if name == "plan_cache_size":
             self.plans.resize(self.settings.integer(name))
-        if name in ("time_zone", "pushdown", "fragment_rows"):
+        if name in ("time_zone", "pushdown", "fragment_rows", "memory_limit"):
             self._environment = self._make_environment()
             self.plans.clear()
 
@@ -234,6 +237,11 @@ class Database:
         except BaseException:
             directory.close()
             raise
+
+
+def _share_of_duckdb(limit: int) -> int | None:
+    """What DuckDB may hold: half of the limit, but no less than it can work with. None: no limit."""
+    return max(limit // 2, LEAST_FOR_DUCKDB) if limit else None
 
 
 def _directory_path(path: object) -> Path:

@@ -37,7 +37,7 @@ _KINDS: dict[str, tuple[type[Error], str]] = {
 }
 
 _REMEDIES = {
-    "Out of Memory Error": "raise memory_limit, give temp_directory more room, or group and sort less at a time",
+    "Out of Memory Error": "raise memory_limit, or SET pushdown = off: our own operators need less, as they put more in files",
 }
 
 _ADVICE = re.compile(r"\.?\s*(?:Use TRY\(|Possible solutions:|See also https:).*", re.DOTALL)
@@ -49,7 +49,7 @@ def translated(error: BaseException, position: Position | None = None) -> Error:
     if isinstance(error, Error):
         return error
     if isinstance(error, MemoryError):
-        return OperationalError("out of memory", code=ErrorCode.GENERIC, hint=_REMEDIES["Out of Memory Error"])
+        return OperationalError("out of memory", code=ErrorCode.OUT_OF_MEMORY, hint=_REMEDIES["Out of Memory Error"])
     if isinstance(error, ImportError):
         return OperationalError(
             "DuckDB isn't installed", code=ErrorCode.GENERIC, detail=str(error), hint="pip install runnel[duckdb]"
@@ -65,7 +65,8 @@ def translated(error: BaseException, position: Position | None = None) -> Error:
     known = _KINDS.get(kind)
     if known is not None:
         made, message = known
-        return made(message, detail=text, hint=_REMEDIES.get(kind), position=position)
+        code = ErrorCode.OUT_OF_MEMORY if kind == "Out of Memory Error" else None
+        return made(message, code=code, detail=text, hint=_REMEDIES.get(kind), position=position)
     if isinstance(error, OSError):
         return OperationalError("input or output failed", detail=f"{type(error).__name__}: {text}", position=position)
     return InternalError(

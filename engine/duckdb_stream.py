@@ -32,11 +32,14 @@ _PATIENCE = 0.005
 
 class Input(Protocol):
     """What a query reads that isn't DuckDB's: `register` makes it known to the cursor, on the stream's thread; `error` is
-    what reading it failed with; `close` gives it back, in any case, when nothing reads it any more."""
+    what reading it failed with; `stop`, from any thread, lets a read that waits come to an end; `close` gives it back, in any
+    case, when nothing reads it any more."""
 
     error: Error | None
 
     def register(self, cursor: DuckDBPyConnection) -> None: ...
+
+    def stop(self) -> None: ...
 
     def close(self) -> None: ...
 
@@ -100,6 +103,9 @@ class DuckDBStream:
             self._closed = True
             self._batches.clear()
             self._changed.notify_all()
+        # DuckDB doesn't look whether it was interrupted while one of its inputs waits.
+        for item in self._inputs:
+            item.stop()
         thread = self._thread
         if thread is None:
             self._give_back()

@@ -31,6 +31,7 @@ class ErrorCode(IntEnum):
     INPUT_OUTPUT = 2003
     INTERFACE = 2004
     INTERNAL = 2005
+    OUT_OF_MEMORY = 2006
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,11 @@ class FragmentEngine(ABC):
 
     name: str
 
+    @property
+    def memory(self) -> int | None:
+        """How many bytes it may hold of what it works on; None: that isn't ours to say, or there is no limit."""
+        return None
+
     @abstractmethod
     def can_read(self, table: Table) -> bool:
         """Whether a Scan of the table can be part of a fragment."""

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from runnel.errors import InterfaceError
+from runnel.errors import Error, ErrorCode, InterfaceError
 from runnel.expressions.values import array_of, python_values
 from runnel.jobs import Job
 from runnel.relation import Field
 from runnel.sqltypes import Kind, SqlType, to_arrow
 
 Row = tuple[Any, ...]
+Start = Callable[[Callable[[Job], object]], Job]
+"""Starts a job, and tells it to the function given before anything of it runs."""
 
 CACHED_ROWS = 8192
 """Rows that are decoded at once of many: their values are still in the processor's cache when they are put in tuples."""
@@ -33,6 +35,7 @@ class Result:
     """The rows of one statement. `total` is their number once it is known, else −1.
 
     `is_unbounded`: the rows have no end that is known beforehand; `can_end`: still, they may end (a pushed stream).
+    `otherwise`, if given, starts a job that gives the same rows with less memory.
     """
 
     __slots__ = (
@@ -48,6 +51,7 @@ class Result:
         "can_end",
         "fields",
         "is_unbounded",
+        "otherwise",
         "total",
     )
 
@@ -63,6 +67,7 @@ class Result:
         self._decoded = 0
         self._loaded = 0
         self._is_discarded = False
+        self.otherwise: Start | None = None
         self._job: Job | None = None
         self._finalizer: weakref.finalize[[], Result] | None = None
 
@@ -188,7 +193,11 @@ class Result:
         while True:
             try:
                 batch = job.results.next_batch() if wait else job.results.poll()
-            except Exception:
+            except Exception as error:
+                if self._begins_anew(error):
+                    job = self._job
+                    assert job is not None
+                    continue
                 # The error leads back here by its traceback, and the job to the error: a finalizer would keep them all.
                 job.cancel()
                 self._keep_no_finalizer()
@@ -201,6 +210,20 @@ class Result:
             if batch.num_rows:
                 self._loaded += batch.num_rows
                 return batch
+
+    def _begins_anew(self, error: Exception) -> bool:
+        """Whether another job was started in the place of the one that failed with this error."""
+        otherwise, self.otherwise = self.otherwise, None
+        if otherwise is None or self._loaded or not isinstance(error, Error) or error.code is not ErrorCode.OUT_OF_MEMORY:
+            return False
+        self._keep_no_finalizer()
+        # Taken over before the cursor is told of it: whoever cancels meanwhile is seen there, or finds the new job here.
+        job = otherwise(self._take_over)
+        self._finalizer = weakref.finalize(self, job.cancel)
+        return True
+
+    def _take_over(self, job: Job) -> None:
+        self._job = job
 
     def _ended(self) -> None:
         self._keep_no_finalizer()

@@ -64,7 +64,7 @@ def _bytes(value: Value) -> int:
 
 def _directory(value: Value) -> str:
     text = str(value)
-    if "\0" in text:
+    if "\0" in text or (text and not (os.path.isdir(text) and os.access(text, os.W_OK | os.X_OK))):
         raise ValueError(value)
     return text
 
@@ -142,7 +142,7 @@ SETTINGS = (
         "temp_directory",
         "",
         _directory,
-        "the path of a folder that exists",
+        "the path of a folder that exists and may be written to",
         "where rows go that memory has no room for; empty: the connection's own directory, or that of the system",
     ),
     Setting(

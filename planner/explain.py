@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from runnel.dag import DAG, Edge, Routing
@@ -44,6 +45,8 @@ def _job(plan: QueryPlan | WritePlan, stage: str, parallelism: int) -> Node | DA
     chosen = plan.logical if stage == "logical" else plan.physical
     assert isinstance(chosen, Relation | Physical)
     root = describe(chosen)
+    if plan.left_out and stage == "physical":
+        return replace(root, properties={**root.properties, "own operators": plan.left_out})
     if isinstance(plan, WritePlan) and stage == "logical":
         columns = ", ".join(plan.table.columns[i].name for i in plan.columns)
         return Node(f"Write {plan.table.name}", {"mode": plan.mode.value, "columns": columns}, None, (root,))

@@ -14,6 +14,7 @@ from runnel.catalog import Snapshot
 from runnel.connector import IndexedTable
 from runnel.fragment import FragmentEngine, Unrenderable
 from runnel.planner.index_choice import choose_index
+from runnel.planner.memory_need import too_large
 from runnel.planner.rules.group_reduction import reduce_groups
 from runnel.relation import (
     Aggregate,
@@ -41,14 +42,16 @@ _OPEN = (Aggregate, Expand, Filter, GroupLimit, Join, Limit, Project, Series, Se
 """Nodes whose inputs are computed once and as a whole, so that a fragment may be one of them."""
 
 
-def with_fragments(relation: Relation, snapshot: Snapshot, pushdown: Pushdown) -> Relation:
-    """The plan with fragments in it; itself where there are none."""
+def with_fragments(relation: Relation, snapshot: Snapshot, pushdown: Pushdown) -> tuple[Relation, str]:
+    """The plan with fragments in it, itself where there are none; and why an engine that would have run more of it doesn't,
+    if that is for want of memory."""
     engines = list(_engines(relation, pushdown))
     if not engines:
-        return relation
+        return relation, ""
     places = {id(node.table.engine) for node in walk(relation) if isinstance(node, Scan)}
     # Groups are reduced by the rows of another table, which must be where the groups are.
-    return _Placing(snapshot, engines).place(reduce_groups(relation) if len(places) == 1 else relation)
+    placing = _Placing(snapshot, engines)
+    return placing.place(reduce_groups(relation) if len(places) == 1 else relation), placing.left_out
 
 
 def _engines(relation: Relation, pushdown: Pushdown) -> Iterator[FragmentEngine]:
@@ -68,12 +71,14 @@ def _is_large(scan: Scan, rows: int) -> bool:
 
 
 class _Placing:
-    """Replaces sub-plans by fragments. `stopped` is what kept the plan above the current node out of one."""
+    """Replaces sub-plans by fragments. `stopped` is what kept the plan above the current node out of one; `left_out` says what
+    an engine has no room for."""
 
     def __init__(self, snapshot: Snapshot, engines: list[FragmentEngine]) -> None:
         self._snapshot = snapshot
         self._engines = engines
         self._stopped = ""
+        self.left_out = ""
 
     def place(self, node: Relation) -> Relation:
         if isinstance(node, Fragment):
@@ -97,7 +102,7 @@ class _Placing:
         for engine in self._engines:
             if not self._gets(engine, node, scans) or not engine.prefers(node):
                 continue
-            if any(self._uses_index(scan) for scan in scans):
+            if any(self._uses_index(scan) for scan in scans) or self._is_too_large(engine, node):
                 continue
             try:
                 source = engine.fragment(node)
@@ -119,6 +124,16 @@ class _Placing:
         if reason is not None:
             self._stopped = reason
         return reason is None
+
+    def _is_too_large(self, engine: FragmentEngine, node: Relation) -> bool:
+        """Whether the engine has less memory than the sub-plan needs; our operators do with any."""
+        room = engine.memory
+        reason = None if room is None else too_large(node, room)
+        if reason is None:
+            return False
+        self._stopped = reason
+        self.left_out = self.left_out or f"not on {engine.name}: {reason}"
+        return True
 
     def _uses_index(self, scan: Scan) -> bool:
         """Whether an index finds the scan's few rows."""

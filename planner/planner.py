@@ -41,7 +41,6 @@ from runnel.planner.plans import (
     WritePlan,
 )
 from runnel.planner.rules import apply
-from runnel.planner.streaming import check_streaming
 from runnel.relation import Generate, Limit, Relation, Scan, expressions_of, walk
 from runnel.sqltypes import SqlType
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
@@ -102,12 +101,15 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
             dependencies=_dependencies(binder),
             is_cacheable=True,
         )
-    physical = choose(_pushed_down(binder, logical), binder.snapshot)
+    pushed, left_out = _pushed_down(binder, logical)
+    physical = choose(pushed, binder.snapshot)
     return QueryPlan(
         logical=logical,
         physical=physical,
         fields=bound.fields,
-        dag=_lowering(physical),
+        dag=_lowering(lambda: physical),
+        own_dag=None if pushed is logical else _lowering(lambda: choose(logical, binder.snapshot)),
+        left_out=left_out,
         tables=_tables(logical),
         is_unbounded=logical.is_unbounded,
         can_end=_can_end(logical),
@@ -115,6 +117,14 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
         dependencies=_dependencies(binder),
         is_cacheable=_is_lasting(binder.snapshot, logical),
     )
+
+
+def check_streaming(relation: Relation) -> None:
+    """As `streaming.check_streaming`, loaded when there is an input without end."""
+    if relation.is_unbounded:
+        from runnel.planner.streaming import check_streaming
+
+        check_streaming(relation)
 
 
 def _bound_write(binder: Binder, statement: syntax.Insert | syntax.Update | syntax.Delete) -> Write:
@@ -153,14 +163,18 @@ def _write(binder: Binder, write: Write) -> Plan:
     logical = apply(write.relation)
     check_streaming(logical)
     _note_indexes(binder, logical)
-    physical = choose_write(_pushed_down(binder, logical), binder.snapshot, table, SinkRequest(write.mode, write.columns))
+    pushed, left_out = _pushed_down(binder, logical)
+    request = SinkRequest(write.mode, write.columns)
+    physical = choose_write(pushed, binder.snapshot, table, request)
     return WritePlan(
         table=table,
         mode=write.mode,
         columns=write.columns,
         logical=logical,
         physical=physical,
-        dag=_lowering(physical),
+        dag=_lowering(lambda: physical),
+        own_dag=None if pushed is logical else _lowering(lambda: choose_write(logical, binder.snapshot, table, request)),
+        left_out=left_out,
         tables=_tables(logical),
         parameters=parameters,
         dependencies=_dependencies(binder),
@@ -168,12 +182,12 @@ def _write(binder: Binder, write: Write) -> Plan:
     )
 
 
-def _pushed_down(binder: Binder, logical: Relation) -> Relation:
-    """The plan with the parts that other engines run as fragments. A plan without a table has none (unless all plans are
-    to be tried)."""
+def _pushed_down(binder: Binder, logical: Relation) -> tuple[Relation, str]:
+    """The plan with the parts that other engines run as fragments, and what of it they have no room for. A plan without a
+    table has no such parts (unless all plans are to be tried)."""
     pushdown = binder.environment.pushdown
     if pushdown is None or (pushdown.rows and not any(isinstance(node, Scan) for node in walk(logical))):
-        return logical
+        return logical, ""
     from runnel.planner.fragments import with_fragments
 
     return with_fragments(logical, binder.snapshot, pushdown)
@@ -280,12 +294,12 @@ def _definition(statement: syntax.Statement) -> Plan:
     raise internal(f"no plan for {type(statement).__name__}")
 
 
-def _lowering(physical: Physical) -> Callable[[int], DAG]:
+def _lowering(chosen: Callable[[], Physical]) -> Callable[[int], DAG]:
     """The DAG for a number of workers, made at most once for each."""
 
     @lru_cache(maxsize=8)
     def dag(parallelism: int) -> DAG:
-        return lower(physical, parallelism)
+        return lower(chosen(), parallelism)
 
     return dag
 

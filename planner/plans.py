@@ -28,7 +28,10 @@ class Plan:
 @frozen(kw_only=True)
 class QueryPlan(Plan):
     """SELECT, VALUES: a light job. `logical` is the tree after the rules, `physical` what was chosen; `dag(n)` lowers it
-    for n worker threads (lowered once per n, then kept); `tables` are those scanned, to judge the size of the work."""
+    for n worker threads (lowered once per n, then kept); `tables` are those scanned, to judge the size of the work.
+
+    `own_dag` is the same without fragments, for when another engine has no room for its part; None where there are none.
+    `left_out`: what another engine was not given for want of memory."""
 
     logical: Relation
     physical: object
@@ -37,6 +40,8 @@ class QueryPlan(Plan):
     tables: tuple[Table, ...]
     is_unbounded: bool
     can_end: bool
+    own_dag: Callable[[int], DAG] | None = None
+    left_out: str = ""
 
 
 @frozen(kw_only=True)
@@ -56,7 +61,7 @@ class KeyGetPlan(Plan):
 @frozen(kw_only=True)
 class WritePlan(Plan):
     """INSERT, SINK, UPDATE, DELETE as a light job; the DAG's result is one BIGINT, the number of rows written. `logical` is
-    the query whose rows are written to `columns` of the table."""
+    the query whose rows are written to `columns` of the table; the rest is as for a QueryPlan."""
 
     table: WritableTable
     mode: WriteMode
@@ -65,6 +70,8 @@ class WritePlan(Plan):
     physical: object
     dag: Callable[[int], DAG]
     tables: tuple[Table, ...]
+    own_dag: Callable[[int], DAG] | None = None
+    left_out: str = ""
 
 
 @frozen(kw_only=True)

@@ -89,7 +89,23 @@ def test_settings() -> None:
 
 def test_a_directory_that_is_missing(tmp_path: Any) -> None:
     missing = str(tmp_path / "missing")
-    with runnel.connect(memory_limit=1_000_000, temp_directory=missing, pushdown="off") as con:
+    with pytest.raises(runnel.ProgrammingError, match="folder that exists"):
+        runnel.connect(temp_directory=missing)
+    with runnel.connect() as con:
+        with pytest.raises(runnel.ProgrammingError, match="missing") as refused:
+            con.execute(f"SET temp_directory = '{missing}'")
+        assert "folder that exists" in str(refused.value)
+        (tmp_path / "file").touch()
+        with pytest.raises(runnel.ProgrammingError, match="folder that exists"):
+            con.execute(f"SET temp_directory = '{tmp_path / 'file'}'")
+        (tmp_path / "file").unlink()
+
+
+def test_a_directory_that_is_gone(tmp_path: Any) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with runnel.connect(memory_limit=1_000_000, temp_directory=str(gone), pushdown="off") as con:
+        gone.rmdir()
         with pytest.raises(runnel.OperationalError, match="rows beyond memory_limit can't be kept") as caught:
             con.execute("SELECT v, COUNT(*) FROM TABLE(GENERATE_SERIES(1, 300000)) AS t(v) GROUP BY v").fetchall()
         assert "temp_directory" in str(caught.value)
@@ -98,6 +114,16 @@ def test_a_directory_that_is_missing(tmp_path: Any) -> None:
         assert len(rows) == 300_000
         assert con._database.memory.used == 0
         assert list(tmp_path.iterdir()) == []
+
+
+def test_a_limit_below_what_duckdb_can_open_with(tmp_path: Any) -> None:
+    with runnel.connect(memory_limit=1000) as con:
+        con.execute(f"CREATE MAPPING d (a BIGINT) TYPE DuckDB OPTIONS ('path'='{tmp_path / 'd.duckdb'}', 'create'='true')")
+        con.execute("INSERT INTO d VALUES (1), (2)")
+        assert con.execute("SELECT SUM(a) FROM d").fetchall() == [(3,)]
+        assert con.execute("SELECT table_name FROM information_schema.tables WHERE table_name = 'd'").fetchall() == [("d",)]
+        con.execute("SET memory_limit = '1'")
+        assert con.execute("SELECT MAX(a) FROM d").fetchall() == [(2,)]
 
 
 def test_a_query_that_is_given_up_leaves_nothing() -> None:

@@ -84,6 +84,9 @@ class _Rows:
             self.bytes -= batch.nbytes
             yield batch
 
+    def stop(self) -> None:
+        """Nothing here waits."""
+
     def close(self) -> None:
         self._batches.clear()
         self.bytes = 0

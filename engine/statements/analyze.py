@@ -14,6 +14,7 @@ from runnel.runtime.metrics import VertexMetrics
 from runnel.statements.call import Call
 
 if TYPE_CHECKING:
+    from runnel.dag import DAG
     from runnel.database import Database
 
 _HEADINGS = ("vertex", "processors", "rows in", "rows out", "batches out", "bytes out", "time")
@@ -43,15 +44,17 @@ def analyze(database: Database, plan: ExplainPlan, call: Call) -> list[str]:
 
 
 def _run(database: Database, plan: QueryPlan | WritePlan, call: Call) -> tuple[int, list[VertexMetrics]]:
-    from runnel.statements.queries import parallelism
+    from runnel.statements.queries import with_room
 
-    dag = plan.dag(parallelism(database, plan.tables))
+    def run(dag: DAG) -> tuple[int, list[VertexMetrics]]:
+        is_unbounded = isinstance(plan, QueryPlan) and plan.is_unbounded
+        job = call.start(database, plan, dag, is_unbounded=is_unbounded, is_measured=True)
+        return _drained(job, counted=isinstance(plan, WritePlan))
+
     if isinstance(plan, QueryPlan):
-        job = call.start(database, plan, dag, is_unbounded=plan.is_unbounded, is_measured=True)
-        return _drained(job, counted=False)
+        return with_room(database, plan, run)
     with plan.table.exclusive():
-        job = call.start(database, plan, dag, is_measured=True)
-        return _drained(job, counted=True)
+        return with_room(database, plan, run)
 
 
 def _drained(job: Job, *, counted: bool) -> tuple[int, list[VertexMetrics]]:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runnel.catalog import Table
+from runnel.errors import Error, ErrorCode
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant
 from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.expressions.values import python_values
 from runnel.planner.plans import ExplainPlan, KeyGetPlan, Plan, QueryPlan, WritePlan
 from runnel.relation import Field
-from runnel.rows import Result, Row, rows_as_batch
+from runnel.rows import Result, Row, Start, rows_as_batch
 from runnel.sqltypes import VARCHAR
 from runnel.statements.call import Call
 
 if TYPE_CHECKING:
+    from runnel.dag import DAG
     from runnel.database import Database
+    from runnel.jobs import Job
+
+_Outcome = TypeVar("_Outcome")
 
 SMALL_ROWS = 200_000
 """Below this many rows in all tables, dividing the work costs more than it gives."""
@@ -25,9 +32,46 @@ SMALL_ROWS = 200_000
 def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
     """Starts a light job and gives its rows as they come. A failure within the first millisecond is raised here."""
     job = call.start(database, plan, plan.dag(parallelism(database, plan.tables)), is_unbounded=plan.is_unbounded)
+    otherwise = None if plan.own_dag is None else _otherwise(database, plan, call, plan.own_dag)
     if not plan.is_unbounded:
-        job.run_here()
-    return Result.of_job(plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end)
+        try:
+            job.run_here()
+        except Error as error:
+            if otherwise is None or error.code is not ErrorCode.OUT_OF_MEMORY:
+                raise
+            job, otherwise = otherwise(_nobody), None
+    result = Result.of_job(plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end)
+    result.otherwise = otherwise
+    return result
+
+
+def _nobody(job: Job) -> None:
+    """Needs no word of a job's start."""
+
+
+def _otherwise(database: Database, plan: QueryPlan, call: Call, own_dag: Callable[[int], DAG]) -> Start:
+    """How the query is begun anew without fragments."""
+
+    def start(on_start: Callable[[Job], object]) -> Job:
+        def both(job: Job) -> None:
+            on_start(job)
+            call.on_start(job)
+
+        return replace(call, on_start=both).start(database, plan, own_dag(parallelism(database, plan.tables)))
+
+    return start
+
+
+def with_room(database: Database, plan: QueryPlan | WritePlan, run: Callable[[DAG], _Outcome]) -> _Outcome:
+    """What `run` makes of the plan's DAG; where a fragment had no room, what it makes of the one without fragments. Nothing may
+    be left of the first run then."""
+    processors = parallelism(database, plan.tables)
+    try:
+        return run(plan.dag(processors))
+    except Error as error:
+        if plan.own_dag is None or error.code is not ErrorCode.OUT_OF_MEMORY:
+            raise
+    return run(plan.own_dag(processors))
 
 
 def run_key_get(database: Database, plan: KeyGetPlan, call: Call) -> Result:

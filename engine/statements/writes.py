@@ -14,16 +14,17 @@ from runnel.planner.plans import ClearPlan, KeyPutPlan, WritePlan
 from runnel.relation import Field
 from runnel.rows import rows_as_batch
 from runnel.statements.call import Call
-from runnel.statements.queries import constants, evaluate_over_row, parallelism
+from runnel.statements.queries import constants, evaluate_over_row, with_room
 
 if TYPE_CHECKING:
+    from runnel.dag import DAG
     from runnel.database import Database
 
 
 def run_write(database: Database, plan: WritePlan, call: Call) -> int:
     """Runs a light job that writes, and waits for it. The table is held from before the scan until after the commit."""
-    dag = plan.dag(parallelism(database, plan.tables))
-    with plan.table.exclusive():
+
+    def run(dag: DAG) -> int:
         job = call.start(database, plan, dag)
         try:
             return _count(job)
@@ -32,6 +33,9 @@ def run_write(database: Database, plan: WritePlan, call: Call) -> int:
             if not job.is_done:
                 job.cancel()
                 job.wait()
+
+    with plan.table.exclusive():
+        return with_room(database, plan, run)
 
 
 def _count(job: Job) -> int:
@@ -42,7 +46,7 @@ def _count(job: Job) -> int:
         while (batch := job.results.next_batch()) is not None:
             count = (count or 0) + sum(batch.column(0).to_pylist())
     except OperationalError as error:
-        if count is None or error.code not in (ErrorCode.CANCELLED, ErrorCode.TIMEOUT):
+        if count is None or error.code not in (ErrorCode.CANCELLED, ErrorCode.TIMEOUT, ErrorCode.OUT_OF_MEMORY):
             raise
     return count or 0
 

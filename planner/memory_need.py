@@ -1,0 +1,128 @@
+"""How many bytes of its input a plan must hold at a time, roughly: whether an engine has room for it.
+
+Filters are taken to keep every row, and groups to be as many as rows: a plan that is thought too large still runs, on
+operators that write to files what they have no room for.
+"""
+
+from __future__ import annotations
+
+from runnel.planner.estimates import estimate, literal_count
+from runnel.relation import (
+    LEFT_ONLY,
+    MARKS,
+    Aggregate,
+    Expand,
+    Filter,
+    Join,
+    JoinKind,
+    Limit,
+    Project,
+    Relation,
+    Scan,
+    SetOperation,
+    Sort,
+    Union,
+    walk,
+)
+from runnel.sqltypes import Kind, SqlType
+from runnel.subqueries import GroupLimit
+from runnel.windows import Window
+
+_WIDTHS = {
+    **dict.fromkeys((Kind.NULL, Kind.BOOLEAN, Kind.TINYINT), 1),
+    Kind.SMALLINT: 2,
+    **dict.fromkeys((Kind.INTEGER, Kind.REAL, Kind.DATE), 4),
+    **dict.fromkeys((Kind.DECIMAL, Kind.INTERVAL), 16),
+    **dict.fromkeys((Kind.VARCHAR, Kind.VARBINARY, Kind.JSON, Kind.UUID), 32),
+    **dict.fromkeys((Kind.ARRAY, Kind.MAP, Kind.ROW), 64),
+}
+_OTHER_WIDTH = 8
+
+_SMALL_STATES = frozenset(
+    {
+        *("count_star", "count", "sum", "avg", "min", "max", "every", "bool_and", "bool_or", "any_value"),
+        *("stddev_pop", "stddev_samp", "var_pop", "var_samp", "bit_and", "bit_or", "bit_xor", "product"),
+    }
+)
+"""Aggregates that keep a few numbers per group. Groups of these are the one thing that DuckDB puts in files however little
+memory it has, as measured."""
+
+SMALL_SORT = 10_000
+"""The first rows of a sort, up to so many, are kept alone."""
+
+
+def too_large(relation: Relation, room: int) -> str | None:
+    """Says what in the plan needs more than `room` bytes at a time; None where nothing does, as far as is known."""
+    kept = {id(node.input) for node in walk(relation) if isinstance(node, Limit) and _keeps_few(node)}
+    for node in walk(relation):
+        action = None if id(node) in kept else _holding(node)
+        if action is not None:
+            held = sum(map(_bytes, node.inputs))
+            if held > room:
+                return f"about {_megabytes(held)} to {action}, more than the {_megabytes(room)} that memory_limit leaves it"
+    return None
+
+
+def _keeps_few(node: Limit) -> bool:
+    count, offset = literal_count(node.count), 0 if node.offset is None else literal_count(node.offset)
+    return count is not None and offset is not None and count + offset <= SMALL_SORT
+
+
+def _holding(node: Relation) -> str | None:
+    """What a node does that holds all of its input; None for one that doesn't."""
+    if isinstance(node, Aggregate):
+        small = all(call.function in _SMALL_STATES and not (call.distinct or call.order) for call in node.aggregates)
+        return None if small else "group"
+    return _HOLDING.get(type(node))
+
+
+_HOLDING: dict[type[Relation], str] = {
+    GroupLimit: "sort in groups",
+    Join: "join",
+    SetOperation: "compare",
+    Sort: "sort",
+    Window: "sort for OVER",
+}
+
+
+def _bytes(relation: Relation) -> int:
+    return (most_rows(relation) or 0) * sum(_width(item.type) for item in relation.fields)
+
+
+def _width(sql_type: SqlType) -> int:
+    return _WIDTHS.get(sql_type.kind, _OTHER_WIDTH)
+
+
+def most_rows(relation: Relation) -> int | None:
+    """How many rows can come out at most, as far as that goes without knowing values; None if nothing is known."""
+    if isinstance(relation, Scan):
+        rows = relation.table.row_count()
+        return rows if relation.limit is None or rows is None else min(rows, relation.limit)
+    if isinstance(relation, Aggregate) and not relation.keys:
+        return 1
+    if isinstance(relation, Limit):
+        rows, count = most_rows(relation.input), literal_count(relation.count)
+        return count if rows is None else rows if count is None else min(rows, count)
+    if isinstance(relation, Join):
+        return _pairs(relation)
+    if isinstance(relation, Union | SetOperation):
+        known = [rows for rows in map(most_rows, relation.inputs) if rows is not None]
+        return sum(known) if known else None
+    if isinstance(relation, Expand):
+        rows = most_rows(relation.input)
+        return None if rows is None else rows * len(relation.projections)
+    if isinstance(relation, Aggregate | Filter | GroupLimit | Project | Sort | Window):
+        return most_rows(relation.input)
+    return estimate(relation)
+
+
+def _pairs(node: Join) -> int | None:
+    """A key of one side is taken to be unique."""
+    left, right = most_rows(node.left), most_rows(node.right)
+    if left is None or right is None or node.kind in LEFT_ONLY or node.kind in MARKS or node.kind is JoinKind.SINGLE:
+        return left
+    return max(left, right) if node.left_keys else left * right
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.0f} MB"
