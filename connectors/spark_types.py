@@ -85,7 +85,7 @@ def column_of(name: str, spark_type: Any) -> SparkColumn:
         found = type_of(spark_type)
     except NotSupportedError as error:
         return SparkColumn(name, sqltypes.NULL, _as_it_is, error.message)
-    return SparkColumn(name, found, _door(spark_type, found))
+    return SparkColumn(name, found, _as_opaque_float if found.is_approximate else _door(spark_type, found))
 
 
 def type_of(spark_type: Any) -> SqlType:
@@ -115,6 +115,13 @@ def _inner(spark_type: Any) -> SqlType:
 
 def _as_it_is(name: str) -> str:
     return name
+
+
+def _as_opaque_float(name: str) -> str:
+    """The same number, by an expression that Spark's optimizer doesn't see through: conditions on a column go to the readers of
+    files, which take the largest number that a file's statistics tell for the largest value; most writers leave NaN out of
+    them."""
+    return f"NANVL({name}, {name})"
 
 
 def _as_plain_text(name: str) -> str:

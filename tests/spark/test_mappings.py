@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import runnel
@@ -63,6 +64,53 @@ def test_files(session: Any, cursor: runnel.Cursor, tmp_path: Path) -> None:
     session.range(100, 101).selectExpr("id", "0D AS q").write.mode("append").parquet(str(tmp_path / "p"))
     assert cursor.execute("SELECT COUNT(*) FROM p").fetchall() == [(101,)], (
         "a query sees the files that are there when it starts"
+    )
+
+
+NAN = float("nan")
+ABOVE = [1, 3, 6, 7, 8, 9, 10]
+NANS = [1, 6, 7, 8, 10]
+FILES = 3
+
+
+@pytest.mark.parametrize("sources", ["", "parquet"], ids=["v2", "v1"])
+@pytest.mark.parametrize("is_vectorized", ["true", "false"])
+def test_nan_that_statistics_leave_out(session: Any, tmp_path: Path, sources: str, is_vectorized: str) -> None:
+    floats = [1.0, NAN, 2.0, 3.0, 2.0, 1.0, NAN, NAN, NAN, 200.0, NAN, 1.0]
+    table = pa.table({"n": range(12), "d": floats, "r": pa.array(floats, pa.float32())})
+    for number, options in enumerate(({"row_group_size": 3}, {"row_group_size": 3, "write_page_index": True}, {})):
+        pq.write_table(table, tmp_path / f"{number}.parquet", use_dictionary=number == 1, **options)
+    own = session.newSession()
+    for name, value in (
+        ("spark.sql.sources.useV1SourceList", sources),
+        ("spark.sql.parquet.enableVectorizedReader", is_vectorized),
+        ("spark.sql.parquet.aggregatePushdown", "true"),
+    ):
+        own.conf.set(name, value)
+    with runnel.connect(spark=own) as connection:
+        connection.execute(f"CREATE MAPPING t TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{tmp_path}')")
+        connection.register("registered", own.read.parquet(str(tmp_path)))
+        for source in ("t", "registered"):
+            _check_nan(connection, source)
+
+
+def _check_nan(connection: runnel.Connection, source: str) -> None:
+    expected = {
+        "{0} >= 3": ABOVE,
+        "NOT {0} < 3": ABOVE,
+        "{0} > 200": NANS,
+        "{0} = CAST('NaN' AS DOUBLE)": NANS,
+        "{0} IN (7, CAST('NaN' AS DOUBLE))": NANS,
+        "{0} BETWEEN 300 AND CAST('NaN' AS DOUBLE)": NANS,
+        "{0} < CAST('NaN' AS DOUBLE)": [0, 2, 3, 4, 5, 9, 11],
+    }
+    by_condition = {text.format(column): numbers for column in ("d", "r") for text, numbers in expected.items()}
+    texts = [f"SELECT {place} AS place, n FROM {source} WHERE {text}" for place, text in enumerate(by_condition)]
+    rows = connection.execute(" UNION ALL ".join(texts)).fetchall()
+    for place, (text, numbers) in enumerate(by_condition.items()):
+        assert sorted(n for where, n in rows if where == place) == sorted(numbers * FILES), text
+    assert (
+        repr(connection.execute(f"SELECT MAX(d), MIN(d), MAX(r), MIN(r) FROM {source}").fetchall()) == "[(nan, 1.0, nan, 1.0)]"
     )
 
 
