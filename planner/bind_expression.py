@@ -295,7 +295,7 @@ class ExpressionBinder(AggregateBinder):
         bound = [self.bind(argument) for argument in arguments]
         own = self._query.python_function(name)
         if own is None:
-            return build.call(name, bound, self._at(tree))
+            return build.call(name, bound, self._at(tree), [item.name for item in self._query.snapshot.functions.values()])
         from runnel.expressions.python_calls import python_call
 
         return python_call(own, bound, self._at(tree))

@@ -27,17 +27,34 @@ _FIELDS = ["YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND"]
 _SHORT = {"MIN": "MINUTE", "SEC": "SECOND", "MS": "MILLISECOND", "US": "MICROSECOND", "HR": "HOUR", "MON": "MONTH"}
 _SHORT |= {"S": "SECOND", "H": "HOUR", "D": "DAY", "W": "WEEK", "Y": "YEAR", "CENTURIE": "CENTURY"}
 _LARGEST = 2**63 - 1
+_MARK = "\0"
+"""Between the characters of a text that sqlglot must not take apart."""
+_LONGEST = 1000
+_PAIR = re.compile(r"([+-]?[\d.]+)\s*([A-Za-z]+)")
+_CLOCK = re.compile(r"(?:^|(?<=\s))([+-]?)(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d{1,6})?))?$")
+
+
+def has_units(text: str, following: str) -> bool:
+    """Whether the text of an INTERVAL says its units itself, and the word behind it is none."""
+    if any(character.isalpha() for character in text):
+        return True
+    unit = following.removesuffix("S") if len(following) > 2 else following
+    unit = _SHORT.get(unit, unit)
+    return ":" in text and unit not in MICROSECONDS and unit not in MONTHS
 
 
 def parse_interval(tree: Any, position: Position | None) -> tuple[int, bool]:
     """The value of an interval literal, and whether it counts months (else µs)."""
     text, unit = _text_of(tree, position), tree.args.get("unit")
-    if isinstance(unit, exp.IntervalSpan):
+    if _MARK in text:
+        text = text.replace(_MARK, "").strip()
+        value = _parse_words(text, position)
+    elif isinstance(unit, exp.IntervalSpan):
         value = _parse_span(text, _unit(unit.this.name, position), _unit(unit.expression.name, position), position)
     elif unit is not None:
         value = _scaled(text, _unit(unit.name, position), position)
     else:
-        value = _parse_words(text, position)
+        raise NotSupportedError("INTERVAL without a unit", position=position)
     if abs(value[0]) > _LARGEST:
         raise ProgrammingError(f"interval '{text}' is out of range", position=position)
     return value
@@ -102,10 +119,27 @@ def _parse_span(text: str, first: str, last: str, position: Position | None) -> 
 
 
 def _parse_words(text: str, position: Position | None) -> tuple[int, bool]:
-    pairs = re.findall(r"([+-]?[\d.]+)\s*([A-Za-z]+)", text)
-    if not pairs or re.sub(r"([+-]?[\d.]+)\s*([A-Za-z]+)", "", text).strip():
-        raise ProgrammingError(f"can't read interval '{text}'", hint="write it as INTERVAL '1' DAY", position=position)
-    values = [_scaled(number, _unit(unit, position), position) for number, unit in pairs]
+    """'1 day 2 hours', '1 day 02:03:04.5', '3 days ago'."""
+    unreadable = ProgrammingError(
+        f"can't read interval '{text[:60]}'", hint="write it as INTERVAL '1' DAY, or '1 day 02:03:04'", position=position
+    )
+    if len(text) > _LONGEST:
+        raise unreadable
+    is_ago = text.lower().endswith(" ago")
+    rest = text[:-4].rstrip() if is_ago else text
+    values: list[tuple[int, bool]] = []
+    clock = _CLOCK.search(rest)
+    if clock is not None:
+        sign, *parts = clock.groups()
+        sizes = [
+            _scaled(part or "0", unit, position)[0] for part, unit in zip(parts, ("HOUR", "MINUTE", "SECOND"), strict=True)
+        ]
+        values.append((-sum(sizes) if sign == "-" else sum(sizes), False))
+        rest = rest[: clock.start()]
+    values += [_scaled(number, _unit(unit, position), position) for number, unit in _PAIR.findall(rest)]
+    if not values or _PAIR.sub("", rest).strip():
+        raise unreadable
     if len({is_months for _, is_months in values}) > 1:
         raise NotSupportedError("an interval of both months and days is not supported", position=position)
-    return sum(value for value, _ in values), values[0][1]
+    total = sum(value for value, _ in values)
+    return -total if is_ago else total, values[0][1]

@@ -38,6 +38,7 @@ _SIMPLE = {
     "BINARY VARYING": sqltypes.VARBINARY,
     "BLOB": sqltypes.VARBINARY,
     "JSON": sqltypes.JSON,
+    "JSONB": sqltypes.JSON,
     "UUID": sqltypes.UUID,
     "DATE": sqltypes.DATE,
     "TIME": sqltypes.TIME,

@@ -71,12 +71,12 @@ class AggregateFunction:
     sql_names: tuple[str, ...] = ()
 
 
-def bound_argument(function: AggregateFunction, argument: Expression, position: Position | None) -> Expression:
-    """The first argument, if the function takes its type."""
+def bound_argument(function: AggregateFunction, argument: Expression, position: Position | None, name: str = "") -> Expression:
+    """The first argument, if the function (called by `name`) takes its type."""
     if argument.type.kind is Kind.NULL and function.null_type.kind is not Kind.NULL:
         return Cast(operand=argument, type=function.null_type, implicit=True, position=argument.position)
     if not function.accepts(argument.type):
-        raise refused_type(function.name, argument, position)
+        raise refused_type(name or function.name, argument, position)
     return argument
 
 

@@ -217,6 +217,8 @@ def aggregate_call(
         check_arguments(given, 1)
         half = Literal(value=0.5, type=DOUBLE, position=position)
         given, key = given._replace(arguments=(*given.arguments, half), order=()), "percentile_cont"
+    elif key == "count" and distinct and len(arguments) > 1:
+        given = given._replace(arguments=(_row_without_nulls(arguments, position),))
     elif key == "count" and not arguments:
         key = "count_star"
     function = AGGREGATES.get(_SQL_NAMES.get(key, ""))
@@ -257,6 +259,17 @@ def _bind(function: AggregateFunction, given: Given) -> Bound:
     if function.finish in _SPREADS:
         first = as_double(function.name, first, given.position)
     return Bound((first,), (), function.result(first.type))
+
+
+def _row_without_nulls(arguments: Sequence[Expression], position: Position | None) -> Expression:
+    """A row of the arguments; NULL where one of them is NULL."""
+    from runnel.expressions import build
+
+    present = [build.call("is_not_null", [item], position) for item in arguments]
+    row = build.call("row", arguments, position)
+    return Case(
+        conditions=(build.call("and", present, position),), results=(row,), otherwise=None, type=row.type, position=position
+    )
 
 
 def _count_if(given: Given, distinct: bool, predicate: Expression | None) -> Aggregate:

@@ -36,8 +36,11 @@ _ELSEWHERE = {
 """Functions of other databases whose namesakes by spelling do something else: what to write here."""
 
 
-def call(name: str, arguments: Sequence[Expression], position: Position | None = None) -> Expression:
-    """A function by its SQL name in any case, or an operator by its key ("add", "eq", …), applied to arguments."""
+def call(
+    name: str, arguments: Sequence[Expression], position: Position | None = None, others: Sequence[str] = ()
+) -> Expression:
+    """A function by its SQL name in any case, or an operator by its key ("add", "eq", …), applied to arguments. `others` are
+    names that are known elsewhere, for the hint where there is no such function."""
     if name.upper() in _LAZY:
         return _lazy(name.upper(), arguments, position)
     name = _by_type(name, arguments)
@@ -52,7 +55,7 @@ def call(name: str, arguments: Sequence[Expression], position: Position | None =
         raise ProgrammingError(
             f'function "{name}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
-            hint=_ELSEWHERE.get(name.upper()) or suggest(name, [*SQL_NAMES, *_LAZY]),
+            hint=_ELSEWHERE.get(name.upper()) or suggest(name, [*SQL_NAMES, *_LAZY, *others]),
             position=position,
         )
     if function.name == "negate" and len(arguments) == 1:

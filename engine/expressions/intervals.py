@@ -105,12 +105,14 @@ def _distinct(texts: pa.Array, read: Callable[[str], Any], sql_type: SqlType) ->
 
 def duration_of(text: str) -> timedelta:
     """'1 day 02:03:04.5', '90 minutes', '-1:30:00'; ArrowInvalid for anything else."""
-    rest = _short(text).strip()
+    rest, sign_of_all = _without_ago(_short(text).strip())
     total = 0
     clock = _CLOCK.search(rest)
     if clock is not None:
         sign, hours, minutes, seconds, fraction = clock.groups()
         micros = int((fraction or "")[:6].ljust(6, "0"))
+        if int(minutes) > 59 or int(seconds or 0) > 59:
+            raise pa.ArrowInvalid(f"no such time in {text!r}")
         size = int(hours) * HOUR_US + int(minutes) * MINUTE_US + int(seconds or 0) * SECOND_US + micros
         total = -size if sign == "-" else size
         rest = rest[: clock.start()]
@@ -120,7 +122,7 @@ def duration_of(text: str) -> timedelta:
             raise pa.ArrowInvalid(f"no such unit in {text!r}")
         total += round(float(number) * size_us) if "." in number else int(number) * size_us
     try:
-        return timedelta(microseconds=total)
+        return timedelta(microseconds=sign_of_all * total)
     except OverflowError:
         raise pa.ArrowInvalid("interval out of range") from None
 
@@ -128,14 +130,20 @@ def duration_of(text: str) -> timedelta:
 def months_of(text: str) -> int:
     """'1 year 2 months'; ArrowInvalid for anything else."""
     total = 0
-    for number, unit in _amounts(_short(text).strip(), text, False):
+    rest, sign_of_all = _without_ago(_short(text).strip())
+    for number, unit in _amounts(rest, text, False):
         months = UNIT_MONTHS.get(_singular(unit))
         if months is None or "." in number:
             raise pa.ArrowInvalid(f"no such unit in {text!r}")
         total += int(number) * months
+    total *= sign_of_all
     if not -(2**31) <= total < 2**31:
         raise pa.ArrowInvalid("interval out of range")
     return total
+
+
+def _without_ago(text: str) -> tuple[str, int]:
+    return (text[:-4], -1) if text.lower().endswith(" ago") else (text, 1)
 
 
 def _short(text: str) -> str:

@@ -1,4 +1,7 @@
-"""MAP: construction, keys, values, entries. A key comes once in a map; of two the last counts; a NULL key is refused."""
+"""MAP: construction, keys, values, entries.
+
+A key comes once in a map: two are refused, but MAP_CONCAT takes the last; a NULL key is refused.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +66,10 @@ def _bind_arrays(name: str, arguments: Sequence[Expression], position: Position 
     return tuple(bound), _map_type(bound[0].type.element, bound[1].type.element, position)
 
 
-def _put_together(keys: pa.Array, values: pa.Array, lengths: np.ndarray, sql_type: SqlType, valid: Any) -> pa.Array:
-    """A map column of entries that lie flat, in which the last of equal keys stays."""
+def _put_together(
+    keys: pa.Array, values: pa.Array, lengths: np.ndarray, sql_type: SqlType, valid: Any, *, last_stays: bool = False
+) -> pa.Array:
+    """A map column of entries that lie flat; of equal keys the last one stays, or they are refused."""
     if keys.null_count:
         raise DataError("a key of a MAP is NULL")
     owners = np.repeat(np.arange(len(lengths)), lengths)
@@ -72,12 +77,20 @@ def _put_together(keys: pa.Array, values: pa.Array, lengths: np.ndarray, sql_typ
     marks = owners * (int(codes.max(initial=0)) + 1) + codes
     _, backwards = np.unique(marks[::-1], return_index=True)
     if len(backwards) < len(marks):
+        if not last_stays:
+            raise _duplicate(keys, marks)
         kept = np.sort(len(marks) - 1 - backwards)
         keys, values = keys.take(indexes(kept)), values.take(indexes(kept))
         lengths = np.bincount(owners[kept], minlength=len(lengths))
     arrow = to_arrow(sql_type)
     entries = pa.StructArray.from_arrays([keys, values], fields=[arrow.key_field, arrow.item_field])
     return made(entries, lengths, arrow, valid)
+
+
+def _duplicate(keys: pa.Array, marks: np.ndarray) -> DataError:
+    order = np.argsort(marks, kind="stable")
+    second = order[1:][marks[order[1:]] == marks[order[:-1]]].min()
+    return DataError(f"a MAP has the key {keys[int(second)].as_py()!r} twice", hint="MAP_CONCAT takes the last of equal keys")
 
 
 def _pairs(call: Call) -> Kernel:
@@ -190,7 +203,7 @@ def _concat(call: Call) -> Kernel:
         entry = pa.list_(pa.struct([("key", columns[0].type.key_type), ("value", columns[0].type.item_type)]))
         lists = joined([column.view(entry) for column in columns], entry)
         keys, values = lists.flatten().flatten()
-        return _put_together(keys, values, list_lengths(lists), call.type, validity(lists))
+        return _put_together(keys, values, list_lengths(lists), call.type, validity(lists), last_stays=True)
 
     return over_arrays(run)
 

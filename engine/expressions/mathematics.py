@@ -43,9 +43,14 @@ def _finite(kernel: Kernel) -> Kernel:
     return lambda *operands: finite(kernel(*operands), *operands)
 
 
+_ZERO = pack_scalar(0.0, DOUBLE)
+
+
 def _power(base: Datum, exponent: Datum) -> Datum:
     result = pc.power(base, exponent)
     unexplained = pc.and_not(pc.is_nan(result), pc.or_(pc.is_nan(base), pc.is_nan(exponent)))
+    if any_true(pc.and_(pc.equal(base, _ZERO), pc.less(exponent, _ZERO))):
+        raise DataError("zero raised to a negative power is undefined")
     if any_true(unexplained):
         raise DataError("a negative number raised to a fraction has no real value")
     return finite(result, base, exponent)

@@ -39,6 +39,12 @@ def _bind_quantile(function: AggregateFunction, given: Given) -> Bound:
             raise ProgrammingError(f"{given.name.upper()} sorts by one expression", position=given.position)
         (key,), fraction = given.order, given.arguments[0]
     else:
+        if len(given.arguments) == 1 and not given.order:
+            raise ProgrammingError(
+                f"{given.name.upper()} takes a value and a fraction, not 1 argument",
+                hint=f"write {given.name.upper()}(p) WITHIN GROUP (ORDER BY x)",
+                position=given.position,
+            )
         check_arguments(given, 2)
         if given.order:
             raise ProgrammingError(
@@ -47,7 +53,7 @@ def _bind_quantile(function: AggregateFunction, given: Given) -> Bound:
                 position=given.position,
             )
         key, fraction = SortKey(given.arguments[0]), given.arguments[1]
-    value = bound_argument(function, key.expression, given.position)
+    value = bound_argument(function, key.expression, given.position, given.name)
     if function.name == "percentile_cont":
         value = as_double(given.name, value, given.position)
     fraction, is_list = _bound_fraction(fraction, given)

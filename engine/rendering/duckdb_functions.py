@@ -82,7 +82,8 @@ def _power(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     made = f"pow({base}, {exponent})"
     unreal = f"isnan({made}) AND NOT (isnan({base}) OR isnan({exponent}))"
     message = "a negative number raised to a fraction has no real value"
-    return rendering.check(unreal, message, finite(rendering, call, arguments, made))
+    checked = rendering.check(unreal, message, finite(rendering, call, arguments, made))
+    return rendering.check(f"{base} = 0 AND {exponent} < 0", "zero raised to a negative power is undefined", checked)
 
 
 def _trigonometric(name: str) -> FunctionRule:

@@ -137,3 +137,10 @@ def test_a_function_that_is_not_deterministic_is_called_for_every_row(con: runne
     numbers = iter(range(100))
     con.create_function("ticket", lambda: next(numbers), [], "BIGINT", scalar=True, deterministic=False)
     assert values(con, "SELECT ticket() FROM t") == [0, 1, 2, 3]
+
+
+def test_a_misspelled_name_is_told_the_nearest(con: runnel.Connection) -> None:
+    con.create_function("dbl", lambda x: x * 2, ["BIGINT"], "BIGINT", scalar=True)
+    with pytest.raises(runnel.ProgrammingError, match='function "DBLL" not found') as caught:
+        con.execute("SELECT dbll(1)")
+    assert caught.value.hint == 'did you mean "dbl"?'
