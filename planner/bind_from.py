@@ -16,6 +16,7 @@ from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.convert import renamed
 from runnel.planner.scope import Bound, Scope, ScopeColumn, scope_of
 from runnel.planner.supported import function_call, position_of
+from runnel.planner.table_arguments import WINDOW_FUNCTIONS
 from runnel.relation import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
 from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, common_type
 from runnel.subqueries import DependentJoin, UnnestTogether, deepened, outer_columns
@@ -63,6 +64,8 @@ class FromBinder:
             call = function_call(tree.this)
             if call is not None:
                 relation, name = self._table_function(tree, *call), call[0].lower()
+            if call is not None and call[0] in WINDOW_FUNCTIONS:
+                return self._windows(tree, alias, names)
                 if isinstance(relation, Scan):
                     return self._scan(relation.table, alias or name, names, self._at(tree))
             else:
@@ -80,6 +83,33 @@ class FromBinder:
 
     def _parenthesised(self, tree: Any, alias: str | None) -> Bound:
         inner = tree.this
+    def item(self, tree: Any) -> Bound:
+        """The relation and the scope of one table, query or table function, as an argument of another."""
+        return self._item(tree, None)
+
+    def _windows(self, tree: Any, alias: str | None, names: tuple[str, ...]) -> Bound:
+        # Loaded on first use: few statements have windows over time.
+        from runnel.planner.bind_windows import WindowBinder
+
+        position = self._at(tree)
+        if tree.args.get("ordinality"):
+            raise NotSupportedError("WITH ORDINALITY goes with GENERATE_SERIES and UNNEST", position=position)
+        bound = WindowBinder(self._binder, self, self._outer).bind(tree.this)
+        shown = sum(not column.hidden for column in bound.scope.columns)
+        if len(names) > shown:
+            raise ProgrammingError(f'"{alias}" has {shown} columns, but {len(names)} names are given', position=position)
+        given = iter(names)
+        columns = tuple(
+            replace(
+                column,
+                name=column.name if column.hidden else next(given, column.name),
+                qualifier=column.qualifier if alias is None else alias,
+                qualified_only=column.qualified_only and alias is None,
+            )
+            for column in bound.scope.columns
+        )
+        return Bound(bound.relation, Scope(columns, self._outer))
+
         bound = self._item(inner, None)
         for join in [*(inner.args.get("joins") or []), *(tree.args.get("joins") or [])]:
             bound = self._join(bound, join)

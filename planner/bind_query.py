@@ -6,8 +6,9 @@ after a query body (ORDER BY, LIMIT) is put on top of it here; one SELECT is the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -91,6 +92,8 @@ class Binder:
     dependencies: dict[tuple[str, str], Dependency] = field(default_factory=dict)
     common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
     views: tuple[str, ...] = ()
+    watermarks: Iterator[int] = field(default_factory=count)
+    """Numbers for the watermarks of the statement, those of views and common tables too."""
 
     def query(self, tree: Any, outer: Scope | None) -> Relation:
         """The relation of any query expression; `outer` is the scope around a correlated subquery."""
@@ -171,7 +174,8 @@ class Binder:
             raise ProgrammingError(f'view "{view.name}" refers to itself', hint="drop it and create it anew")
         statement = parse(view.sql)
         assert isinstance(statement, Query)
-        binder = Binder(view.sql, self.snapshot, (), self.environment, self.dependencies, {}, (*self.views, view.name.lower()))
+        views = (*self.views, view.name.lower())
+        binder = Binder(view.sql, self.snapshot, (), self.environment, self.dependencies, {}, views, self.watermarks)
         return binder.query(statement.expression, None)
 
     def view_fields(self, view: View) -> tuple[Field, ...]:
@@ -216,7 +220,14 @@ class Binder:
     def inside(self, common_tables: Mapping[str, CommonTable]) -> Binder:
         """A binder for a part of the statement in which these common tables can be named."""
         return Binder(
-            self.sql, self.snapshot, self.parameter_types, self.environment, self.dependencies, common_tables, self.views
+            self.sql,
+            self.snapshot,
+            self.parameter_types,
+            self.environment,
+            self.dependencies,
+            common_tables,
+            self.views,
+            self.watermarks,
         )
 
     def _with(self, with_: Any, tree: Any, outer: Scope | None) -> Relation:

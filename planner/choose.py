@@ -23,11 +23,11 @@ from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import BIGINT
-from runnel.streams import ImposeOrder
+from runnel.streams import AssignWindows, ImposeOrder, WindowKind
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window, WindowCall
 
-Narrowable: TypeAlias = physical.HashJoin | physical.Unnest | physical.Series
+Narrowable: TypeAlias = physical.HashJoin | physical.Unnest | physical.Series | physical.AssignWindows
 """The operators that can leave out columns."""
 
 PARTITION_BUILD_ROWS = 100_000
@@ -184,6 +184,14 @@ def _impose_order(node: ImposeOrder, snapshot: Snapshot) -> Physical:
     from runnel.planner.choose_streams import choose_impose_order
 
     return choose_impose_order(node, choose(node.input, snapshot))
+
+
+def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
+    if node.shape.kind is WindowKind.SESSION:
+        raise NotSupportedError("SESSION without an aggregation by its windows is not supported yet", position=node.position)
+    return physical.AssignWindows(
+        fields=node.fields, rows=estimate(node), input=choose(node.input, snapshot), shape=node.shape, time=node.time
+    )
 
 
 def _values(node: logical.Values, snapshot: Snapshot) -> Physical:
@@ -423,4 +431,5 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     UnnestTogether: _unnest_together,
     GroupLimit: _group_limit,
     ImposeOrder: _impose_order,
+    AssignWindows: _assign_windows,
 }

@@ -18,7 +18,7 @@ from runnel.planner import physical
 from runnel.planner.physical import Physical
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import SqlType
-from runnel.streams import ImposeOrder
+from runnel.streams import AssignWindows, ImposeOrder, WindowKind
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
@@ -171,6 +171,18 @@ def _impose_order(node: ImposeOrder) -> _Description:
     return "Impose order", {"watermark": f"{column.name} - {time_span(node.lag, column.type)}"}
 
 
+def _assign_windows(node: AssignWindows | physical.AssignWindows) -> _Description:
+    shape, time = node.shape, node.time.type
+    spans = {"step": shape.step, "offset": shape.offset}
+    properties = {"time": str(node.time), "gap" if shape.kind is WindowKind.SESSION else "size": time_span(shape.size, time)}
+    properties |= {name: time_span(value, time) for name, value in spans.items() if value}
+    if isinstance(node, AssignWindows):
+        properties["of"] = listed(node.partition)
+    elif node.columns is not None:
+        properties["columns"] = ", ".join(_field_names(node.fields)) or "none"
+    return f"{shape.kind.value.capitalize()} windows", properties
+
+
 def _physical_impose_order(node: physical.ImposeOrder) -> _Description:
     return "Impose order", {"watermark": _watermark(node.time)}
 
@@ -305,6 +317,8 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     logical.Limit: _limit,
     ImposeOrder: _impose_order,
     physical.ImposeOrder: _physical_impose_order,
+    AssignWindows: _assign_windows,
+    physical.AssignWindows: _assign_windows,
     logical.Union: _union,
     logical.SetOperation: _set_operation,
     logical.Unnest: _unnest,

@@ -27,6 +27,7 @@ from runnel.relation import (
     Unnest,
     Values,
 )
+from runnel.streams import AssignWindows, WindowKind
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 
 UNKNOWN_SELECTIVITY = 0.25
@@ -146,6 +147,15 @@ def _group_limit(node: GroupLimit) -> int | None:
     return None if rows is None else max(1, rows // 4)
 
 
+def _assign_windows(node: AssignWindows) -> int | None:
+    """As many windows as a row is in, on the average."""
+    rows, shape = estimate(node.input), node.shape
+    if rows is None or not shape.step:
+        return rows
+    windows = shape.size / shape.step
+    return round(rows * (windows if shape.kind is WindowKind.HOP else (windows + 1) / 2))
+
+
 def _unnest(node: Unnest | Series | UnnestTogether) -> int | None:
     rows = estimate(node.input)
     return None if rows is None else rows * ELEMENTS_PER_ARRAY
@@ -164,6 +174,7 @@ _ESTIMATES: dict[type[Relation], Callable[..., int | None]] = {
     SetOperation: lambda node: estimate(node.left),
     Unnest: _unnest,
     Expand: _expand,
+    AssignWindows: _assign_windows,
     Series: _unnest,
     UnnestTogether: _unnest,
     GroupLimit: _group_limit,

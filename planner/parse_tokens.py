@@ -9,7 +9,7 @@ type says beyond its name. So that a tree says what the user wrote,
 - the types in CAST and `::` are parsed here, and replaced by a word that stands for them; a typed literal (DATE '…')
   becomes a CAST of the string, since sqlglot would let a `::` behind it bind more tightly;
 - every `?` becomes `$n`, n being its number in the whole statement from 0;
-- `TABLE(f(…))` becomes `f(…)`;
+- `TABLE(f(…))` becomes `f(…)`; tables among the arguments of a table function become queries, see `table_arguments`;
 - a JOIN without a word before it becomes INNER JOIN, to differ from a comma;
 - `MAP[k, v]` becomes a call of "MAP[", `X'ff'` one of "X'"; `E'a\\n'` becomes the string that it means;
 - the words within JSON functions become arguments, see `json_clauses`.
@@ -27,7 +27,7 @@ from sqlglot import TokenType, exp
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
-from runnel.planner import json_clauses
+from runnel.planner import json_clauses, table_arguments
 from runnel.planner.parse_types import TYPE_WORDS, parse_type
 from runnel.planner.tokens import DIALECT, TokenReader, position_at, word_of
 from runnel.sqltypes import SqlType
@@ -106,7 +106,8 @@ def check_tokens(tokens: Sequence[Token], sql: str) -> None:
         elif word in (")", "]") and opened:
             opened.pop()
         if word == ",":
-            is_wrong = after in _CLAUSES or after in (")", "]", "}") or following is None
+            is_name = index + 2 < len(tokens) and tokens[index + 2].token_type is TokenType.FARROW
+            is_wrong = (after in _CLAUSES and not is_name) or after in (")", "]", "}") or following is None
         elif word in ("NULL", "TRUE", "FALSE", "UNKNOWN", "ISNULL", "NOTNULL"):
             is_wrong = after in _TIGHTER and (word in ("ISNULL", "NOTNULL") or _follows_is(tokens, index))
         elif word == "WITH":
@@ -181,6 +182,9 @@ class TokenRewriter:
         reader = self._reader
         while not reader.at_end:
             token = reader.tokens[reader.index]
+            inside = self._open[-1] if self._open else ""
+            if inside in table_arguments.PLACES and table_arguments.rewrite(inside, reader, self):
+                continue
             if token.token_type in _PLAIN or token.token_type is TokenType.COMMA:
                 self._output.append(reader.next())
             elif token.token_type is TokenType.PLACEHOLDER:
@@ -304,6 +308,22 @@ class TokenRewriter:
     def comma(self, token: Token) -> None:
         self._output.append(_like(token, TokenType.COMMA, ","))
 
+    def put(self, like: Token, token_type: TokenType, text: str) -> None:
+        """A token in the place of `like`."""
+        self._output.append(_like(like, token_type, text))
+
+    def open_call(self, like: Token, name: str) -> None:
+        """The beginning of a call that the text doesn't have as one."""
+        self._open.append(name)
+        self._names.append(len(self._output))
+        self.put(like, TokenType.VAR, MARK + name)
+        self.put(like, TokenType.L_PAREN, "(")
+
+    def close_call(self, like: Token) -> None:
+        """The end of such a call."""
+        self._close()
+        self.put(like, TokenType.R_PAREN, ")")
+
     def rename(self, suffix: str) -> None:
         """Adds to the name of the function being read."""
         name = self._output[self._names[-1]]
@@ -373,7 +393,7 @@ class TokenRewriter:
             self._output.append(token)
         elif reader.peek() == "(":
             is_call = (
-                (token.token_type in _CALLABLE or word in ("DIV", "XOR"))
+                (token.token_type in _CALLABLE or word in ("DIV", "XOR", "SESSION"))
                 and word not in _SYNTAX_WORDS
                 and (before, word) not in _AFTER
             )

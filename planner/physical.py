@@ -16,6 +16,7 @@ from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, SortKey
 from runnel.frozen import frozen
 from runnel.relation import Field, JoinKind
+from runnel.streams import WindowShape
 from runnel.windows import WindowCall
 
 if TYPE_CHECKING:
@@ -235,6 +236,16 @@ class Window(SingleInput):
     width: int
     keys: tuple[Column, ...] = ()
     most: MostRows | None = None
+
+
+@frozen(kw_only=True)
+class AssignWindows(SingleInput):
+    """Each row once per window that it is in. The columns of the result are those at `columns` (None: all) of the input's,
+    followed by window_start, window_end and window_time. Of sessions see SessionRows."""
+
+    shape: WindowShape
+    time: Column
+    columns: tuple[int, ...] | None = None
 
 
 @frozen(kw_only=True)

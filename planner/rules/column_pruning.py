@@ -33,7 +33,7 @@ from runnel.relation import (
     Values,
     WorkingTable,
 )
-from runnel.streams import ImposeOrder
+from runnel.streams import WINDOW_COLUMNS, AssignWindows, ImposeOrder, WindowKind
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
@@ -211,6 +211,17 @@ def _impose_order(node: ImposeOrder, needed: set[int]) -> _Pruned:
     return replace(node, input=below, time=places[node.time]), places
 
 
+def _assign_windows(node: AssignWindows, needed: set[int]) -> _Pruned:
+    width = len(node.input.fields)
+    below = {i for i in needed if i < width}
+    if len(below) == len(needed) and node.shape.kind in (WindowKind.TUMBLE, WindowKind.SESSION):
+        # Each row is in one window, and nobody asks in which.
+        return _prune(node.input, below)
+    pruned, places = _narrow(node.input, below | _read(node.own_expressions))
+    moved = node.map_expressions(_moved(places)).with_inputs((pruned,))
+    return moved, places | {width + i: len(pruned.fields) + i for i in range(len(WINDOW_COLUMNS))}
+
+
 def _group_limit(node: GroupLimit, needed: set[int]) -> _Pruned:
     below, places = _narrow(node.input, needed | _read(node.own_expressions))
     return node.map_expressions(_moved(places)).with_inputs((below,)), places
@@ -264,6 +275,7 @@ _RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {
     UnnestTogether: _per_row,
     GroupLimit: _group_limit,
     ImposeOrder: _impose_order,
+    AssignWindows: _assign_windows,
     Expand: _expand,
     Window: _window,
 }

@@ -28,6 +28,7 @@ from runnel.relation import (
     references,
     transform,
 )
+from runnel.streams import AssignWindows, ImposeOrder
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
@@ -116,6 +117,8 @@ _RULES: dict[type[Relation], Callable[[Any], Relation]] = {
     Unnest: _passing,
     Expand: _passing,
     Window: _passing,
+    AssignWindows: _passing,
+    ImposeOrder: _passing,
     Recursion: _recursion,
     Series: _passing,
     UnnestTogether: _passing,

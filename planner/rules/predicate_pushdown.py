@@ -6,6 +6,7 @@ leaves the rest above itself. What may pass:
 - Project, Sort, UNION ALL: everything (with the projection's expressions put in). Not past a LIMIT.
 - Aggregate: conjuncts over the keys alone. Window: those over columns by which all its calls partition.
   INTERSECT and EXCEPT: those that can't fail, to both sides.
+- Windows over time: what reads none of their bounds; SESSION: what is over its keys alone.
 - Joins: to a side whose rows come out as they are: both sides of INNER and CROSS, the left of LEFT, SINGLE, SEMI, ANTI and the
   marks, the right of RIGHT, none of FULL. What reads both sides of an inner join becomes part of its condition. The join's own
   condition gives parts to a side that the join doesn't preserve.
@@ -37,6 +38,7 @@ from runnel.relation import (
     Union,
     Unnest,
 )
+from runnel.streams import AssignWindows, WindowKind
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
@@ -111,6 +113,18 @@ def _set_operation(node: SetOperation, parts: Parts) -> Relation:
 def _per_row(node: Unnest | Series | UnnestTogether, parts: Parts) -> Relation:
     width = len(node.input.fields)
     moving, staying = divide(parts, lambda part: reads_only(part, 0, width), node.outer)
+    below = _push(node.input, moving)
+    return _kept(node if below is node.input else replace(node, input=below), staying)
+
+
+def _assign_windows(node: AssignWindows, parts: Parts) -> Relation:
+    """Every row is in a window at least, so none is taken away. But sessions depend on all rows of their partition."""
+    width = len(node.input.fields)
+    if node.shape.kind is WindowKind.SESSION:
+        kept = _plain_columns(node.partition)
+        moving, staying = divide(parts, lambda part: bool(columns_of(part)) and columns_of(part) <= kept, False)
+    else:
+        moving, staying = divide(parts, lambda part: reads_only(part, 0, width), True)
     below = _push(node.input, moving)
     return _kept(node if below is node.input else replace(node, input=below), staying)
 
@@ -196,5 +210,6 @@ _RULES: dict[type[Relation], Callable[[Any, Parts], Relation]] = {
     UnnestTogether: _per_row,
     GroupLimit: _group_limit,
     Window: _window,
+    AssignWindows: _assign_windows,
     Join: _join,
 }

@@ -1,0 +1,190 @@
+"""TUMBLE, HOP and CUMULATE: each row once per window that it is in, with the window's bounds.
+
+Arithmetic on event times as int64, with floor division: times before 1970 are like others. A row tells how far its first
+window's start lies behind it (`back`) and how many windows it is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, numbers, validity
+from runnel.dag import ProcessorFactory
+from runnel.errors import DataError, Position
+from runnel.expressions.buffers import FIRST_US, LAST_US
+from runnel.expressions.nodes import Column
+from runnel.frozen import frozen
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.event_time import event_times
+from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
+from runnel.streams import WINDOW_COLUMNS, WindowKind, WindowShape
+
+
+def into_period(times: Indexes, period: int, offset: int) -> Indexes:
+    """How far each time is behind the beginning of its period, of those that begin at `offset`, `offset` + `period`, …"""
+    # Where the product overflows it wraps, and the difference wraps back.
+    within = times - times // period * period
+    if offset:
+        within -= offset
+        within += (within < 0) * np.int64(period)
+    return within
+
+
+@frozen
+class Placement:
+    """Where the windows of some rows lie. Row i is in `counts[i]` windows (None: one); the first begins `back[i]` before it,
+    and the next ones begin, or for CUMULATE end, a step later each. `first` (CUMULATE): how many steps the first one takes."""
+
+    shape: WindowShape
+    times: Indexes
+    back: Indexes
+    counts: Indexes | None = None
+    first: Indexes | None = None
+
+    def starts(self, rows: Indexes | slice, number: Indexes | None) -> Indexes:
+        """The starts of the windows of `rows` that have this number."""
+        starts = self.times[rows] - self.back[rows]
+        return starts if number is None or self.first is not None else starts + number * self.shape.step
+
+    def ends(self, starts: Indexes, rows: Indexes | slice, number: Indexes | None) -> Indexes:
+        if self.first is None or number is None:
+            return starts + self.shape.size
+        return starts + (self.first[rows] + number) * self.shape.step
+
+
+def place(shape: WindowShape, times: Indexes) -> Placement:
+    """The windows of rows at these times."""
+    if shape.kind is WindowKind.HOP:
+        within = into_period(times, shape.step, shape.offset)
+        counts = (shape.size - 1 - within) // shape.step + 1
+        return Placement(shape, times, within + (counts - 1) * shape.step, counts)
+    within = into_period(times, shape.size, shape.offset)
+    if shape.kind is WindowKind.TUMBLE:
+        return Placement(shape, times, within)
+    steps = within // shape.step
+    return Placement(shape, times, within, shape.size // shape.step - steps, steps + 1)
+
+
+def bounds_range(time: SqlType) -> tuple[int, int]:
+    """The least and the greatest bound that windows over a column of this type may have."""
+    if time.is_integer:
+        half = 1 << (to_arrow(time).bit_width - 1)
+        return -half, half - 1
+    return FIRST_US, LAST_US
+
+
+@frozen
+class AssignWindowsPlan:
+    """What the processors of a vertex share. `columns` are those of the result that are given, of the input's columns and
+    the three bounds."""
+
+    shape: WindowShape
+    time: int
+    type: SqlType
+    names: tuple[str, ...]
+    columns: tuple[int, ...] | None
+    position: Position | None
+
+    @property
+    def bound_type(self) -> SqlType:
+        return TIMESTAMP if self.type.kind is Kind.DATE else self.type
+
+    def check(self, placement: Placement, valid: Mask | None) -> None:
+        """DataError where a bound is none of the type's values."""
+        least, greatest = bounds_range(self.type)
+        times, size = placement.times, self.shape.size
+        if not len(times) or (int(times.min()) >= least + size and int(times.max()) <= greatest - size):
+            return
+        back = placement.back
+        if placement.counts is not None and placement.first is None:
+            last = back - (placement.counts - 1) * self.shape.step
+        else:
+            last = back
+        # No sum here leaves int64: `back` and `size` aren't negative, the limits have opposite signs.
+        wrong = (times < least + back) | (times > greatest - (size - last))
+        if valid is not None:
+            wrong &= valid
+        if wrong.any():
+            raise DataError(
+                f"a window has a bound that is out of the range of {self.bound_type}",
+                hint="leave the row out with WHERE" + (", or CAST the column to BIGINT" if self.type.is_integer else ""),
+                position=self.position,
+            )
+
+
+class AssignWindows(EmittingProcessor):
+    """Puts the bounds behind the rows, repeated where a row is in several windows."""
+
+    def __init__(self, plan: AssignWindowsPlan) -> None:
+        super().__init__()
+        self._plan = plan
+        self._arrow = to_arrow(plan.bound_type)
+        self._width = np.dtype(f"i{self._arrow.bit_width // 8}")
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        column = event_times(batch.column(self._plan.time))
+        valid = validity(column)
+        times = numbers(column, np.int64)
+        if valid is not None:
+            times = np.where(valid, times, 0)
+        placement = place(self._plan.shape, times)
+        self._plan.check(placement, valid)
+        if placement.counts is None:
+            self.emit(self._result(batch, placement, valid, slice(None), None))
+        else:
+            self.emit_all(self._repeated(batch, placement, placement.counts, valid))
+
+    def _repeated(
+        self, batch: pa.RecordBatch, placement: Placement, counts: Indexes, valid: Mask | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The result in pieces of at most MAX_ROWS rows; a row may be in more windows than that."""
+        if valid is not None:
+            counts = np.where(valid, counts, 1)
+        ends = np.cumsum(counts)
+        total = int(ends[-1]) if len(ends) else 0
+        for start in range(0, total, MAX_ROWS):
+            stop = min(start + MAX_ROWS, total)
+            first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+            copies = counts[first : last + 1].copy()
+            copies[-1] -= ends[last] - stop
+            copies[0] -= start - (ends[first] - counts[first])
+            rows = np.repeat(np.arange(first, last + 1), copies)
+            number = np.arange(start, stop) - (ends - counts)[rows]
+            yield self._result(batch, placement, valid, rows, number)
+
+    def _result(
+        self,
+        batch: pa.RecordBatch,
+        placement: Placement,
+        valid: Mask | None,
+        rows: Indexes | slice,
+        number: Indexes | None,
+    ) -> pa.RecordBatch:
+        plan, width = self._plan, batch.num_columns
+        chosen = range(width + len(WINDOW_COLUMNS)) if plan.columns is None else plan.columns
+        starts = placement.starts(rows, number)
+        ends = placement.ends(starts, rows, number)
+        bounds = (starts, ends, ends - 1)
+        known = None if valid is None else valid[rows]
+        taken = None if isinstance(rows, slice) else indexes(rows)
+        columns = []
+        for i in chosen:
+            if i >= width:
+                bound = bounds[i - width].astype(self._width, copy=False)
+                columns.append(from_numbers(bound, self._arrow, known))
+            else:
+                columns.append(batch.column(i) if taken is None else batch.column(i).take(taken))
+        schema = pa.schema([pa.field(name, item.type) for name, item in zip(plan.names, columns, strict=True)])
+        return make_batch(columns, schema, len(starts))
+
+
+def assign_windows(
+    shape: WindowShape, time: Column, names: tuple[str, ...], columns: tuple[int, ...] | None = None
+) -> ProcessorFactory:
+    """A supplier of processors that give, for each row and each of its windows, the row's columns and the three bounds; of
+    these only the ones at `columns` (None: all), in that order, called by `names`. Not for sessions."""
+    plan = AssignWindowsPlan(shape, time.index, time.type, names, columns, time.position)
+    return lambda: AssignWindows(plan)

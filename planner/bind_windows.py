@@ -1,0 +1,306 @@
+"""Binding of IMPOSE_ORDER, TUMBLE, HOP, CUMULATE and SESSION in FROM.
+
+Their tables are queries by now, and a PARTITION BY is a call among the arguments: see `table_arguments`. Sizes are settled
+here, since the rest of the planner reasons with them: so they are constants, not parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from sqlglot import exp
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.expressions.nodes import Column, Expression, Literal
+from runnel.frozen import frozen
+from runnel.planner.bind_expression import ExpressionBinder
+from runnel.planner.rules.constant_folding import fold
+from runnel.planner.scope import Bound, Scope, ScopeColumn
+from runnel.planner.streaming import never_ends
+from runnel.planner.supported import function_call, position_of
+from runnel.planner.table_arguments import PARTITION, WINDOW_FUNCTIONS
+from runnel.relation import Filter, Project, Relation
+from runnel.sqltypes import Kind
+from runnel.streams import AssignWindows, ImposeOrder, WindowKind, WindowShape
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_from import FromBinder
+    from runnel.planner.bind_query import Binder
+
+_PARAMETERS = {
+    "IMPOSE_ORDER": ("input", "time_col", "lag"),
+    "TUMBLE": ("input", "time_col", "window_size", "offset"),
+    "HOP": ("input", "time_col", "window_size", "slide", "offset"),
+    "CUMULATE": ("input", "time_col", "step", "window_size", "offset"),
+    "SESSION": ("input", "time_col", "gap"),
+}
+_OTHER_NAMES = {"data": "input", "timecol": "time_col", "size": "window_size", "slide_size": "slide"}
+_EXAMPLES = {
+    "IMPOSE_ORDER": "TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(time), INTERVAL '5' SECOND))",
+    "TUMBLE": "TABLE(TUMBLE(TABLE t, DESCRIPTOR(time), INTERVAL '10' SECOND))",
+    "HOP": "TABLE(HOP(TABLE t, DESCRIPTOR(time), INTERVAL '10' SECOND, INTERVAL '1' SECOND)), the size before the slide",
+    "CUMULATE": "TABLE(CUMULATE(TABLE t, DESCRIPTOR(time), INTERVAL '1' MINUTE, INTERVAL '1' HOUR)), the step before the size",
+    "SESSION": "TABLE(SESSION(TABLE t PARTITION BY k, DESCRIPTOR(time), INTERVAL '10' SECOND))",
+}
+_LARGEST = 2**63 - 1
+
+MOST_WINDOWS = 1 << 32
+"""So many windows that a row is in are surely a mistake in units."""
+
+
+@frozen
+class _Call:
+    """A call with its arguments by name, and the keys of PARTITION BY."""
+
+    name: str
+    arguments: dict[str, Any]
+    keys: tuple[Any, ...]
+    position: Position | None
+
+
+class WindowBinder:
+    """Binds one item of FROM that is such a call, and those within it; `items` binds the tables that they are over."""
+
+    def __init__(self, binder: Binder, items: FromBinder, outer: Scope | None) -> None:
+        self._binder = binder
+        self._items = items
+        self._outer = outer
+
+    def bind(self, tree: Any) -> Bound:
+        """The relation of a call, and its columns under the names of those of its input: a `TABLE t` gives them its name."""
+        call = self._call(tree)
+        bound = self._input(call)
+        time = self._time(call, bound)
+        if call.name == "IMPOSE_ORDER":
+            return self._ordered(call, bound, time)
+        shape = self._shape(call, time)
+        keys = ExpressionBinder(self._binder, bound.scope, "PARTITION BY")
+        windows = AssignWindows(
+            input=bound.relation,
+            shape=shape,
+            time=time,
+            partition=tuple(keys.bind(key) for key in call.keys),
+            position=call.position,
+        )
+        width = len(bound.relation.fields)
+        owners = {column.qualifier for column in bound.scope.columns}
+        owner = owners.pop() if len(owners) == 1 else None
+        added = [ScopeColumn(item.name, item.type, width + i, owner) for i, item in enumerate(windows.fields[width:])]
+        return Bound(windows, Scope((*bound.scope.columns, *added), self._outer))
+
+    def _at(self, tree: Any) -> Position | None:
+        return position_of(tree, self._binder.sql)
+
+    def _ordered(self, call: _Call, bound: Bound, time: Column) -> Bound:
+        lag = self._constant(call, "lag", time)
+        if lag < 0:
+            raise ProgrammingError(
+                "the lag of IMPOSE_ORDER can't be negative",
+                hint="it says how far a row may be behind the latest one",
+                position=self._at(call.arguments["lag"]),
+            )
+        if not never_ends(bound.relation):
+            return bound
+        ordered = ImposeOrder(
+            input=without_order(bound.relation),
+            time=time.index,
+            lag=lag,
+            watermark=next(self._binder.watermarks),
+            position=call.position,
+        )
+        return Bound(ordered, bound.scope)
+
+    def _call(self, tree: Any) -> _Call:
+        found = function_call(tree)
+        assert found is not None
+        name, arguments = found
+        parameters = _PARAMETERS[name]
+        given: dict[str, Any] = {}
+        keys: tuple[Any, ...] | None = None
+        named = False
+        for argument in arguments:
+            partition = function_call(argument)
+            if partition is not None and partition[0] == PARTITION:
+                keys = self._keys(name, partition[1], keys, argument)
+                continue
+            if isinstance(argument, exp.Kwarg):
+                key, value, named = argument.this.name.lower(), argument.expression, True
+                key = _OTHER_NAMES.get(key, key)
+            elif named:
+                raise ProgrammingError("a named argument can't be followed by one without a name", position=self._at(argument))
+            elif len(given) == len(parameters):
+                raise ProgrammingError(
+                    f"{name} takes at most {len(parameters)} arguments",
+                    hint=f"write {_EXAMPLES[name]}",
+                    position=self._at(argument),
+                )
+            else:
+                key, value = parameters[len(given)], argument
+            if key not in parameters:
+                raise ProgrammingError(
+                    f'{name} has no argument "{key}"',
+                    hint=suggest(key, parameters, f"it takes {', '.join(parameters)}"),
+                    position=self._at(argument),
+                )
+            if key in given:
+                raise ProgrammingError(f'argument "{key}" of {name} is given twice', position=self._at(argument))
+            given[key] = value
+        for key in parameters:
+            if key not in given and key != "offset":
+                raise ProgrammingError(
+                    f'{name} needs the argument "{key}"', hint=f"write {_EXAMPLES[name]}", position=self._at(tree)
+                )
+        return _Call(name, given, keys or (), self._at(tree))
+
+    def _keys(self, name: str, keys: list[Any], before: tuple[Any, ...] | None, tree: Any) -> tuple[Any, ...]:
+        if name != "SESSION":
+            raise ProgrammingError(
+                f"{name} has no PARTITION BY",
+                hint="only sessions depend on it: leave it out, and group by the columns",
+                position=self._at(tree),
+            )
+        if before is not None:
+            raise ProgrammingError("PARTITION BY is given twice", position=self._at(tree))
+        return tuple(keys)
+
+    def _input(self, call: _Call) -> Bound:
+        tree = call.arguments["input"]
+        within = function_call(tree)
+        if within is not None and within[0] in WINDOW_FUNCTIONS:
+            return self.bind(tree)
+        if within is not None:
+            return self._items.item(exp.Table(this=tree))
+        if isinstance(tree, exp.Subquery):
+            table = _named_table(tree)
+            return self._items.item(tree if table is None else table)
+        raise ProgrammingError(
+            f"the first argument of {call.name} must be a table",
+            hint="write TABLE and its name, a query in parentheses, or another table function",
+            position=self._at(tree) or call.position,
+        )
+
+    def _time(self, call: _Call, bound: Bound) -> Column:
+        tree = call.arguments["time_col"]
+        found = function_call(tree)
+        if found is None or found[0] != "DESCRIPTOR":
+            raise ProgrammingError(
+                f"the time column of {call.name} is named by DESCRIPTOR",
+                hint=f"write {_EXAMPLES[call.name]}",
+                position=self._at(tree) or call.position,
+            )
+        columns = found[1]
+        if len(columns) != 1 or not isinstance(columns[0], exp.Column):
+            raise ProgrammingError(
+                "you must specify a single ordering column",
+                hint="DESCRIPTOR takes the name of one column of the table",
+                position=self._at(tree),
+            )
+        column = columns[0]
+        own = Scope(bound.scope.columns)
+        time = own.resolve(column.name, column.text("table") or None, self._at(column))
+        assert isinstance(time, Column)
+        return time
+
+    def _shape(self, call: _Call, time: Column) -> WindowShape:
+        sizes = {key: self._constant(call, key, time) for key in call.arguments if key not in ("input", "time_col")}
+        for key, value in sizes.items():
+            if value <= 0 and key != "offset":
+                raise ProgrammingError(
+                    f'argument "{key}" of {call.name} must be positive', position=self._at(call.arguments[key]) or call.position
+                )
+        kind = WindowKind[call.name]
+        size = sizes["gap"] if kind is WindowKind.SESSION else sizes["window_size"]
+        step = sizes.get("slide", sizes.get("step", 0))
+        if kind is WindowKind.HOP and step > size:
+            raise ProgrammingError(
+                "the slide of HOP is larger than the size of its windows, so rows between them would be lost",
+                hint="HOP takes the size first, then the slide",
+                position=self._at(call.arguments["slide"]),
+            )
+        if kind is WindowKind.CUMULATE and size % step:
+            raise ProgrammingError(
+                "the window_size of CUMULATE must be a multiple of its step",
+                hint="CUMULATE takes the step first, then the size",
+                position=self._at(call.arguments["window_size"]),
+            )
+        if step and size // step > MOST_WINDOWS:
+            raise ProgrammingError(
+                f"every row would be in {size // step} windows",
+                hint="make the size less, or the step more",
+                position=call.position,
+            )
+        # Windows repeat, and so do their offsets: none needs to be larger than the distance of two of them.
+        period = step if kind is WindowKind.HOP else size
+        return WindowShape(kind, size, step, sizes.get("offset", 0) % period)
+
+    def _constant(self, call: _Call, key: str, time: Column) -> int:
+        """The value of a size, in the units of the time column."""
+        tree = call.arguments[key]
+        position = self._at(tree) or call.position
+        value = fold(ExpressionBinder(self._binder, Scope(), call.name).bind(tree))
+        if value.type.kind is Kind.INTERVAL_MONTH and time.type.is_temporal:
+            raise ProgrammingError(
+                f'argument "{key}" of {call.name} can\'t be an interval of months or years',
+                hint="they differ in length: say it in days, as INTERVAL '30' DAY",
+                position=position,
+            )
+        is_number = time.type.is_integer and value.type.is_integer
+        if not is_number and not (time.type.kind in _MOMENTS and value.type.kind is Kind.INTERVAL):
+            raise ProgrammingError(
+                f"the descriptor column type ({time.type}) and the interval type ({value.type}) do not match",
+                hint=_remedy(time),
+                position=position,
+            )
+        if not isinstance(value, Literal):
+            raise NotSupportedError(
+                f'argument "{key}" of {call.name} must be a constant',
+                hint="write the value as a literal: the plan depends on it",
+                position=position,
+            )
+        if value.value is None:
+            raise ProgrammingError(f'argument "{key}" of {call.name} can\'t be NULL', position=position)
+        units = value.value // timedelta(microseconds=1) if value.type.kind is Kind.INTERVAL else int(value.value)
+        if abs(units) > _LARGEST:
+            raise ProgrammingError(f'argument "{key}" of {call.name} is out of range', position=position)
+        return int(units)
+
+
+_MOMENTS = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
+
+
+def _remedy(time: Expression) -> str:
+    if time.type.is_integer:
+        return "over an integer column it is an integer"
+    if time.type.kind in _MOMENTS:
+        return "over a temporal column it is a day-time interval, as INTERVAL '10' SECOND"
+    return "the column must be an integer, a DATE or a TIMESTAMP: CAST it in a subquery"
+
+
+def without_order(relation: Relation) -> Relation:
+    """The relation without the order that its table, or a view of it, has: another one is to take its place."""
+    if isinstance(relation, ImposeOrder):
+        return without_order(relation.input)
+    if isinstance(relation, Project | Filter):
+        below = without_order(relation.input)
+        return relation if below is relation.input else replace(relation, input=below)
+    return relation
+
+
+def _named_table(tree: Any) -> Any:
+    """The table of `(SELECT * FROM table)`, which is what TABLE and a name have become; None for another query."""
+    query = tree.this
+    if not isinstance(query, exp.Select) or any(tree.args.get(key) for key in ("alias", "joins", "order", "limit", "offset")):
+        return None
+    clauses = {key for key, value in query.args.items() if value}
+    plain = clauses == {"expressions", "from_"} and len(query.expressions) == 1
+    star = query.expressions[0] if plain else None
+    if not isinstance(star, exp.Star) or any(star.args.values()):
+        return None
+    table = query.args["from_"].this
+    if not isinstance(table, exp.Table) or any(
+        value for key, value in table.args.items() if key not in ("this", "db", "catalog")
+    ):
+        return None
+    return table
