@@ -185,7 +185,9 @@ class TokenRewriter:
             inside = self._open[-1] if self._open else ""
             if inside in table_arguments.PLACES and table_arguments.rewrite(inside, reader, self):
                 continue
-            if token.token_type in _PLAIN or token.token_type is TokenType.COMMA:
+            if token.token_type is TokenType.STRING and self._is_whole_interval():
+                self._whole_interval(reader.next())
+            elif token.token_type in _PLAIN or token.token_type is TokenType.COMMA:
                 self._output.append(reader.next())
             elif token.token_type is TokenType.PLACEHOLDER:
                 self._parameter(reader.next())
@@ -208,6 +210,20 @@ class TokenRewriter:
             else:
                 self._word(reader.next())
         return self._output
+
+    def _is_whole_interval(self) -> bool:
+        """Whether the string at hand is an interval with its units: INTERVAL '1 day 2 hours'."""
+        reader = self._reader
+        if not reader.index or word_of(reader.tokens[reader.index - 1]) != "INTERVAL":
+            return False
+        from runnel.planner.intervals import has_units
+
+        return has_units(reader.tokens[reader.index].text, reader.peek(1))
+
+    def _whole_interval(self, token: Token) -> None:
+        """sqlglot reads the first number and unit of such a string only; with marks within it doesn't see them."""
+        self._output.append(_like(token, TokenType.STRING, MARK.join(["", *token.text])))
+        self._output.append(_like(token, TokenType.VAR, "SECOND"))
 
     def _parameter(self, token: Token) -> None:
         self._output.append(_like(token, TokenType.PARAMETER, "$"))
@@ -409,6 +425,16 @@ class TokenRewriter:
             self._output.append(token)
 
 
+def _closes_distinct_on(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the bracket at `index` ends a DISTINCT ON (…)."""
+    depth = 0
+    for at in range(index, 1, -1):
+        depth += (tokens[at].token_type is TokenType.R_PAREN) - (tokens[at].token_type is TokenType.L_PAREN)
+        if depth == 0:
+            return word_of(tokens[at - 1]) == "ON" and word_of(tokens[at - 2]) == "DISTINCT"
+    return False
+
+
 _BRACKETS = ("[", "MAP[")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
@@ -447,16 +473,6 @@ def finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, in
                 return parameter
             node.replace(parameter)
         elif isinstance(node, exp.DataType):
-def _closes_distinct_on(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the bracket at `index` ends a DISTINCT ON (…)."""
-    depth = 0
-    for at in range(index, 1, -1):
-        depth += (tokens[at].token_type is TokenType.R_PAREN) - (tokens[at].token_type is TokenType.L_PAREN)
-        if depth == 0:
-            return word_of(tokens[at - 1]) == "ON" and word_of(tokens[at - 2]) == "DISTINCT"
-    return False
-
-
             _place_type(node, types)
         elif isinstance(node, exp.In) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
             node.set("query", exp.Subquery(this=node.expressions[0]))
