@@ -52,11 +52,16 @@ def _spark_connector(home: Home) -> Connector:
     return cast(Connector, import_module("runnel.connectors.spark_connector").SparkConnector())
 
 
+def _nexmark_connector(home: Home) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.nexmark").NexmarkConnector())
+
+
 CONNECTORS: Mapping[str, ConnectorFactory] = {
     "IMap": _map_connector,
     "File": _file_connector,
     "DuckDB": _duckdb_connector,
     "Spark": _spark_connector,
+    "Nexmark": _nexmark_connector,
 }
 """Our own connectors, by type name."""
 
