@@ -1,4 +1,4 @@
-"""TYPE File: CSV, JSON, Parquet, Avro and text files as tables."""
+"""TYPE File: CSV, JSON, Parquet, Arrow, Avro and text files as tables."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _FORMATS = {
     "csv": ("csv_format", "CsvFormat"),
     "json": ("json_format", "JsonFormat"),
     "parquet": ("parquet_format", "ParquetFormat"),
+    "arrow": ("arrow_format", "ArrowFormat"),
     "avro": ("avro_format", "AvroFormat"),
     "lines": ("lines_format", "LinesFormat"),
 }
@@ -30,6 +31,7 @@ TABLE_FUNCTIONS: Mapping[str, str] = {
     "json_file": "json",
     "json_flat_file": "json-flat",
     "parquet_file": "parquet",
+    "arrow_file": "arrow",
     "avro_file": "avro",
     "lines_file": "lines",
 }
@@ -50,8 +52,9 @@ class FileConnector(Connector):
 
 
 def file_table(function: str, positional: Sequence[Any], named: Mapping[str, Any]) -> ReadableTable:
-    """The table of a table function: CSV_FILE, JSON_FILE, JSON_FLAT_FILE, PARQUET_FILE, AVRO_FILE or LINES_FILE with a path, a
-    glob and further options of a File mapping, by position (path, glob) or by name. Its columns are those of the files."""
+    """The table of a table function: CSV_FILE, JSON_FILE, JSON_FLAT_FILE, PARQUET_FILE, ARROW_FILE, AVRO_FILE or LINES_FILE
+    with a path, a glob and further options of a File mapping, by position (path, glob) or by name. Its columns are those of
+    the files."""
     format_name = TABLE_FUNCTIONS.get(function.lower())
     if format_name is None:
         raise ProgrammingError(

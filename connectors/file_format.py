@@ -165,7 +165,7 @@ def format_name_of(path: str, files: Sequence[DataFile]) -> str:
     said = "have different extensions" if len(known) > 1 else "has no extension that tells its format"
     raise ProgrammingError(
         f'the format of "{path}" is not known: it {said}' if len(known) < 2 else f'the files of "{path}" {said}',
-        hint="add OPTIONS ('format' = 'csv'), or json, parquet, avro, lines",
+        hint="add OPTIONS ('format' = 'csv'), or json, parquet, arrow, avro, lines",
     )
 
 

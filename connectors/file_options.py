@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from runnel.connectors.options import Option, Options, OptionSet, boolean, choice, free_text, text
 from runnel.errors import ProgrammingError
 
-FORMATS = ("csv", "json", "json-flat", "parquet", "avro", "lines")
+FORMATS = ("csv", "json", "json-flat", "parquet", "arrow", "avro", "lines")
 COMPRESSIONS = ("auto", "none", "gz", "bz2", "zst", "lz4")
 
 PATH = text("path", required=True)
@@ -54,6 +54,10 @@ _EXTENSIONS = {
     ".jsonl": "json",
     ".ndjson": "json",
     ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
     ".avro": "avro",
     ".txt": "lines",
     ".log": "lines",
@@ -61,7 +65,7 @@ _EXTENSIONS = {
 _COMPRESSED = {".gz": "gz", ".bz2": "bz2", ".zst": "zst", ".lz4": "lz4"}
 CODECS = {"gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4"}
 """What Arrow calls the compressions."""
-SUFFIXES = {"csv": ".csv", "json": ".json", "parquet": ".parquet", "avro": ".avro", "lines": ".txt"}
+SUFFIXES = {"csv": ".csv", "json": ".json", "parquet": ".parquet", "arrow": ".arrow", "avro": ".avro", "lines": ".txt"}
 """The extension of a new file, by format."""
 
 

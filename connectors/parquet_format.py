@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
-from runnel.connectors.file_conversion import Place, convert_arrow, convert_or_fail, unfit
 from runnel.connectors.file_format import (
     Batches,
     FileColumn,
@@ -33,8 +32,9 @@ from runnel.connectors.file_output import FileOutput, RowWriter
 from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_system import DataFile, RemotePath, opened
 from runnel.connectors.parquet_pruning import groups_to_read
-from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError, suggest
-from runnel.sqltypes import can_cast, from_arrow, to_arrow
+from runnel.connectors.typed_columns import check_columns, columns_of, typed
+from runnel.errors import OperationalError, ProgrammingError
+from runnel.sqltypes import to_arrow
 
 ROW_GROUP_ROWS = 262_144
 """How many rows a row group has that we write."""
@@ -81,30 +81,11 @@ class ParquetFormat(FileFormat):
     def _columns_of(self, file: DataFile) -> list[FileColumn]:
         with reading_parquet(file.path):
             schema = pq.read_schema(_source(file.path))
-        columns = []
-        for field in schema:
-            try:
-                columns.append(FileColumn(field.name, from_arrow(field.type)))
-            except NotSupportedError as error:
-                raise NotSupportedError(f'column "{field.name}" of file "{file.path}": {error.message}') from None
-        return columns
+        return columns_of(schema, file)
 
     def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
-        if len(files) != 1:
-            return
-        found = self._columns_of(files[0])
-        names = [item.name for item in found]
-        wanted = [external_name(column) for column in columns]
-        for column, place in zip(columns, match_names(wanted, names), strict=True):
-            if place is None:
-                raise ProgrammingError(
-                    f'column "{external_name(column)}" is not in file "{files[0].path}"',
-                    hint=suggest(external_name(column), names, "its columns are " + ", ".join(names)),
-                )
-            if not can_cast(found[place].type, column.type):
-                raise ProgrammingError(
-                    f'column "{column.name}" is declared as {column.type}, but is {found[place].type} in file "{files[0].path}"'
-                )
+        if len(files) == 1:
+            check_columns(columns, self._columns_of(files[0]), files[0])
 
     def divide(self, file: DataFile, pieces: int) -> list[FileShare]:
         with reading_parquet(file.path), pq.ParquetFile(_source(file.path)) as opened:
@@ -164,7 +145,7 @@ class ParquetFormat(FileFormat):
             if array is None:
                 result.append(pa.nulls(rows, to_arrow(column.type)))
             else:
-                result.append(_typed(array, column, (file, row), is_inferred=asked.is_inferred))
+                result.append(typed(array, column, (file, row), is_inferred=asked.is_inferred))
         return batch_of(result, asked.names, rows)
 
 
@@ -205,21 +186,3 @@ class ParquetRows(RowWriter):
     def finish(self) -> None:
         self._write_group()
         self._writer.close()
-
-
-def _typed(array: pa.Array, column: TableColumn, origin: tuple[DataFile, int], *, is_inferred: bool) -> pa.Array:
-    """A column of a file in the type of the table's column."""
-    file, row = origin
-    if array.type == to_arrow(column.type):
-        return array
-    if not can_cast(from_arrow(array.type), column.type):
-        raise DataError(
-            f'column "{column.name}" is {column.type}, but {from_arrow(array.type)} in file "{file.path}"',
-            hint="declare the column with a type that the values of all files can be cast to",
-        )
-
-    def fault(index: int) -> DataError:
-        place = Place(file.path, f"row {row + index + 1}")
-        return unfit(array[index].as_py(), column.name, column.type, place, is_inferred=is_inferred)
-
-    return convert_or_fail(array, lambda part: convert_arrow(part, column.type), fault)

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 ONE_ROW = Values(rows=((),), columns=())
 _SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
-_FILE_FUNCTIONS = frozenset({"csv_file", "json_file", "json_flat_file", "parquet_file", "avro_file", "lines_file"})
+_FILE_FUNCTIONS = frozenset(
+    {"csv_file", "json_file", "json_flat_file", "parquet_file", "arrow_file", "avro_file", "lines_file"}
+)
 
 
 @frozen

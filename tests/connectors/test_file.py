@@ -122,7 +122,7 @@ def test_formats_that_cant_be_told(tmp_path: Path) -> None:
     path = written(tmp_path / "data.dat", "a\n1\n")
     message, _, hint = failure(ProgrammingError, lambda: mapping(path))
     assert message == f'the format of "{path}" is not known: it has no extension that tells its format'
-    assert hint == "add OPTIONS ('format' = 'csv'), or json, parquet, avro, lines"
+    assert hint == "add OPTIONS ('format' = 'csv'), or json, parquet, arrow, avro, lines"
     assert visible_rows(mapping(path, format="csv")) == [(1,)]
     written(tmp_path / "f.json", '{"a":1}')
     message, _, _ = failure(ProgrammingError, lambda: mapping(tmp_path))

@@ -70,6 +70,16 @@ class TestParquet(FileConformance):
     types = tuple(VALUES)
 
 
+class TestArrow(FileConformance):
+    options: ClassVar[Mapping[str, str]] = {"format": "arrow"}
+    types = tuple(VALUES)
+
+
+class TestCompressedArrow(FileConformance):
+    options: ClassVar[Mapping[str, str]] = {"format": "arrow", "compression": "zst"}
+    types = tuple(VALUES)
+
+
 class TestAvro(FileConformance):
     options: ClassVar[Mapping[str, str]] = {"format": "avro"}
     types = tuple(item for item in VALUES if not item.is_interval)
