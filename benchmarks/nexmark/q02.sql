@@ -1,0 +1,2 @@
+-- Selection: bids on every 123rd auction.
+SELECT auction, price FROM bid WHERE MOD(auction, 123) = 0

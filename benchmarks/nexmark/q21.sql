@@ -1,0 +1,12 @@
+-- Channel ids: by name where it is known, else from the address.
+SELECT auction, bidder, price, channel,
+    CASE
+        WHEN LOWER(channel) = 'apple' THEN '0'
+        WHEN LOWER(channel) = 'google' THEN '1'
+        WHEN LOWER(channel) = 'facebook' THEN '2'
+        WHEN LOWER(channel) = 'baidu' THEN '3'
+        ELSE REGEXP_EXTRACT(url, '(&|^)channel_id=([^&]*)', 2)
+    END AS channel_id
+FROM bid
+WHERE LOWER(channel) IN ('apple', 'google', 'facebook', 'baidu')
+    OR REGEXP_EXTRACT(url, '(&|^)channel_id=([^&]*)', 2) <> ''
