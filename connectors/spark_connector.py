@@ -11,7 +11,7 @@ from runnel.connectors.spark_options import SparkOptions, read_options
 from runnel.connectors.spark_origin import RegisteredFrame, origin_of
 from runnel.connectors.spark_session import SessionOwner, session_of, spark_errors
 from runnel.connectors.spark_table import SparkSinkTable, SparkTable, found_columns, table_of_frame
-from runnel.errors import Error, NotSupportedError, ProgrammingError
+from runnel.errors import NotSupportedError, ProgrammingError
 
 if TYPE_CHECKING:
     from runnel.fragment import FragmentEngine
@@ -42,12 +42,8 @@ class SparkConnector(DataConnector):
             return self._known(self._table(definition.name, columns, options, {}))
         spark = self.owner.get()
         origin = origin_of(definition.name, options, ())
-        try:
-            with spark_errors():
-                columns, problems = found_columns(origin.frame(spark))
-        except Error as error:
-            error.hint = error.hint or f"for a new path, declare the columns: CREATE MAPPING {definition.name} (name TYPE, …) …"
-            raise
+        with spark_errors():
+            columns, problems = found_columns(origin.frame(spark))
         return self._known(self._table(definition.name, columns, options, problems))
 
     def check_connection(self, options: Mapping[str, str]) -> None:

@@ -6,12 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from runnel.errors import DataError, Error, ErrorCode, NotSupportedError, OperationalError, ProgrammingError
+from runnel.connectors.spark_options import FILE_FORMATS, PACKAGED
+from runnel.errors import DataError, Error, ErrorCode, NotSupportedError, OperationalError, ProgrammingError, suggest
 from runnel.rendering.error_mark import ERROR_MARK
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s+(.*?)(?:\s*SQLSTATE:\s*(\w{5})|\Z)", re.DOTALL)
 _RAISED = re.compile(re.escape(ERROR_MARK) + r"(.*?)(?:\s*SQLSTATE:|\n|\Z)", re.DOTALL)
 _ADVICE = re.compile(r"\s*(?:Use `try_|If necessary set|You can set|To tolerate|Consider )[^\n]*", re.DOTALL)
+_CALL = re.compile(r"An error occurred while calling \S+$")
+_CLASS = re.compile(r"(?:\A:\s*)?(?:\b[a-z]\w*\.){2,}[A-Z][\w$]*(?:Exception|Error):\s*")
+_SOURCE = re.compile(r"data source: (.+?)\.\s")
 _SENTENCE = re.compile(r"(.+?)(?:\.(?=\s|\Z)|\n|\Z)", re.DOTALL)
 
 _MESSAGES = {
@@ -32,6 +36,7 @@ _CLASSES: dict[str, type[Error]] = {
 }
 """By the first two letters of the SQLSTATE; an OperationalError otherwise."""
 
+_NO_FILES = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _CANCELLED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 _LOST = ("connection refused", "py4jnetworkerror", "answer from java side is empty", "sparkcontext was shut down")
 
@@ -64,7 +69,20 @@ def _of_condition(name: str, reason: str, state: str, text: str) -> Error:
     kind = _CLASSES.get(state[:2], OperationalError)
     code = ErrorCode.OBJECT_NOT_FOUND if name.endswith("_NOT_FOUND") and kind is ProgrammingError else None
     message = _MESSAGES.get(name.partition(".")[0]) or _lowered(_sentence(_ADVICE.sub("", reason)))
-    return kind(message, code=code, detail=f"Spark: {text}")
+    return kind(message, code=code, detail=f"Spark: {text}", hint=_hint(name, reason))
+
+
+def _hint(name: str, reason: str) -> str | None:
+    if name in _NO_FILES:
+        return "for a new path, declare the columns: CREATE MAPPING … (name TYPE, …) …"
+    found = _SOURCE.search(f"{reason} ")
+    if name != "DATA_SOURCE_NOT_FOUND" or found is None:
+        return None
+    source = found.group(1)
+    if source.lower() in PACKAGED:
+        return f"start Spark with the package that has {source}: its setting spark.jars.packages names it"
+    otherwise = "Spark has " + ", ".join(FILE_FORMATS) + " and what its setting spark.jars.packages names"
+    return suggest(source, (*FILE_FORMATS, *PACKAGED), otherwise)
 
 
 def _telling(conditions: list[tuple[str, str, str]]) -> tuple[str, str, str]:
@@ -73,8 +91,16 @@ def _telling(conditions: list[tuple[str, str, str]]) -> tuple[str, str, str]:
 
 
 def _text(error: BaseException) -> str:
-    """All that the exception and its causes in Java say, without stack traces."""
-    return "\n".join(line for line in _lines(error) if not line.startswith(("at ", "... ")) and line != "JVM stacktrace:")
+    """All that the exception and its causes in Java say, each thing once, without stack traces and names of classes."""
+    said = (_CLASS.sub("", line) for line in _lines(error) if not _is_noise(line))
+    return "\n".join(dict.fromkeys(line for line in said if line))
+
+
+def _is_noise(line: str) -> bool:
+    """Whether a line is of a stack trace, or says nothing to who wrote the statement."""
+    if line.startswith(("at ", "... ", "Caused by: java.lang.ClassNotFoundException")) or line.endswith("stacktrace:"):
+        return True
+    return _CALL.match(line.rstrip(".")) is not None
 
 
 def _lines(error: BaseException) -> Iterator[str]:

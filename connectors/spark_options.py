@@ -42,6 +42,9 @@ FILE_FORMATS: Mapping[str, tuple[str, ...]] = {
 }
 """Spark's own file formats with the options that their readers and writers know."""
 
+PACKAGED = ("avro", "delta", "iceberg", "jdbc", "kafka", "xml")
+"""Other data sources that many have; Spark has most of them in packages of their own."""
+
 PARSED = ("csv", "json")
 """The formats whose values are text, which may be malformed."""
 

@@ -155,6 +155,47 @@ def test_paths_and_tables_that_are_not_there(cursor: runnel.Cursor, tmp_path: Pa
     assert failure.value.code == runnel.ErrorCode.OBJECT_NOT_FOUND
 
 
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("parqet", 'did you mean "parquet"?'),
+        ("Jsonn", 'did you mean "json"?'),
+        ("delta", "start Spark with the package that has delta: its setting spark.jars.packages names it"),
+        ("com.example.zzz", "Spark has parquet, orc, csv, json, text and what its setting spark.jars.packages names"),
+    ],
+)
+def test_a_format_that_spark_does_not_know(cursor: runnel.Cursor, tmp_path: Path, source: str, hint: str) -> None:
+    options = f"OPTIONS ('format' = '{source}', 'path' = '{tmp_path}')"
+    with pytest.raises(runnel.ProgrammingError) as failure:
+        cursor.execute(f"CREATE MAPPING t TYPE Spark {options}")
+    assert failure.value.message == f"failed to find the data source: {source}"
+    assert failure.value.hint == hint
+    assert failure.value.detail is not None
+    for noise in ("An error occurred while calling", "java.", "org.apache.spark", "Caused by", "DefaultSource"):
+        assert noise not in failure.value.detail
+    # With its columns declared a mapping asks Spark for nothing until it is used.
+    cursor.execute(f"CREATE MAPPING t (id BIGINT) TYPE Spark {options}")
+    for statement in ("SELECT id FROM t", "INSERT INTO t VALUES (1)"):
+        with pytest.raises(runnel.ProgrammingError, match=f"failed to find the data source: {source}") as failure:
+            cursor.execute(statement).fetchall()
+        assert failure.value.hint == hint
+
+
+def test_what_java_adds_to_its_messages_is_left_out() -> None:
+    said = RuntimeError(
+        "An error occurred while calling o54.load.\n"
+        ": org.apache.spark.SparkException: Job aborted.\n"
+        "\tat org.apache.spark.sql.Dataset.load(Dataset.scala:1)\n"
+        "Caused by: java.io.IOException: disk full\n"
+        "\t... 11 more\n"
+        "Caused by: java.io.IOException: disk full"
+    )
+    found = spark_error(said)
+    assert isinstance(found, runnel.OperationalError)
+    assert found.message == "Spark failed: Job aborted"
+    assert found.detail == "Job aborted.\nCaused by: disk full"
+
+
 def test_a_file_that_is_damaged(cursor: runnel.Cursor, tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 this is none PAR1")
     cursor.execute(f"CREATE MAPPING t (id BIGINT) TYPE Spark OPTIONS ('path' = '{tmp_path}/a.parquet')")
