@@ -4,6 +4,8 @@ Every query that reads the stream when rows are written gets them all (the rows 
 after its `execute` returned, and nothing from before. With no reader, and when a reader is behind, `write` waits, so that
 nothing is lost and nothing grows without bound. Closing the writer ends the stream: its readers get the rows that are still
 on the way, then the end.
+
+A writer that knows more of event time than the rows tell says so by `watermark`; readers get that in order with the rows.
 """
 
 from __future__ import annotations
@@ -14,13 +16,15 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
 from time import monotonic
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 
 from runnel.batches import empty_columns
-from runnel.catalog import TableColumn
-from runnel.connector import BATCH_ROWS, END, End, Pause, ReadableTable, ScanRequest, Source, SourcePartition
+from runnel.catalog import EventTime, TableColumn
+from runnel.connector import BATCH_ROWS, END, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
 from runnel.connectors.stream_rows import StreamData, batches_of, stream_columns
+from runnel.connectors.stream_time import event_time_of
 from runnel.errors import ErrorCode, InterfaceError, OperationalError
 from runnel.processor import JobContext
 from runnel.sqltypes import SqlType
@@ -33,22 +37,39 @@ BUFFERED_BATCHES = 1_024
 
 
 class ReaderQueue:
-    """The rows on their way to one reader. Guarded by the channel's condition."""
+    """What is on its way to one reader. Guarded by the channel's condition."""
 
     def __init__(self) -> None:
-        self.batches: deque[pa.RecordBatch] = deque()
+        self.items: deque[pa.RecordBatch | EventTimeMark] = deque()
         self.rows = 0
         self.wake: Callable[[], None] | None = None
 
-    def take(self) -> pa.RecordBatch | None:
-        """What is there, up to a full batch; small batches are put together."""
-        if not self.batches:
+    def put(self, batch: pa.RecordBatch) -> None:
+        self.items.append(batch)
+        self.rows += batch.num_rows
+
+    def mark(self, mark: EventTimeMark) -> None:
+        """Needs no room: of marks without rows between them only the last one is kept."""
+        if self.items and isinstance(self.items[-1], EventTimeMark):
+            self.items[-1] = mark
+        else:
+            self.items.append(mark)
+
+    def take(self) -> pa.RecordBatch | EventTimeMark | None:
+        """A mark, or what rows are there before the next one, up to a full batch; small batches are put together."""
+        if not self.items:
             return None
-        taken = [self.batches.popleft()]
-        rows = taken[0].num_rows
-        while self.batches and rows + self.batches[0].num_rows <= BATCH_ROWS:
-            taken.append(self.batches.popleft())
-            rows += taken[-1].num_rows
+        first = self.items.popleft()
+        if isinstance(first, EventTimeMark):
+            return first
+        taken, rows = [first], first.num_rows
+        while self.items:
+            following = self.items[0]
+            if isinstance(following, EventTimeMark) or rows + following.num_rows > BATCH_ROWS:
+                break
+            self.items.popleft()
+            taken.append(following)
+            rows += following.num_rows
         self.rows -= rows
         return taken[0] if len(taken) == 1 else pa.concat_batches(taken)
 
@@ -62,6 +83,7 @@ class StreamChannel:
         self._condition = Condition()
         self._readers: dict[int, ReaderQueue] = {}
         self._next_reader = 0
+        self._mark: EventTimeMark | None = None
         self._closed = False
         self._withdrawn = False
 
@@ -74,10 +96,12 @@ class StreamChannel:
         return len(self._readers)
 
     def attach(self) -> tuple[int, ReaderQueue]:
-        """A new reader, which gets what is written from now on."""
+        """A new reader, which gets what is written from now on, and first what was promised of that."""
         with self._condition:
             self._next_reader += 1
             queue = self._readers[self._next_reader] = ReaderQueue()
+            if self._mark is not None:
+                queue.mark(self._mark)
             self._condition.notify_all()
             return self._next_reader, queue
 
@@ -101,25 +125,35 @@ class StreamChannel:
                 self._condition.wait(left)
             if self._closed:
                 raise InterfaceError(f'the stream "{self.name}" is closed')
-            wakes = []
-            for queue in tuple(self._readers.values()):
-                queue.batches.append(batch)
-                queue.rows += batch.num_rows
-                wakes.append(queue.wake)
-        for wake in wakes:
-            if wake is not None:
-                wake()
+            queues = tuple(self._readers.values())
+            for queue in queues:
+                queue.put(batch)
+        _wake(queues)
 
-    def take(self, queue: ReaderQueue) -> pa.RecordBatch | Pause | End:
+    def mark(self, time: int) -> bool:
+        """Tells all readers, those to come too, that no earlier event times follow. False: that was promised before."""
+        with self._condition:
+            if self._closed:
+                raise InterfaceError(f'the stream "{self.name}" is closed')
+            if self._mark is not None and time <= self._mark.time:
+                return False
+            self._mark = EventTimeMark(time)
+            queues = tuple(self._readers.values())
+            for queue in queues:
+                queue.mark(self._mark)
+        _wake(queues)
+        return True
+
+    def take(self, queue: ReaderQueue) -> pa.RecordBatch | EventTimeMark | Pause | End:
         """What a reader reads next."""
         with self._condition:
             was_full = not self._has_room_for(queue)
-            batch = queue.take()
-            if batch is None:
+            item = queue.take()
+            if item is None:
                 return END if self._closed else Pause()
             if was_full:
                 self._condition.notify_all()
-            return batch
+            return item
 
     def withdraw(self) -> None:
         """No reader comes any more. Writers get an InterfaceError as soon as the last one is gone."""
@@ -132,16 +166,14 @@ class StreamChannel:
         with self._condition:
             self._closed = True
             self._condition.notify_all()
-            wakes = [queue.wake for queue in tuple(self._readers.values())]
-        for wake in wakes:
-            if wake is not None:
-                wake()
+            queues = tuple(self._readers.values())
+        _wake(queues)
 
     def _has_room(self) -> bool:
         return bool(self._readers) and all(self._has_room_for(queue) for queue in tuple(self._readers.values()))
 
     def _has_room_for(self, queue: ReaderQueue) -> bool:
-        return queue.rows < self._buffered_rows and len(queue.batches) < BUFFERED_BATCHES
+        return queue.rows < self._buffered_rows and len(queue.items) < BUFFERED_BATCHES
 
     def _timed_out(self) -> OperationalError:
         if self._readers:
@@ -152,16 +184,28 @@ class StreamChannel:
         return OperationalError(message, code=ErrorCode.TIMEOUT, hint=hint)
 
 
+def _wake(queues: Sequence[ReaderQueue]) -> None:
+    for queue in queues:
+        if queue.wake is not None:
+            queue.wake()
+
+
 class StreamTable(ReadableTable):
     """The readers' side of a pushed stream."""
 
     connector = "Stream"
 
     def __init__(
-        self, name: str, schema: pa.Schema | Mapping[str, SqlType | str], *, buffered_rows: int = BUFFERED_ROWS
+        self,
+        name: str,
+        schema: pa.Schema | Mapping[str, SqlType | str],
+        *,
+        event_time: Callable[[Sequence[TableColumn]], EventTime | None] | None = None,
+        buffered_rows: int = BUFFERED_ROWS,
     ) -> None:
         self.name = name
         self.columns: tuple[TableColumn, ...] = stream_columns(name, schema)
+        self.event_time = None if event_time is None else event_time(self.columns)
         self.channel = StreamChannel(name, buffered_rows)
 
     @property
@@ -216,7 +260,7 @@ class StreamPartition(SourcePartition):
     def open(self, wake: Callable[[], None]) -> None:
         self._queue.wake = wake
 
-    def read(self) -> pa.RecordBatch | Pause | End:
+    def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
         item = self._channel.take(self._queue)
         if not isinstance(item, pa.RecordBatch):
             return item
@@ -232,6 +276,7 @@ class StreamWriter:
     def __init__(self, table: StreamTable) -> None:
         self._columns = table.columns
         self._channel = table.channel
+        self._event_time = table.event_time
 
     @property
     def name(self) -> str:
@@ -267,6 +312,17 @@ class StreamWriter:
                 self._channel.put(piece, until)
                 written += piece.num_rows
         return written
+
+    def watermark(self, time: Any) -> bool:
+        """Promises that no row written from now on has an event time before `time`: queries then close the windows that end
+        there, without waiting for rows that show it. Give a value of the stream's time column: a datetime, a date or an int
+        (without a time column, one that fits the query's IMPOSE_ORDER).
+
+        Never waits. A time that isn't after the last one promises nothing new: it is left out, and the result is False. Rows
+        that break the promise are late, as any others. A query that starts later knows of the promise, too.
+        """
+        column = None if self._event_time is None else self._columns[self._event_time.column]
+        return self._channel.mark(event_time_of(time, column, self.name))
 
     def close(self) -> None:
         """Ends the stream; may be called again. Queries get the rows still on the way, then come to their end."""

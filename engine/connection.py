@@ -18,6 +18,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.jobs import Job, JobOptions
 
 if TYPE_CHECKING:
+    from datetime import timedelta
     from types import TracebackType
 
     from runnel.connector import Connector
@@ -105,15 +106,30 @@ class Connection:
         self._database.check_open()
         self._database.connectors.add(connector)
 
-    def register_stream(self, name: str, schema: Any) -> StreamWriter:
+    def register_stream(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        time_column: str | None = None,
+        max_disorder: timedelta | int | None = None,
+        idle_timeout: timedelta | None = None,
+    ) -> StreamWriter:
         """Makes a stream that queries can read, and gives its writer: `writer.write(rows)`, and `writer.close()` at the end.
-        `schema` is a pyarrow Schema, or names with SQL types. A query sees what is written after its `execute`."""
+        `schema` is a pyarrow Schema, or names with SQL types. A query sees what is written after its `execute`.
+
+        `time_column` holds the event time of the rows, as WATERMARK FOR says of a mapping; a row may be older by up to
+        `max_disorder` (a timedelta, or an int where the column is an integer) than the newest before it. A stream that gets no
+        rows for `idle_timeout` (a second if not given, timedelta(0): never) doesn't hold back what a query reads beside it.
+        """
         from runnel.connectors.stream import StreamTable
+        from runnel.connectors.stream_time import stream_event_time
 
         self._database.check_open()
         _check_name(name)
         try:
-            table = StreamTable(name, schema)
+            event_time = stream_event_time(name, time_column, max_disorder, idle_timeout)
+            table = StreamTable(name, schema, event_time=event_time)
             self._register(name, table)
             return table.writer()
         except BaseException as error:

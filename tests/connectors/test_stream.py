@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from threading import Event, Thread
 from typing import Any
 
@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.connector import BATCH_ROWS, END, Pause, ScanRequest, SourcePartition
+from runnel.catalog import EventTime
+from runnel.connector import BATCH_ROWS, END, EventTimeMark, Pause, ScanRequest, SourcePartition
 from runnel.connectors.stream import StreamTable, StreamWriter
 from runnel.errors import DataError, ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR, array, decimal
@@ -351,3 +352,131 @@ def test_an_arrow_schema() -> None:
     part, writer = reader(table), table.writer()
     writer.write(pd.DataFrame({"a": ["x"], "t": [pd.Timestamp("2024-01-01")]}))
     assert available(part) == [{"a": "x", "t": datetime(2024, 1, 1)}]
+
+
+def everything(partition: SourcePartition) -> list[Any]:
+    """Rows, as lists, and the times of marks, in order, as they can be read now."""
+    items: list[Any] = []
+    while not isinstance(item := partition.read(), Pause):
+        if item is END:
+            return items
+        items.append(item.time if isinstance(item, EventTimeMark) else item.to_pydict()["id"])
+    return items
+
+
+def test_a_watermark_comes_between_the_rows_it_was_given_between() -> None:
+    table, writer = stream()
+    part = reader(table)
+    wakes: list[int] = []
+    part.open(lambda: wakes.append(1))
+    writer.write([(1, "a")])
+    writer.write([(2, "b")])
+    assert writer.watermark(10)
+    assert len(wakes) == 3
+    writer.write([(3, "c")])
+    writer.close()
+    assert everything(part) == [[1, 2], 10, [3]]
+
+
+def test_a_watermark_that_promises_nothing_new_is_left_out() -> None:
+    table, writer = stream()
+    part = reader(table)
+    assert [writer.watermark(time) for time in (5, 5, 3, 6)] == [True, False, False, True]
+    assert everything(part) == [6], "nor is one that the next one makes needless before it is read"
+    assert not writer.watermark(4)
+    assert everything(part) == []
+
+
+def test_watermarks_need_no_room_and_no_reader() -> None:
+    table, writer = stream(buffered_rows=1)
+    assert writer.watermark(1)
+    part = reader(table)
+    writer.write([(1, "a")])
+    for time in range(2, 5_000):
+        assert writer.watermark(time)
+    assert everything(part) == [1, [1], 4_999], "a promise from before counts for a new reader too"
+
+
+def test_no_watermark_after_the_end() -> None:
+    _, writer = stream()
+    writer.close()
+    with pytest.raises(InterfaceError, match="is closed"):
+        writer.watermark(1)
+
+
+def timed(sql_type: str, **options: Any) -> tuple[StreamTable, StreamWriter]:
+    with runnel.connect() as connection:
+        schema = {"id": "BIGINT", "at": sql_type}
+        writer = connection.register_stream("events", schema, time_column="AT", **options)
+        found = connection._database.catalog.snapshot.get("events")
+        assert isinstance(found.table, StreamTable)  # type: ignore[union-attr]
+        return found.table, writer  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "value", "time"),
+    [
+        ("BIGINT", -7, -7),
+        ("INTEGER", 7, 7),
+        ("DATE", date(1970, 1, 2), 86_400_000_000),
+        ("TIMESTAMP", datetime(1969, 12, 31, 23, 59, 59, 999_999), -1),
+        ("TIMESTAMP", pd.Timestamp("1970-01-01 00:00:01"), 1_000_000),
+        ("TIMESTAMP WITH TIME ZONE", datetime(1970, 1, 1, 1, tzinfo=UTC), 3_600_000_000),
+        ("TIMESTAMP WITH TIME ZONE", datetime(1970, 1, 1, 1), 3_600_000_000),
+    ],
+)
+def test_watermarks_are_values_of_the_time_column(sql_type: str, value: Any, time: int) -> None:
+    table = StreamTable("events", {"at": sql_type}, event_time=lambda columns: EventTime(0, 0))
+    part, writer = reader(table, (0,)), table.writer()
+    writer.watermark(value)
+    item = part.read()
+    assert isinstance(item, EventTimeMark)
+    assert item.time == time
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "value"),
+    [("BIGINT", datetime(2024, 1, 1)), ("TIMESTAMP", 5), ("TIMESTAMP", None), ("TIMESTAMP", "soon"), ("INTEGER", 2**31)],
+)
+def test_what_is_no_value_of_the_time_column_is_no_watermark(sql_type: str, value: Any) -> None:
+    table = StreamTable("events", {"at": sql_type}, event_time=lambda columns: EventTime(0, 0))
+    with pytest.raises(ProgrammingError, match='is no watermark of stream "events"') as caught:
+        table.writer().watermark(value)
+    assert f'column "at", {sql_type}' in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("value", [None, True, "soon", 1.5, object()])
+def test_without_a_time_column_watermarks_are_integers_or_times(value: Any) -> None:
+    _, writer = stream()
+    with pytest.raises(ProgrammingError, match="is no watermark"):
+        writer.watermark(value)
+    assert writer.watermark(datetime(1970, 1, 1, 0, 0, 1))
+    assert not writer.watermark(1_000_000)
+
+
+def test_registering_says_where_event_time_is() -> None:
+    assert timed("TIMESTAMP")[0].event_time == EventTime(1, 0, None)
+    options = {"max_disorder": timedelta(seconds=2), "idle_timeout": timedelta(seconds=5)}
+    assert timed("TIMESTAMP", **options)[0].event_time == EventTime(1, 2_000_000, 5_000)
+    assert timed("BIGINT", max_disorder=9, idle_timeout=timedelta(0))[0].event_time == EventTime(1, 9, 0)
+    assert stream()[0].event_time is None
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"time_column": "when"}, 'no column "when"'),
+        ({"time_column": "name"}, "can't be its time column"),
+        ({"max_disorder": 1}, "no time column"),
+        ({"time_column": "at", "max_disorder": 1}, "must be a timedelta"),
+        ({"time_column": "id", "max_disorder": timedelta(1)}, "must be an int"),
+        ({"time_column": "id", "max_disorder": -1}, "negative"),
+        ({"time_column": "id", "idle_timeout": 5}, "must be a timedelta"),
+    ],
+)
+def test_wrong_event_times(options: dict[str, Any], said: str) -> None:
+    with runnel.connect() as connection:
+        schema = {"id": "BIGINT", "name": "VARCHAR", "at": "TIMESTAMP"}
+        with pytest.raises(ProgrammingError, match=said):
+            connection.register_stream("events", schema, **options)
+        connection.register_stream("events", schema)
