@@ -46,6 +46,16 @@ class EventTime:
     idle_timeout: int | None = None
 
 
+@frozen
+class WatermarkClause:
+    """WATERMARK FOR column AS column - lag, as a mapping declares it: `lag` in microseconds where `is_interval`."""
+
+    column: str
+    lag: int
+    is_interval: bool
+    position: Position | None = field(default=None, compare=False, repr=False)
+
+
 class Table(ABC):
     """Something with columns that a query can name; how it is read and written is the connector contract's business."""
 
@@ -101,6 +111,7 @@ class Mapping:
     version: int = field(default_factory=lambda: next(_versions))
     object_type: str | None = None
     data_connection: str | None = None
+    watermark: WatermarkClause | None = None
 
 
 @frozen

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from runnel.catalog import Index, Table
+from runnel.catalog import Index, Table, WatermarkClause
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
@@ -48,6 +48,7 @@ class MappingDefinition:
     options: Mapping[str, str]
     external_name: str | None = None
     object_type: str | None = None
+    watermark: WatermarkClause | None = None
 
 
 class Connector(ABC):

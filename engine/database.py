@@ -228,6 +228,7 @@ class Database:
                         definition.external_name,
                         object_type=definition.object_type,
                         data_connection=item.data_connection,
+                        watermark=definition.watermark,
                     )
                 )
             for view in saved.views:

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View
+from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View, WatermarkClause
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.disk import sync_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError
@@ -166,6 +166,7 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
         for column in mapping.table.columns
         if not column.hidden
     ]
+    watermark = mapping.watermark
     return {
         "name": mapping.name,
         "connector": mapping.connector,
@@ -174,12 +175,21 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
         "external_name": mapping.external_name,
         "object_type": mapping.object_type,
         "data_connection": mapping.data_connection,
+        "watermark": None if watermark is None else [watermark.column, watermark.lag, watermark.is_interval],
     }
 
 
 def _definition(record: dict[str, Any]) -> MappingDefinition:
     columns = tuple(ColumnDefinition(item["name"], _type_of(item["type"]), item["external_name"]) for item in record["columns"])
-    return MappingDefinition(record["name"], columns, record["options"], record["external_name"], record.get("object_type"))
+    watermark = record.get("watermark")
+    return MappingDefinition(
+        record["name"],
+        columns,
+        record["options"],
+        record["external_name"],
+        record.get("object_type"),
+        None if watermark is None else WatermarkClause(*watermark),
+    )
 
 
 def _type_record(sql_type: SqlType) -> dict[str, Any]:

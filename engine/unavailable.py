@@ -8,6 +8,7 @@ from runnel.connector import MappingDefinition, ReadableTable, ScanRequest, Sour
 from runnel.connectors.registry import Registry
 from runnel.durable import SavedMapping
 from runnel.errors import Error, ErrorCode, OperationalError
+from runnel.opening import open_table
 
 
 class UnavailableTable(ReadableTable):
@@ -39,7 +40,7 @@ def open_or_explain(registry: Registry, snapshot: Snapshot, saved: SavedMapping)
             # Loaded on first use: few mappings have one.
             from runnel.statements.data_connections import merged
 
-            return registry.get(saved.connector).open(merged(snapshot.get_connection(saved.data_connection), definition))
-        return registry.get(saved.connector).open(definition)
+            definition = merged(snapshot.get_connection(saved.data_connection), definition)
+        return open_table(registry.get(saved.connector), definition)
     except Error as error:
         return UnavailableTable(saved.connector, definition, error)

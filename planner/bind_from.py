@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
-from runnel.catalog import Table, View
+from runnel.catalog import EventTime, Table, View
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, transform
@@ -19,6 +19,7 @@ from runnel.planner.supported import function_call, position_of
 from runnel.planner.table_arguments import WINDOW_FUNCTIONS
 from runnel.relation import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
 from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, common_type
+from runnel.streams import ImposeOrder
 from runnel.subqueries import DependentJoin, UnnestTogether, deepened, outer_columns
 
 if TYPE_CHECKING:
@@ -64,10 +65,10 @@ class FromBinder:
         relation: Relation
         if isinstance(tree, exp.Table):
             call = function_call(tree.this)
-            if call is not None:
-                relation, name = self._table_function(tree, *call), call[0].lower()
             if call is not None and call[0] in WINDOW_FUNCTIONS:
                 return self._windows(tree, alias, names)
+            if call is not None:
+                relation, name = self._table_function(tree, *call), call[0].lower()
                 if isinstance(relation, Scan):
                     return self._scan(relation.table, alias or name, names, self._at(tree))
             else:
@@ -83,8 +84,6 @@ class FromBinder:
         relation = renamed(relation, names, f'"{alias or name}"', self._at(tree))
         return Bound(relation, scope_of(relation.fields, alias or name or None, self._outer))
 
-    def _parenthesised(self, tree: Any, alias: str | None) -> Bound:
-        inner = tree.this
     def item(self, tree: Any) -> Bound:
         """The relation and the scope of one table, query or table function, as an argument of another."""
         return self._item(tree, None)
@@ -112,6 +111,8 @@ class FromBinder:
         )
         return Bound(bound.relation, Scope(columns, self._outer))
 
+    def _parenthesised(self, tree: Any, alias: str | None) -> Bound:
+        inner = tree.this
         bound = self._item(inner, None)
         for join in [*(inner.args.get("joins") or []), *(tree.args.get("joins") or [])]:
             bound = self._join(bound, join)
@@ -140,7 +141,9 @@ class FromBinder:
 
     def _scan(self, table: Table, qualifier: str, names: tuple[str, ...], position: Position | None) -> Bound:
         """All columns of a table; `names` are new names for those that are not hidden."""
-        scan = Scan(table=table, columns=tuple(range(len(table.columns))), position=position)
+        scan: Relation = Scan(table=table, columns=tuple(range(len(table.columns))), position=position)
+        if table.event_time is not None and table.is_unbounded:
+            scan = in_order(scan, table.event_time, next(self._binder.watermarks))
         shown = [c for c in table.columns if not c.hidden]
         if len(names) > len(shown):
             raise ProgrammingError(
@@ -188,6 +191,8 @@ class FromBinder:
             raise NotSupportedError("WITH ORDINALITY goes with GENERATE_SERIES and UNNEST", position=self._at(tree))
         if lower in _FILE_FUNCTIONS:
             return self._file(lower, positional, named, self._at(tree))
+        from runnel.planner.hints import table_function_hint
+
         raise ProgrammingError(
             f'table function "{name}" does not exist', hint=table_function_hint(name), position=self._at(tree)
         )
@@ -218,8 +223,6 @@ class FromBinder:
         wants_ordinality = bool(tree.args.get("offset"))
         names = list(given[: len(arrays)])
         if not names and len(arrays) == 1:
-        from runnel.planner.hints import table_function_hint
-
             names = [alias or "unnest"]
         names += [f"unnest_{i + 1}" for i in range(len(names), len(arrays))]
         ordinality = (given[len(arrays)] if len(given) > len(arrays) else "ordinality") if wants_ordinality else None
@@ -285,6 +288,17 @@ class FromBinder:
         condition = ExpressionBinder(self._binder, scope, "ON").condition(on)
         return Bound(_joined(_SIDES[side], left, right, condition, position), scope)
 
+    def _independent(self, tree: Any, left: Bound) -> Bound:
+        """An item that knows nothing of the columns left of it."""
+        try:
+            return self._item(tree, left)
+        except ProgrammingError as error:
+            if isinstance(tree, exp.Subquery):
+                from runnel.planner.hints import lateral_hint
+
+                error.hint = lateral_hint(error, left.scope) or error.hint
+            raise
+
     def _lateral(self, tree: Any, left: Bound, kind: JoinKind) -> Bound:
         """An item that may refer to the columns left of it; a `LateralBound` where it does."""
         around = Scope(left.scope.columns, self._outer)
@@ -317,17 +331,6 @@ class FromBinder:
         if join.args.get("using"):
             named = [(item.name, self._at(item)) for item in join.args["using"]]
         else:
-    def _independent(self, tree: Any, left: Bound) -> Bound:
-        """An item that knows nothing of the columns left of it."""
-        try:
-            return self._item(tree, left)
-        except ProgrammingError as error:
-            if isinstance(tree, exp.Subquery):
-                from runnel.planner.hints import lateral_hint
-
-                error.hint = lateral_hint(error, left.scope) or error.hint
-            raise
-
             theirs = {c.name.lower() for c in right.scope.columns if not c.hidden}
             named = [(c.name, position) for c in left.scope.star(None, position) if c.name.lower() in theirs]
         width = len(left.relation.fields)
@@ -370,6 +373,18 @@ class FromBinder:
             only = column.qualified_only or column.name.lower() in used
             columns.append(replace(column, index=column.index + count, qualified_only=only))
         return Bound(project, Scope(tuple(columns), scope.outer))
+
+
+def in_order(scan: Relation, time: EventTime, watermark: int) -> Relation:
+    """A scan of all columns of a table, with the watermark that its event time makes."""
+    return ImposeOrder(
+        input=scan,
+        time=time.column,
+        lag=time.lag,
+        watermark=watermark,
+        idle_timeout=time.idle_timeout,
+        position=scan.position,
+    )
 
 
 def without_lateral(tree: Any) -> Any:

@@ -16,9 +16,9 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
+from runnel.planner.estimates import never_ends
 from runnel.planner.rules.constant_folding import fold
 from runnel.planner.scope import Bound, Scope, ScopeColumn
-from runnel.planner.streaming import never_ends
 from runnel.planner.supported import function_call, position_of
 from runnel.planner.table_arguments import PARTITION, WINDOW_FUNCTIONS
 from runnel.relation import Filter, Project, Relation
@@ -103,11 +103,13 @@ class WindowBinder:
             )
         if not never_ends(bound.relation):
             return bound
+        below, timeout = without_order(bound.relation)
         ordered = ImposeOrder(
-            input=without_order(bound.relation),
+            input=below,
             time=time.index,
             lag=lag,
             watermark=next(self._binder.watermarks),
+            idle_timeout=timeout,
             position=call.position,
         )
         return Bound(ordered, bound.scope)
@@ -278,14 +280,15 @@ def _remedy(time: Expression) -> str:
     return "the column must be an integer, a DATE or a TIMESTAMP: CAST it in a subquery"
 
 
-def without_order(relation: Relation) -> Relation:
-    """The relation without the order that its table, or a view of it, has: another one is to take its place."""
+def without_order(relation: Relation) -> tuple[Relation, int | None]:
+    """The relation without the order that its table, or a view of it, has: another one is to take its place. The idle time-out,
+    which is the mapping's, stays."""
     if isinstance(relation, ImposeOrder):
-        return without_order(relation.input)
+        return without_order(relation.input)[0], relation.idle_timeout
     if isinstance(relation, Project | Filter):
-        below = without_order(relation.input)
-        return relation if below is relation.input else replace(relation, input=below)
-    return relation
+        below, timeout = without_order(relation.input)
+        return relation if below is relation.input else replace(relation, input=below), timeout
+    return relation, None
 
 
 def _named_table(tree: Any) -> Any:

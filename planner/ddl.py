@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 
-from runnel.catalog import DataConnection, Mapping, Snapshot, View
+from runnel.catalog import DataConnection, Mapping, Snapshot, View, WatermarkClause
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
@@ -27,6 +27,8 @@ def mapping_ddl(mapping: Mapping) -> str:
     for column in columns:
         external = "" if column.external_name is None else " EXTERNAL NAME " + _external(column.external_name)
         texts.append(f"  {quoted(column.name)} {type_text(column.type)}{external}")
+    if mapping.watermark is not None:
+        texts.append(f"  {_watermark(mapping.watermark)}")
     if texts:
         lines += ["(", ",\n".join(texts), ")"]
     if mapping.data_connection is not None:
@@ -36,6 +38,15 @@ def mapping_ddl(mapping: Mapping) -> str:
     if mapping.object_type is not None:
         lines.append(f"OBJECT TYPE {quoted(mapping.object_type)}")
     return "\n".join(lines + _options(mapping.options))
+
+
+def _watermark(clause: WatermarkClause) -> str:
+    name, lag = quoted(clause.column), str(clause.lag)
+    if clause.is_interval:
+        whole, fraction = divmod(clause.lag, 1_000_000)
+        seconds = f"{whole}.{fraction:06}".rstrip("0") if fraction else str(whole)
+        lag = f"INTERVAL '{seconds}' SECOND"
+    return f"WATERMARK FOR {name} AS {name}" + (f" - {lag}" if clause.lag else "")
 
 
 def view_ddl(view: View) -> str:

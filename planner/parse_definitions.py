@@ -15,6 +15,7 @@ from runnel.planner.syntax import (
     DropMapping,
     DropView,
     MappingColumn,
+    MappingWatermark,
     Name,
     Option,
     Statement,
@@ -100,7 +101,7 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
     if_not_exists = _if_not_exists(reader, or_replace)
     name = reader.object_name("the mapping")
     external_name = _external_name(reader) if reader.accept("EXTERNAL", "NAME") else None
-    columns = _columns(reader) if reader.peek() == "(" else ()
+    columns, watermark = _columns(reader) if reader.peek() == "(" else ((), None)
     if reader.peek() == "EXTERNAL" and columns:
         raise ProgrammingError(
             'syntax error at "EXTERNAL"',
@@ -128,6 +129,7 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
         object_type=object_type,
         or_replace=or_replace,
         if_not_exists=if_not_exists,
+        watermark=watermark,
     )
 
 
@@ -140,24 +142,43 @@ def _external_name(reader: StatementReader) -> Name:
     return Name(text, first.position)
 
 
-def _columns(reader: StatementReader) -> tuple[MappingColumn, ...]:
+def _columns(reader: StatementReader) -> tuple[tuple[MappingColumn, ...], MappingWatermark | None]:
+    """The columns, and the WATERMARK FOR that may stand among them."""
     reader.expect("(")
     columns: list[MappingColumn] = []
+    watermark: MappingWatermark | None = None
     while True:
+        if reader.peek() == "WATERMARK" and reader.peek(1) == "FOR":
+            watermark = _watermark(reader, watermark)
+            if not reader.accept(","):
+                break
+            continue
         name = reader.unique(reader.name("a column"), [item.name for item in columns], "column")
         column_type = parse_type(reader)
         external_name = _external_name(reader) if reader.accept("EXTERNAL", "NAME") else None
         columns.append(MappingColumn(name, column_type, external_name))
         if not reader.accept(","):
             break
-    if reader.peek() in ("PRIMARY KEY", "NOT", "NULL", "DEFAULT", "UNIQUE", "CHECK", "REFERENCES", "WATERMARK"):
+    if reader.peek() in ("PRIMARY KEY", "NOT", "NULL", "DEFAULT", "UNIQUE", "CHECK", "REFERENCES"):
         raise NotSupportedError(
             f"{reader.peek()} in a column of a mapping is not supported",
             hint='the key of an IMap is the column named "__key", or with EXTERNAL NAME "__key"',
             position=reader.position,
         )
     reader.expect(")")
-    return tuple(columns)
+    return tuple(columns), watermark
+
+
+def _watermark(reader: StatementReader, earlier: MappingWatermark | None) -> MappingWatermark:
+    """WATERMARK FOR column AS expression"""
+    if earlier is not None:
+        raise ProgrammingError(
+            "WATERMARK FOR is given twice", hint="a mapping has one column of event times", position=reader.position
+        )
+    reader.expect("WATERMARK", "FOR")
+    column = reader.name("a column")
+    reader.expect("AS")
+    return MappingWatermark(column, reader.expression(",", ")"))
 
 
 def _options(reader: StatementReader) -> tuple[Option, ...]:

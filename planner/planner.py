@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from runnel.catalog import Snapshot, Table, View, dependency_version
+from runnel.catalog import Snapshot, Table, View, WatermarkClause, dependency_version
 from runnel.connector import ColumnDefinition, IndexedTable, KeyedTable, RowAddressedTable, SinkRequest, WriteMode
 from runnel.dag import DAG
 from runnel.errors import InterfaceError, ProgrammingError, internal
@@ -261,6 +261,7 @@ def _definition(statement: syntax.Statement) -> Plan:
                 object_type=None if statement.object_type is None else statement.object_type.text,
                 or_replace=statement.or_replace,
                 if_not_exists=statement.if_not_exists,
+                watermark=_watermark(statement),
             )
         case syntax.CreateIndex():
             return CreateIndexPlan(
@@ -292,6 +293,15 @@ def _definition(statement: syntax.Statement) -> Plan:
         case syntax.SetOption():
             return SetPlan(name=statement.name.text, value=statement.value)
     raise internal(f"no plan for {type(statement).__name__}")
+
+
+def _watermark(statement: syntax.CreateMapping) -> WatermarkClause | None:
+    if statement.watermark is None:
+        return None
+    # Loaded on first use: few mappings have one.
+    from runnel.planner.bind_watermark import watermark_clause
+
+    return watermark_clause(statement.watermark, statement.sql)
 
 
 def _lowering(chosen: Callable[[], Physical]) -> Callable[[int], DAG]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from runnel.catalog import Dependency, Table
+from runnel.catalog import Dependency, Table, WatermarkClause
 from runnel.connector import ColumnDefinition, KeyedTable, RowAddressedTable, WritableTable, WriteMode
 from runnel.dag import DAG
 from runnel.expressions.nodes import Expression
@@ -109,6 +109,7 @@ class CreateMappingPlan(Plan):
     object_type: str | None
     or_replace: bool
     if_not_exists: bool
+    watermark: WatermarkClause | None = None
 
 
 @frozen(kw_only=True)

@@ -53,6 +53,14 @@ class MappingColumn:
 
 
 @frozen
+class MappingWatermark:
+    """WATERMARK FOR `column` AS `value`, a sqlglot tree."""
+
+    column: Name
+    value: Any
+
+
+@frozen
 class Option:
     """One `'name' = 'value'` of an OPTIONS list."""
 
@@ -74,6 +82,7 @@ class CreateMapping(Statement):
     object_type: Name | None
     or_replace: bool
     if_not_exists: bool
+    watermark: MappingWatermark | None = None
 
 
 @frozen(kw_only=True)

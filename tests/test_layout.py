@@ -37,7 +37,7 @@ LEVELS = {
     3: ("runtime", "jobs", "testing"),
     4: ("planner", "connectors"),
     5: (
-        *("database", "statements", "settings", "durable", "unavailable"),
+        *("database", "statements", "settings", "durable", "opening", "unavailable"),
         *("connection", "own_functions", "cursor", "rows", "dbapi20", "__init__"),
     ),
 }

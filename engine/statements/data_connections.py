@@ -8,6 +8,7 @@ from runnel.catalog import DataConnection, Mapping, Snapshot
 from runnel.connector import ColumnDefinition, Connector, DataConnector, MappingDefinition
 from runnel.connectors.registry import Registry
 from runnel.errors import ErrorCode, NotSupportedError, ProgrammingError, suggest
+from runnel.opening import open_table
 from runnel.planner.plans import CreateDataConnectionPlan, DropPlan
 from runnel.statements.call import Call
 
@@ -48,9 +49,10 @@ def _opened_anew(database: Database, connection: DataConnection) -> tuple[Mappin
             mapping.options,
             mapping.external_name,
             mapping.object_type,
+            mapping.watermark,
         )
         connector = database.connectors.get(connection.connector)
-        table = connector.open(merged(connection, definition))
+        table = open_table(connector, merged(connection, definition))
         anew.append(
             Mapping(
                 mapping.name,
@@ -60,6 +62,7 @@ def _opened_anew(database: Database, connection: DataConnection) -> tuple[Mappin
                 mapping.external_name,
                 object_type=mapping.object_type,
                 data_connection=connection.name,
+                watermark=mapping.watermark,
             )
         )
     return tuple(anew)
@@ -122,6 +125,7 @@ def merged(connection: DataConnection, definition: MappingDefinition) -> Mapping
         {**connection.options, **definition.options},
         definition.external_name,
         definition.object_type,
+        definition.watermark,
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from runnel.catalog import CatalogObject, Index, Mapping, Registration, View
 from runnel.connector import IndexedTable, MappingDefinition
 from runnel.errors import ErrorCode, ProgrammingError, suggest
+from runnel.opening import open_table
 from runnel.planner.plans import CreateIndexPlan, CreateMappingPlan, CreateViewPlan, DropPlan
 from runnel.statements.call import Call
 from runnel.statements.data_connections import connector_and_definition, drop_data_connection
@@ -26,18 +27,21 @@ def create_mapping(database: Database, plan: CreateMappingPlan, call: Call) -> i
     with database.definitions:
         if not _is_free(database, plan.name, "mapping", plan.or_replace, plan.if_not_exists):
             return NO_COUNT
-        definition = MappingDefinition(plan.name, plan.columns, plan.options, plan.external_name, plan.object_type)
+        definition = MappingDefinition(
+            plan.name, plan.columns, plan.options, plan.external_name, plan.object_type, plan.watermark
+        )
         connector, whole = connector_and_definition(
             database.connectors, database.catalog.snapshot, plan.connector, plan.data_connection, definition
         )
         mapping = Mapping(
             plan.name,
             connector.name,
-            connector.open(whole),
+            open_table(connector, whole),
             plan.options,
             plan.external_name,
             object_type=plan.object_type,
             data_connection=plan.data_connection,
+            watermark=plan.watermark,
         )
         database.change(put=mapping, drop_indexes=_unfit_indexes(database, mapping))
     return NO_COUNT

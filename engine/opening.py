@@ -1,0 +1,70 @@
+"""Tables of mappings as their connectors open them, with the event time that WATERMARK FOR gives their rows.
+
+'idleTimeoutMillis' is an option of any mapping whose rows have an event time, and no connector sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runnel.catalog import EventTime, Table, WatermarkClause
+from runnel.connector import Connector, MappingDefinition
+from runnel.errors import ProgrammingError, suggest
+from runnel.sqltypes import Kind
+
+IDLE_TIMEOUT = "idleTimeoutMillis"
+_MOMENTS = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
+_LONGEST = 10**12
+
+
+def open_table(connector: Connector, definition: MappingDefinition) -> Table:
+    """The table of a mapping; ProgrammingError where its WATERMARK FOR doesn't fit its columns."""
+    options = {name: value for name, value in definition.options.items() if name.lower() != IDLE_TIMEOUT.lower()}
+    given = [value for name, value in definition.options.items() if name not in options]
+    table = connector.open(replace(definition, options=options) if given else definition)
+    timeout = _timeout(given[0]) if given else None
+    if definition.watermark is not None:
+        table.event_time = _event_time(definition.watermark, table, timeout)
+    elif timeout is not None:
+        if table.event_time is None:
+            raise ProgrammingError(
+                f"option '{IDLE_TIMEOUT}' is for mappings with a watermark",
+                hint="add WATERMARK FOR column AS column - INTERVAL '5' SECOND to the columns, or leave the option out",
+            )
+        table.event_time = replace(table.event_time, idle_timeout=timeout)
+    return table
+
+
+def _timeout(text: str) -> int:
+    number = int(text) if text.strip().isascii() and text.strip().isdecimal() and len(text) < 20 else -1
+    if not 0 <= number <= _LONGEST:
+        raise ProgrammingError(
+            f"option '{IDLE_TIMEOUT}' can't be '{text}'",
+            hint="it takes a whole number of milliseconds; with 0 an input is never idle",
+        )
+    return number
+
+
+def _event_time(clause: WatermarkClause, table: Table, timeout: int | None) -> EventTime:
+    found = [i for i, column in enumerate(table.columns) if column.name.lower() == clause.column.lower()]
+    if not found:
+        raise ProgrammingError(
+            f'column "{clause.column}" of WATERMARK FOR does not exist',
+            hint=suggest(clause.column, [column.name for column in table.columns if not column.hidden]),
+            position=clause.position,
+        )
+    time = table.columns[found[0]].type
+    if not time.is_integer and time.kind not in _MOMENTS:
+        raise ProgrammingError(
+            f"the watermark column type ({time}) is no event time",
+            hint="it must be an integer, a DATE or a TIMESTAMP; cast it in a view, and use IMPOSE_ORDER over that",
+            position=clause.position,
+        )
+    if clause.lag and clause.is_interval is time.is_integer:
+        kind = "INTERVAL" if clause.is_interval else "an integer"
+        raise ProgrammingError(
+            f"the watermark column type ({time}) and the interval type ({kind}) do not match",
+            hint="write ts - 5" if time.is_integer else "write ts - INTERVAL '5' SECOND",
+            position=clause.position,
+        )
+    return EventTime(found[0], clause.lag, timeout)
