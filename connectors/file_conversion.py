@@ -126,12 +126,17 @@ def numbers_only(convert: Converter) -> Converter:
 
 def _text_converter(target: SqlType) -> Converter:
     arrow_type = to_arrow(target)
+    is_float = target.kind in (Kind.REAL, Kind.DOUBLE)
 
     def convert(array: pa.Array) -> pa.Array:
         try:
-            return array.cast(arrow_type)
+            converted = array.cast(arrow_type)
         except pa.ArrowException:
             return _cast(VARCHAR, target)(_blank_to_null(array))
+        if is_float and pc.any(pc.is_inf(converted)).as_py():
+            # To Arrow a number too large is infinite, to CAST an error.
+            return _cast(VARCHAR, target)(_blank_to_null(array))
+        return converted
 
     if target.kind in _BY_ARROW:
         return convert

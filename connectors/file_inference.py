@@ -92,7 +92,8 @@ def _checked(values: pa.Array, candidate: SqlType) -> SqlType | None:
     """The candidate if every value, which looks right, is right (no 30th of February); a wider type if that is."""
     if candidate == DOUBLE:
         # A column of "nan" alone is more likely a way to say that there is nothing.
-        return DOUBLE if pc.any(pc.match_substring_regex(values, f"^{_NUMBER}$")).as_py() else None
+        has_number = pc.any(pc.match_substring_regex(values, f"^{_NUMBER}$")).as_py()
+        return DOUBLE if has_number and not _has_overflow(values) else None
     if candidate == TIMESTAMP_TZ:
         # CAST takes offsets that Arrow's own cast doesn't, such as +02.
         return candidate
@@ -106,6 +107,16 @@ def _checked(values: pa.Array, candidate: SqlType) -> SqlType | None:
         digits = pc.max(pc.utf8_length(pc.utf8_ltrim(values, "-"))).as_py()
         return _WHOLE_DECIMAL if digits <= MAX_PRECISION else VARCHAR
     return candidate
+
+
+def _has_overflow(values: pa.Array) -> bool:
+    """Whether one of the numbers is beyond what a DOUBLE holds."""
+    try:
+        is_infinite = pc.is_inf(values.cast(pa.float64()))
+    except pa.ArrowInvalid:
+        return False
+    overflown: bool = pc.any(pc.match_substring_regex(values.filter(is_infinite), "[0-9]")).as_py()
+    return bool(overflown)
 
 
 def _all_match(values: pa.Array, pattern: str) -> bool:

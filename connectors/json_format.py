@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
 from runnel.catalog import TableColumn
@@ -151,6 +152,8 @@ class ChunkReader:
                 raw = table.column(external_name(column)).combine_chunks()
                 raw_type = _raw_type(column.type)
                 assert raw_type is not None
+                if _has_infinity(raw):
+                    return None
                 convert = converter(raw_type, column.type)
                 arrays.append(raw if convert is None else convert(raw))
         except (pa.ArrowException, DataError):
@@ -211,6 +214,15 @@ def _raw_type(wanted: SqlType) -> SqlType | None:
         known = [(name, item) for name, item in fields if item is not None]
         return row(*known) if len(known) == len(fields) else None
     return None
+
+
+def _has_infinity(values: pa.Array) -> bool:
+    """Whether there is an infinite number: JSON can't write one, so it was too large for Arrow."""
+    if pa.types.is_floating(values.type):
+        return bool(pc.any(pc.is_inf(values)).as_py())
+    if pa.types.is_list(values.type):
+        return _has_infinity(values.flatten())
+    return pa.types.is_struct(values.type) and any(map(_has_infinity, values.flatten()))
 
 
 def _is_utf8(data: bytes) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
+from math import isinf
 from typing import Any
 
 from runnel.connectors.file_format import FileColumn
@@ -40,7 +41,8 @@ def _type_of(values: Sequence[Any]) -> SqlType:
     if classes == {int}:
         return _integer_of([value for value in values if value is not None])
     if classes <= {int, float}:
-        return DOUBLE
+        # A number too large for a DOUBLE stays text, as in CSV.
+        return VARCHAR if any(map(isinf, (value for value in values if type(value) is float))) else DOUBLE
     if classes == {str}:
         return _text_of([value for value in values if value is not None])
     return VARCHAR

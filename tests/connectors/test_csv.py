@@ -14,7 +14,7 @@ import pytest
 
 from runnel.connectors import csv_reader, file_format
 from runnel.errors import DataError, OperationalError, ProgrammingError
-from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, array, decimal
+from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, REAL, VARCHAR, SqlType, array, decimal
 from tests.connectors.conformance import read_rows
 from tests.connectors.file_cases import failure, mapping, schema, visible_rows, written
 
@@ -270,3 +270,16 @@ def test_a_scan_divides_many_files(tmp_path: Path) -> None:
     table = mapping(tmp_path)
     assert sorted(row[0] for row in visible_rows(table)) == list(range(200))
     assert len(file_format.sample_of(table.path.files())) == file_format.SAMPLE_FILES
+
+
+def test_a_number_that_no_double_holds_stays_text(tmp_path: Path) -> None:
+    table = mapping(written(tmp_path / "f.csv", "a,b\n99999999999999999999999,-1e400\n1e400,inf\n"))
+    assert schema(table) == {"a": "VARCHAR", "b": "VARCHAR"}
+    assert visible_rows(table) == [("99999999999999999999999", "-1e400"), ("1e400", "inf")]
+
+
+@pytest.mark.parametrize(("kind", "text"), [(DOUBLE, "1e400"), (REAL, "-1e39")])
+def test_a_number_too_large_for_its_column_is_an_error(tmp_path: Path, kind: SqlType, text: str) -> None:
+    table = mapping(written(tmp_path / "f.csv", f"a\n1.5\ninf\n{text}\n"), [("a", kind)])
+    with pytest.raises(DataError, match=f"value '{text}' doesn't fit column \"a\" of type {kind}"):
+        visible_rows(table)

@@ -15,7 +15,7 @@ import pytest
 
 from runnel.connectors.json_records import line_of_record, record_chunks
 from runnel.errors import DataError, OperationalError, ProgrammingError
-from runnel.sqltypes import BIGINT, DOUBLE, JSON, TIMESTAMP, VARCHAR, array, decimal, map_of, row
+from runnel.sqltypes import BIGINT, DOUBLE, JSON, TIMESTAMP, VARCHAR, SqlType, array, decimal, map_of, row
 from tests.connectors.conformance import read_batches, read_rows
 from tests.connectors.file_cases import failure, mapping, schema, visible_rows, written
 
@@ -229,3 +229,17 @@ def test_the_same_as_duckdb(tmp_path: Path) -> None:
         connection.close()
     assert visible_rows(mapping(path)) == expected
     assert visible_rows(mapping(written(tmp_path / "a.json", "[" + ",".join(records) + "]"))) == expected
+
+
+def test_a_number_that_no_double_holds_stays_text(tmp_path: Path) -> None:
+    table = mapping(written(tmp_path / "f.json", '{"a": 1e400}\n{"a": 5}\n'))
+    assert schema(table) == {"a": "VARCHAR"}
+    assert visible_rows(table) == [("1e400",), ("5",)]
+
+
+@pytest.mark.parametrize("kind", [DOUBLE, array(DOUBLE), row(("x", DOUBLE))], ids=str)
+def test_a_number_too_large_for_its_column_is_an_error(tmp_path: Path, kind: SqlType) -> None:
+    value = {"DOUBLE": "-1e400", "DOUBLE[]": "[1.5, 1e400]"}.get(str(kind), '{"x": 1e400}')
+    table = mapping(written(tmp_path / "f.json", f'{{"a": {value}}}\n'), [("a", kind)])
+    with pytest.raises(DataError, match='doesn\'t fit column "a"'):
+        visible_rows(table)
