@@ -34,6 +34,9 @@ Hashes: TypeAlias = "npt.NDArray[np.uint64]"
 NULL_HASH = 0x9E3779B97F4A7C15
 LONG_TEXT = 64
 
+KEY_METADATA = b"runnel.state.key"
+"""The metadata of a batch of state that names its key columns, one per line."""
+
 _NULL = np.uint64(NULL_HASH)
 _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLY_2 = np.uint64(0x94D049BB133111EB)
@@ -170,3 +173,8 @@ def partition(batch: pa.RecordBatch, key_columns: Sequence[int], count: int) -> 
         return [batch if size == batch.num_rows else batch.slice(0, 0) for size in np.diff(bounds)]
     rows = batch.take(indexes(order))
     return [rows.slice(bounds[i], bounds[i + 1] - bounds[i]) for i in range(count)]
+
+
+def keyed_state(batch: pa.RecordBatch, *keys: str) -> pa.RecordBatch:
+    """Rows of state that belong to keys: marks the columns that hold them."""
+    return batch.replace_schema_metadata({KEY_METADATA: "\n".join(keys).encode()})

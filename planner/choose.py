@@ -207,6 +207,13 @@ def _generate(node: logical.Generate, snapshot: Snapshot) -> Physical:
 
 
 def _aggregate(node: logical.Aggregate, snapshot: Snapshot) -> Physical:
+    if node.input.is_unbounded:
+        # Loaded on first use: few statements read streams.
+        from runnel.planner.choose_timed import choose_timed_aggregate
+
+        timed = choose_timed_aggregate(node, lambda below: choose(below, snapshot))
+        if timed is not None:
+            return timed
     return physical.HashAggregate(
         fields=node.fields,
         rows=estimate(node),

@@ -133,6 +133,11 @@ def _aggregate(node: logical.Aggregate | physical.HashAggregate) -> _Description
     return title, properties
 
 
+def _timed_aggregate(node: physical.TimedAggregate) -> _Description:
+    title, properties = _aggregate(node)
+    return title, {**properties, "until": listed(node.keys[number] for number, _ in node.bounds)}
+
+
 def _join(node: logical.Join) -> _Description:
     return _join_title(node.kind), {
         "on": _pairs(node.left_keys, node.right_keys, node.null_safe),
@@ -336,6 +341,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.Generate: _generate,
     physical.Calc: _calc,
     physical.HashAggregate: _aggregate,
+    physical.TimedAggregate: _timed_aggregate,
     physical.HashJoin: _hash_join,
     physical.Sort: _sort,
     physical.TopN: _top,

@@ -14,7 +14,7 @@ Each function imports the processor that its vertex runs, so that a process load
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runnel.dag import DAG, Edge, Supplier, Vertex, between
 from runnel.errors import internal
@@ -26,6 +26,9 @@ from runnel.planner.choose import needed_rows
 from runnel.planner.physical import Physical, column_names
 from runnel.processors.result import result_sink
 from runnel.relation import JoinKind
+
+if TYPE_CHECKING:
+    from runnel.processors.aggregation import Stage
 
 BUILD_PRIORITY = 0
 PROBE_PRIORITY = 1
@@ -171,21 +174,18 @@ def _calc(to: _Lowering, node: physical.Calc) -> _Output:
 
 
 def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
-    from runnel.processors.aggregate import aggregate
     from runnel.processors.aggregation import Stage
 
     expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
     rows = to.in_pieces(to.lower(node.input), expressions)
     names = column_names(node.fields)
     if not rows.is_parallel:
-        supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
-        return to.follow(rows, "aggregate", supplier, 1, names)
+        return to.follow(rows, "aggregate", _aggregation(node, names, Stage.SINGLE), 1, names)
     if not node.two_stage:
         return _aggregate_by_key(to, node, rows, names)
-    first = aggregate(node.keys, node.aggregates, names, Stage.ACCUMULATE)
     keys = tuple(f"k{i}" for i in range(len(node.keys)))
-    partial = to.follow(rows, "accumulate", first, to.parallelism, keys)
-    last = aggregate(node.keys, node.aggregates, names, Stage.COMBINE)
+    partial = to.follow(rows, "accumulate", _aggregation(node, names, Stage.ACCUMULATE), to.parallelism, keys)
+    last = _aggregation(node, names, Stage.COMBINE)
     if not keys:
         return to.follow(partial, "combine", last, 1, names)
     combine = to.vertex("combine", last, to.parallelism)
@@ -193,12 +193,21 @@ def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
     return _Output(combine, True, names)
 
 
+def _aggregation(node: physical.HashAggregate, names: tuple[str, ...], stage: Stage) -> Supplier:
+    if isinstance(node, physical.TimedAggregate):
+        from runnel.processors.timed_aggregate import Timing, timed_aggregate
+
+        return timed_aggregate(node.keys, node.aggregates, names, stage, Timing(node.bounds))
+    from runnel.processors.aggregate import aggregate
+
+    return aggregate(node.keys, node.aggregates, names, stage)
+
+
 def _aggregate_by_key(to: _Lowering, node: physical.HashAggregate, rows: _Output, names: tuple[str, ...]) -> _Output:
     """One stage: the rows of a group meet in the processor that its keys' hash names."""
-    from runnel.processors.aggregate import aggregate
     from runnel.processors.aggregation import Stage
 
-    supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
+    supplier = _aggregation(node, names, Stage.SINGLE)
     keys = _key_names(node.keys, rows.names)
     if not keys:
         return to.follow(rows, "aggregate", supplier, 1, names)
@@ -372,6 +381,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.Generate: _generate,
     physical.Calc: _calc,
     physical.HashAggregate: _aggregate,
+    physical.TimedAggregate: _aggregate,
     physical.HashJoin: _join,
     physical.Sort: _sort,
     physical.TopN: _top,

@@ -22,6 +22,7 @@ from runnel.windows import WindowCall
 if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
     from runnel.processors.event_time import TimeRule
+    from runnel.streams import TimeBound
 
 
 @frozen(kw_only=True)
@@ -121,6 +122,14 @@ class HashAggregate(SingleInput):
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
     two_stage: bool
+
+
+@frozen(kw_only=True)
+class TimedAggregate(HashAggregate):
+    """A HashAggregate over an input without end: a group comes out when the watermark passes one of its bounded keys, which
+    `bounds` gives by their numbers."""
+
+    bounds: tuple[tuple[int, TimeBound], ...]
 
 
 @frozen(kw_only=True)

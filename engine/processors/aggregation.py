@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.batches import make_batch
-from runnel.expressions.aggregate_states import State
+from runnel.expressions.aggregate_states import Count, State
 from runnel.expressions.aggregates import AGGREGATES, row_arguments, states_of
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import Evaluator, compile_expression, is_volatile
@@ -43,8 +43,14 @@ class Aggregation:
     """A compiled aggregation, shared by executions."""
 
     def __init__(
-        self, keys: tuple[Expression, ...], aggregates: tuple[Aggregate, ...], names: tuple[str, ...], stage: Stage
+        self,
+        keys: tuple[Expression, ...],
+        aggregates: tuple[Aggregate, ...],
+        names: tuple[str, ...],
+        stage: Stage,
+        counts_rows: bool = False,
     ) -> None:
+        """`counts_rows`: whether the rows of each group are counted too, in the plain state at `count_slot`."""
         self.keys, self.aggregates, self.stage = keys, aggregates, stage
         self._arguments: list[Expression] = []
         wanted: list[tuple[State, tuple[int, ...], bool]] = []
@@ -57,6 +63,9 @@ class Aggregation:
             items = [(state, places, call.distinct) for state in states_of(call)]
             wanted += [item for item in items if item not in wanted]
             self.slots.append([wanted.index(item) for item in items])
+        count = (Count(of_rows=True), (), False)
+        if counts_rows and count not in wanted:
+            wanted.append(count)
         key_types = tuple(to_arrow(item.type) for item in keys)
         argument_types = tuple(to_arrow(item.type) for item in self._arguments)
 
@@ -67,6 +76,7 @@ class Aggregation:
         self.layout = layout(range(len(wanted)))
         self.plain = [i for i, item in enumerate(wanted) if not item[2]]
         self.plain_layout = layout(self.plain)
+        self.count_slot = self.plain.index(wanted.index(count)) if counts_rows else -1
         self.distinct_sets = []
         for places in dict.fromkeys(item[1] for item in wanted if item[2]):
             types = (*key_types, *(argument_types[i] for i in places))

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from runnel.errors import OperationalError
-from runnel.key_hash import partition
+from runnel.key_hash import KEY_METADATA, partition
 from runnel.processor import Barrier
 
 if TYPE_CHECKING:
@@ -30,13 +30,6 @@ if TYPE_CHECKING:
     from runnel.runtime.processor_tasklet import ProcessorTasklet
 
 logger = logging.getLogger("runnel.runtime")
-
-KEY_METADATA = b"runnel.state.key"
-
-
-def keyed_state(batch: pa.RecordBatch, *keys: str) -> pa.RecordBatch:
-    """Rows of state that belong to keys: marks the columns that hold them."""
-    return batch.replace_schema_metadata({KEY_METADATA: "\n".join(keys).encode()})
 
 
 def share_of(batch: pa.RecordBatch, index: int, parallelism: int) -> pa.RecordBatch:

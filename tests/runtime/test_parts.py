@@ -9,13 +9,14 @@ import pytest
 from runnel.dag import DAG, Routing, between
 from runnel.errors import DataError, OperationalError
 from runnel.expressions.context import EvaluationContext
+from runnel.key_hash import keyed_state
 from runnel.processor import JobContext
 from runnel.results import ResultQueue
 from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.idle import FIRST_DELAY, LAST_DELAY, Backoff, Parker
 from runnel.runtime.processor_tasklet import STEPS, State
 from runnel.runtime.simulation import Simulation, SimulationOptions
-from runnel.runtime.snapshots import MemorySnapshotStore, SnapshotCoordinator, keyed_state, share_of
+from runnel.runtime.snapshots import MemorySnapshotStore, SnapshotCoordinator, share_of
 from runnel.runtime.template import Template, connected
 from runnel.runtime.timers import NEVER, Timers
 from runnel.runtime.workers import Workers

@@ -11,9 +11,10 @@ import pytest
 
 from runnel.dag import DAG, between
 from runnel.errors import OperationalError
+from runnel.key_hash import keyed_state
 from runnel.processor import IDLE, Inbox, Processor, Watermark
 from runnel.runtime.simulation import Simulation, SimulationOptions, StandstillError
-from runnel.runtime.snapshots import MemorySnapshotStore, SnapshotCoordinator, keyed_state
+from runnel.runtime.snapshots import MemorySnapshotStore, SnapshotCoordinator
 from runnel.runtime.template import Template
 from tests.runtime.sample_processors import (
     BuildThenProbe,

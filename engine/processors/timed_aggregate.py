@@ -1,0 +1,229 @@
+"""GROUP BY over an input without end: groups come out when a watermark says that they are complete, and are then forgotten.
+
+In one stage, or accumulated where the rows are and combined by key. Rows whose group was given away already are late: they
+are counted, logged, and go to output 1 where there is one. Where there are two stages, only the last gives results
+away, so only it knows late rows; it is told how many rows each state stands for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import MAX_ROWS, Mask, from_flags, from_numbers, indexes, numbers
+from runnel.dag import ProcessorFactory
+from runnel.expressions.aggregate_states import filled
+from runnel.expressions.context import Frame
+from runnel.expressions.evaluate import evaluate
+from runnel.expressions.nodes import Aggregate, Expression
+from runnel.frozen import frozen
+from runnel.key_hash import keyed_state
+from runnel.processor import Outbox, ProcessorContext, Watermark
+from runnel.processors.aggregate import PASS_ON_SHARE
+from runnel.processors.aggregation import Aggregation, Stage, spread_out
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.event_time import LEAST_TIME
+from runnel.processors.group_state import GroupState, Partial, exported, partial_of
+from runnel.processors.late_rows import LateRows
+from runnel.processors.timed_groups import DueTimes, TimedGroups
+from runnel.streams import TimeBound
+
+_RESULTS, _LATE = 0, 1
+_WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
+
+
+@frozen
+class Timing:
+    """What makes groups end: `bounds` are the keys, by number, that a watermark bounds. `diverts`: whether late rows go to
+    output 1."""
+
+    bounds: tuple[tuple[int, TimeBound], ...]
+    diverts: bool = False
+
+
+class TimedAggregateProcessor(EmittingProcessor):
+    """Holds the open groups of its input."""
+
+    def __init__(self, aggregation: Aggregation, timing: Timing) -> None:
+        super().__init__()
+        self._aggregation = aggregation
+        self._timing = timing
+        self._due = DueTimes(timing.bounds)
+        self._times = [LEAST_TIME] * len(self._due.watermarks)
+        self._late: deque[pa.RecordBatch] = deque()
+        self._distinct: list[TimedGroups] = []
+
+    @property
+    def late_rows(self) -> int:
+        """How many rows came too late so far."""
+        return self._late_rows.count
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        aggregation = self._aggregation
+        alone = context.parallelism == 1
+        self._groups = TimedGroups(aggregation.plain_layout, self._due, self.check_accumulated, alone)
+        self._distinct = [
+            TimedGroups(item.layout, self._due, self.check_accumulated, alone) for item in aggregation.distinct_sets
+        ]
+        first = aggregation.layout.key_types[self._timing.bounds[0][0]]
+        self._late_rows = LateRows(context, "" if pa.types.is_integer(first) else "µs")
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        if self._aggregation.stage is Stage.COMBINE:
+            self._take_states(batch)
+        else:
+            self._take_rows(batch)
+
+    def _take_rows(self, batch: pa.RecordBatch) -> None:
+        aggregation = self._aggregation
+        frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
+        columns: list[pa.Array] = [evaluate(item, frame) for item in aggregation.evaluators]
+        num_rows = batch.num_rows
+        least = self._due.least(columns)
+        if aggregation.stage is Stage.SINGLE and self._has_late(least):
+            late = self._late_among(columns)
+            self._late_rows.add(int(late.sum()), *self._latest(least))
+            if self._timing.diverts:
+                self._late.append(batch.filter(from_flags(late)))
+            kept = from_flags(~late)
+            columns = [column.filter(kept) for column in columns]
+            num_rows = len(columns[0])
+            least = self._due.least(columns)
+        self._groups.add(columns, num_rows, least)
+        for item, groups in zip(aggregation.distinct_sets, self._distinct, strict=True):
+            rows = aggregation.distinct_rows(item, columns)
+            groups.add(rows, len(rows[0]), self._due.least(rows))
+        if aggregation.stage is Stage.ACCUMULATE and self._groups.is_sparse(PASS_ON_SHARE):
+            self._pass_on(self._groups.take_all())
+
+    def _take_states(self, batch: pa.RecordBatch) -> None:
+        partial = partial_of(batch, self._aggregation.layout)
+        least = self._due.least(partial.keys)
+        if self._has_late(least):
+            late = self._late_among(partial.keys)
+            counts = filled(partial.columns[self._aggregation.count_slot][0], np.int64)
+            self._late_rows.add(int(counts[late].sum()), *self._latest(least))
+            partial = partial.take(indexes(np.flatnonzero(~late)))
+        self._groups.add_partial(partial)
+
+    def _has_late(self, least: Sequence[int]) -> bool:
+        return any(due < time for due, time in zip(least, self._times, strict=True))
+
+    def _late_among(self, keys: Sequence[pa.Array]) -> Mask:
+        late: Mask = np.zeros(len(keys[0]), np.bool_)
+        for due, time in zip(self._due.of(keys), self._times, strict=True):
+            late |= due < time
+        return late
+
+    def _latest(self, least: Sequence[int]) -> tuple[int, int]:
+        """The due time that is farthest behind its watermark, and that watermark."""
+        return min(zip(least, self._times, strict=True), key=lambda pair: pair[0] - pair[1])
+
+    def process_watermark(self, watermark: Watermark) -> bool:
+        if not self.drain():
+            return False
+        if watermark.column in self._due.watermarks:
+            place = self._due.watermarks.index(watermark.column)
+            if watermark.time > self._times[place]:
+                self._times[place] = watermark.time
+                self._settle()
+                if not self.drain():
+                    return False
+        return self.outbox.offer(watermark)
+
+    def flush(self) -> bool:
+        if self._aggregation.stage is Stage.ACCUMULATE and self.drain():
+            # Rows behind this processor's own watermark, which the last stage may still be waiting for.
+            self._settle()
+        return self.drain()
+
+    def _settle(self) -> None:
+        """Gives away what is complete by the watermarks."""
+        if not self._groups.is_due(self._times):
+            return
+        complete = self._groups.take_due(self._times)
+        if self._aggregation.stage is Stage.ACCUMULATE:
+            self._pass_on(complete)
+        elif complete is not None:
+            self.emit_all(self._results(complete, [groups.take_due(self._times) for groups in self._distinct]))
+
+    def _pass_on(self, partial: Partial | None) -> None:
+        if partial is not None:
+            self.emit(exported(partial, self._aggregation.layout, self._aggregation.schema))
+
+    def _results(self, partial: Partial, distinct: Sequence[Partial | None]) -> Iterator[pa.RecordBatch]:
+        aggregation = self._aggregation
+        if aggregation.distinct_sets:
+            parts = [spread_out(partial, aggregation.plain, aggregation.layout)]
+            for item, rows in zip(aggregation.distinct_sets, distinct, strict=True):
+                if rows is not None:
+                    parts.append(aggregation.of_distinct(item, rows, self.check_accumulated))
+            partial = GroupState(aggregation.layout, self.check_accumulated).combine(parts)
+        for start in range(0, partial.num_rows, MAX_ROWS):
+            piece = partial.slice(start, min(MAX_ROWS, partial.num_rows - start))
+            yield aggregation.result_of(piece, self.context.job.evaluation)
+
+    def complete(self) -> bool:
+        if self.drain():
+            rest = self._groups.take_all()
+            if rest is not None:
+                if self._aggregation.stage is Stage.ACCUMULATE:
+                    self._pass_on(rest)
+                else:
+                    self.emit_all(self._results(rest, [groups.take_all() for groups in self._distinct]))
+        return self.drain()
+
+    def _offer_waiting(self) -> bool:
+        while self._late:
+            if not self.outbox.offer(self._late[0], _LATE):
+                return False
+            self._late.popleft()
+        ordinal = _RESULTS if self._timing.diverts else -1
+        while self._waiting:
+            if not self.outbox.offer(self._waiting[0], ordinal):
+                return False
+            self._waiting.popleft()
+        return True
+
+    def state(self) -> Iterator[pa.RecordBatch]:
+        """The watermarks; the groups; for each set of distinct arguments its rows, in columns d<number of the set>_<number>."""
+        aggregation = self._aggregation
+        columns = [from_numbers(np.array(values, np.int64), pa.int64()) for values in (self._due.watermarks, self._times)]
+        yield pa.RecordBatch.from_arrays(columns, schema=_WATERMARKS)
+        keys = [f"k{i}" for i in range(len(aggregation.keys))]
+        for partial in self._groups.partials():
+            yield keyed_state(exported(partial, aggregation.plain_layout), *keys)
+        for i, groups in enumerate(self._distinct):
+            for partial in groups.partials():
+                names = [f"d{i}_{j}" for j in range(len(partial.keys))]
+                yield keyed_state(pa.RecordBatch.from_arrays(partial.keys, names=names), *names[: len(keys)])
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        first = batch.schema.names[0]
+        if first == "watermark":
+            for number, time in zip(*(numbers(column, np.int64).tolist() for column in batch.columns), strict=True):
+                place = self._due.watermarks.index(number)
+                self._times[place] = time if self._times[place] == LEAST_TIME else min(time, self._times[place])
+        elif first.startswith("d"):
+            self._distinct[int(first[1:].partition("_")[0])].add_partial(Partial(batch.columns, [], batch.num_rows))
+        else:
+            self._groups.add_partial(partial_of(batch, self._aggregation.plain_layout))
+
+    def close(self) -> None:
+        super().close()
+        self._late.clear()
+        self._distinct = []
+        self.__dict__.pop("_groups", None)
+
+
+def timed_aggregate(
+    keys: tuple[Expression, ...], aggregates: tuple[Aggregate, ...], names: tuple[str, ...], stage: Stage, timing: Timing
+) -> ProcessorFactory:
+    """A supplier of processors that group by `keys`, of which at least one has a bound, and aggregate. Stages, names and the
+    edge between two stages are as in `aggregate`."""
+    aggregation = Aggregation(keys, aggregates, names, stage, counts_rows=stage is not Stage.SINGLE)
+    return lambda: TimedAggregateProcessor(aggregation, timing)

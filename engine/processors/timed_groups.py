@@ -1,0 +1,268 @@
+"""Groups that end: held by the time at which each is complete, so that those which are can be taken without touching the rest.
+
+A group is due when one of its bounded keys can't occur any more. Rows are collapsed to partial states as in `group_state`; each
+partial is kept as a run, sorted by the time at which its groups are due. A watermark takes the front of each run. Runs
+are merged when the new ones have as many groups as the first, so that a group is seldom in many of them, and a merge is
+paid for by the rows that came since the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.batches import Indexes, Mask, indexes, numbers, repeated, validity
+from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME, event_times
+from runnel.processors.group_state import GroupState, Layout, Partial
+from runnel.streams import TimeBound
+
+NEVER = 2**63 - 1
+"""When groups are due whose bounded keys are NULL: at the end of the input."""
+
+BUFFERED_ROWS = 1 << 17
+"""How many rows are buffered before they are collapsed, at least."""
+
+ROWS_PER_GROUP = 2
+"""How many rows are buffered per group of the last collapse."""
+
+MERGED_ROWS = 1 << 16
+"""How many groups in new runs are gathered before runs are merged, at least."""
+
+MOST_RUNS = 64
+"""With more runs than these they are merged, however few groups they have."""
+
+DENSE_SHARE = 0.5
+"""A run of which less than this share is left is copied, so that the memory of the rest is given back."""
+
+
+class DueTimes:
+    """When groups are due, by their keys: for each watermark the smallest of value − offset over the keys that it bounds.
+    A group is complete when one of its due times is below the watermark's time."""
+
+    def __init__(self, bounds: Sequence[tuple[int, TimeBound]]) -> None:
+        self.watermarks = tuple(sorted({bound.watermark for _, bound in bounds}))
+        self._keys = [[(key, bound.offset) for key, bound in bounds if bound.watermark == w] for w in self.watermarks]
+        self.bounded_keys = frozenset(key for key, _ in bounds)
+
+    def least(self, keys: Sequence[pa.Array]) -> list[int]:
+        """For each watermark the smallest due time among rows."""
+        return [min(_least(keys[key]) - offset for key, offset in bounded) for bounded in self._keys]
+
+    def of(self, keys: Sequence[pa.Array]) -> list[Indexes]:
+        """For each watermark the due times of rows."""
+        found = []
+        for bounded in self._keys:
+            due = None
+            for key, offset in bounded:
+                one = _times(keys[key], offset)
+                due = one if due is None else np.minimum(due, one)
+            assert due is not None
+            found.append(due)
+        return found
+
+
+def _least(column: pa.Array) -> int:
+    times = event_times(column)
+    if not len(times) or times.null_count == len(times):
+        return NEVER
+    if times.null_count:
+        return int(pc.min(times).as_py())
+    return int(numbers(times, np.int64).min())
+
+
+def _times(column: pa.Array, offset: int) -> Indexes:
+    times = event_times(column)
+    due = np.clip(numbers(times, np.int64), LEAST_TIME, GREATEST_TIME) - offset
+    valid = validity(times)
+    return due if valid is None else np.where(valid, due, NEVER)
+
+
+@dataclass(slots=True)
+class _Run:
+    """Groups in the order of their due times by the first watermark; those before `start` were taken."""
+
+    partial: Partial
+    due: list[Indexes]
+    start: int = 0
+
+    @property
+    def left(self) -> int:
+        return self.partial.num_rows - self.start
+
+    def rest(self) -> Partial:
+        return self.partial.slice(self.start, self.left) if self.start else self.partial
+
+    def keep(self, rows: Indexes) -> None:
+        """Leaves only some rows."""
+        self.partial = self.partial.take(indexes(rows))
+        self.due = [due[rows] for due in self.due]
+        self.start = 0
+
+
+class TimedGroups:
+    """The open groups of one processor. `check` is called with their number whenever it may have grown."""
+
+    def __init__(self, layout: Layout, due: DueTimes, check: Callable[[int], None], use_threads: bool = False) -> None:
+        self.layout = layout
+        self._due = due
+        self._check = check
+        self._use_threads = use_threads
+        self._whole = GroupState(layout, check, use_threads)
+        self._rows: list[Sequence[pa.Array]] = []
+        self._row_count = 0
+        self._runs: list[_Run] = []
+        self._threshold = BUFFERED_ROWS
+        self._merge_at = MERGED_ROWS
+        self._share = 0.0
+        self._least = [NEVER] * len(due.watermarks)
+
+    def is_due(self, times: Sequence[int]) -> bool:
+        """Whether a group is complete by the times of the watermarks."""
+        return any(least < time for least, time in zip(self._least, times, strict=True))
+
+    @property
+    def open_groups(self) -> int:
+        """How many groups are held, as far as rows are collapsed; one may be counted several times."""
+        return sum(run.left for run in self._runs)
+
+    def add(self, columns: Sequence[pa.Array], num_rows: int, least: Sequence[int]) -> None:
+        """Takes rows: the key columns, then the argument columns; `least` are the smallest of their due times."""
+        if not num_rows:
+            return
+        self._rows.append(columns)
+        self._row_count += num_rows
+        self._least = list(map(min, self._least, least))
+        if self._row_count >= self._threshold:
+            self.collapse()
+
+    def is_sparse(self, share: float) -> bool:
+        """Whether the rows that were collapsed last, if any since groups were taken, made more groups than this share."""
+        return self._share > share
+
+    def add_partial(self, partial: Partial) -> None:
+        """Takes groups, each at most once, in any order."""
+        if not partial.num_rows:
+            return
+        due = self._due.of(partial.keys)
+        first = due[0]
+        if len(first) > 1 and (first[1:] < first[:-1]).any():
+            order = np.argsort(first, kind="stable")
+            partial = partial.take(indexes(order))
+            due = [item[order] for item in due]
+        self._runs.append(_Run(partial, due))
+        self._least = [min(least, int(item.min())) for least, item in zip(self._least, due, strict=True)]
+        fresh = self.open_groups
+        if len(self._runs) > 1 and (fresh >= self._merge_at or len(self._runs) > MOST_RUNS):
+            self._merge()
+        self._check(self.open_groups)
+
+    def collapse(self) -> None:
+        """Turns the buffered rows into groups."""
+        if not self._row_count:
+            return
+        rows, count = self._rows, self._row_count
+        self._rows, self._row_count = [], 0
+        partial = self._collapsed(rows, count)
+        self._share = partial.num_rows / count
+        self._threshold = max(BUFFERED_ROWS, ROWS_PER_GROUP * partial.num_rows)
+        self.add_partial(partial)
+
+    def _collapsed(self, rows: list[Sequence[pa.Array]], count: int) -> Partial:
+        """Bounded keys that have one value, as they mostly do in so few rows, needn't be grouped by."""
+        layout = self.layout
+        width = len(layout.key_types)
+        constant = [key for key in sorted(self._due.bounded_keys) if is_constant([columns[key] for columns in rows])]
+        if not constant:
+            return self._whole.collapse_rows(rows, count)
+        kept = [key for key in range(width) if key not in constant]
+        narrow = Layout(tuple(layout.key_types[key] for key in kept), layout.argument_types, layout.states, layout.arguments)
+        narrow_rows = [[*(columns[key] for key in kept), *columns[width:]] for columns in rows]
+        if not narrow_rows[0]:
+            return self._whole.collapse_rows(rows, count)
+        partial = GroupState(narrow, self._check, self._use_threads).collapse_rows(narrow_rows, count)
+        found = dict(zip(kept, partial.keys, strict=True))
+        keys = [found[key] if key in found else repeated(rows[0][key][0], partial.num_rows) for key in range(width)]
+        return Partial(keys, partial.columns, partial.num_rows)
+
+    def take_due(self, times: Sequence[int]) -> Partial | None:
+        """The groups that are complete by the times of the watermarks, which are then forgotten; None for none."""
+        self.collapse()
+        parts = [part for run in self._runs for part in _taken(run, times)]
+        self._forget()
+        return self._together(parts)
+
+    def take_all(self) -> Partial | None:
+        """All groups, which are then forgotten; None for none."""
+        self.collapse()
+        parts = [run.rest() for run in self._runs]
+        self._runs = []
+        self._forget()
+        return self._together(parts)
+
+    def partials(self) -> list[Partial]:
+        """All that was taken, as it lies there, and stays."""
+        self.collapse()
+        return [run.rest() for run in self._runs]
+
+    def _together(self, parts: Sequence[Partial]) -> Partial | None:
+        if not parts:
+            return None
+        return self._whole.combine(parts) if len(parts) > 1 else parts[0]
+
+    def _merge(self) -> None:
+        parts = [run.rest() for run in self._runs]
+        self._runs = []
+        merged = self._whole.combine(parts)
+        self._merge_at = max(MERGED_ROWS, 2 * merged.num_rows)
+        self.add_partial(merged)
+
+    def _forget(self) -> None:
+        """Lets go of what was taken, also of its memory."""
+        self._share = 0.0
+        self._runs = [run for run in self._runs if run.left]
+        for run in self._runs:
+            if run.left < DENSE_SHARE * run.partial.num_rows:
+                run.keep(np.arange(run.start, run.partial.num_rows))
+        first = min((int(run.due[0][run.start]) for run in self._runs), default=NEVER)
+        more = [
+            min((int(run.due[i][run.start :].min()) for run in self._runs), default=NEVER) for i in range(1, len(self._least))
+        ]
+        self._least = [first, *more]
+
+    def close(self) -> None:
+        self._rows, self._runs, self._row_count = [], [], 0
+
+
+def is_constant(parts: Sequence[pa.Array]) -> bool:
+    """Whether all values of an integer-like column in parts are one and the same, and not NULL."""
+    first: int | None = None
+    for part in parts:
+        if part.null_count:
+            return False
+        values = numbers(event_times(part), np.int64)
+        if first is None:
+            first = int(values[0])
+        if values[-1] != first or values[0] != first or (values != first).any():
+            return False
+    return first is not None
+
+
+def _taken(run: _Run, times: Sequence[int]) -> list[Partial]:
+    """What is complete of a run, which then doesn't have it any more."""
+    parts = []
+    end = int(np.searchsorted(run.due[0], times[0]))
+    if end > run.start:
+        parts.append(run.partial.slice(run.start, end - run.start))
+        run.start = end
+    if len(times) > 1 and run.left:
+        complete: Mask = np.zeros(run.left, np.bool_)
+        for due, time in zip(run.due[1:], times[1:], strict=True):
+            complete |= due[run.start :] < time
+        if complete.any():
+            parts.append(run.partial.take(indexes(run.start + np.flatnonzero(complete))))
+            run.keep(run.start + np.flatnonzero(~complete))
+    return parts
