@@ -21,6 +21,7 @@ from runnel.expressions.nodes import Expression, columns_of
 from runnel.frozen import frozen
 from runnel.processors.join_index import make_index
 from runnel.processors.join_marks import BuildFacts, UnknownMatches
+from runnel.processors.ranges import pairs_in_ranges
 from runnel.relation import LEFT_ONLY, MARKS, Field, JoinKind
 from runnel.sqltypes import BOOLEAN, to_arrow
 
@@ -188,18 +189,8 @@ class JoinTable:
             yield Pairs(np.flatnonzero(found), only[found]), True
 
     def _chunks(self, starts: Indexes, counts: Indexes) -> Iterator[tuple[Pairs, bool]]:
-        ends = np.cumsum(counts)
-        total = int(ends[-1]) if len(ends) else 0
-        rows = self._index.rows
-        for first in range(0, max(total, 1), MAX_ROWS):
-            last = min(first + MAX_ROWS, total)
-            low, high = np.searchsorted(ends, (first, last - 1), side="right") if total else (0, 0)
-            chosen = np.arange(low, min(high + 1, len(counts)))
-            begins = ends[chosen] - counts[chosen]
-            sizes = np.minimum(ends[chosen], last) - np.maximum(begins, first)
-            probe = np.repeat(chosen, sizes)
-            within = np.arange(first, last) - np.repeat(begins, sizes)
-            yield Pairs(probe, rows[np.repeat(starts[chosen], sizes) + within]), last == total
+        for probe, places, is_last in pairs_in_ranges(starts, counts):
+            yield Pairs(probe, self._index.rows[places]), is_last
 
     def _true_pairs(self, batch: pa.RecordBatch, keys: list[pa.Array], pairs: Pairs) -> Pairs:
         confirmed = self._index.confirm(keys, pairs.probe, pairs.build)

@@ -1,0 +1,117 @@
+"""Matching an arriving run with one that waits: candidates by key and time, then those that truly belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import Indexes, Mask, indexes, true_flags
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.evaluate import Evaluator, evaluate
+from runnel.processors.interval_plan import LEFT, RIGHT, IntervalPlan
+from runnel.processors.ranges import pairs_in_ranges
+from runnel.processors.row_identity import same
+from runnel.processors.time_runs import Run, Sought
+
+
+class Matching:
+    """The matching of runs that arrive on one side (`run`) with those of the other (`other`).
+
+    `late` are the arriving rows, if any, that mustn't see rows of the other side that expire before `horizon`: such rows are
+    gone, though they may still be in memory.
+    """
+
+    def __init__(self, plan: IntervalPlan, side: int, evaluation: EvaluationContext) -> None:
+        self._plan = plan
+        self._side = side
+        self._evaluation = evaluation
+        self.late: Mask | None = None
+        self.horizon: int | None = None
+
+    def pairs(self, run: Run, other: Run) -> Iterator[tuple[Indexes, Indexes]]:
+        """The rows of `run` and of `other` that belong together, piece by piece; a piece may be empty, so that a call ends."""
+        sought, by_time = self._sought(run, other)
+        if by_time and sought.count:
+            if sought.earliest is not None and int(sought.earliest.min()) > other.high:
+                return
+            if sought.latest is not None and int(sought.latest.max()) < other.low:
+                return
+        starts, counts = other.find(sought)
+        for places, found, _ in pairs_in_ranges(starts, counts):
+            mine, theirs = run.order[places], other.order[found]
+            true = self._true(run, mine, other, theirs)
+            yield (mine, theirs) if true is None else (mine[true], theirs[true])
+
+    def _sought(self, run: Run, other: Run) -> tuple[Sought, bool]:
+        """What is sought among the other side's rows, in the order of the run; and whether it is sought by time."""
+        rows, order, link = run.rows, run.order, self._plan.link
+        hashes = None if rows.hashes is None else rows.hashes[order]
+        if link is None or rows.times is None or run.is_wild or other.is_wild:
+            return Sought(rows.count, hashes, None, None), False
+        times = rows.times[order]
+        low, high = (link.low, link.high) if self._side == LEFT else (_minus(link.high), _minus(link.low))
+        earliest = None if low is None else times + low
+        latest = None if high is None else times + high
+        return Sought(rows.count, hashes, earliest, latest), True
+
+    def _true(self, run: Run, rows: Indexes, other: Run, others: Indexes) -> Mask | None:
+        """Which candidates belong together; None for all."""
+        plan = self._plan
+        true = np.ones(len(rows), np.bool_)
+        if run.rows.hashes is not None and other.rows.hashes is not None:
+            true &= run.rows.hashes[rows] == other.rows.hashes[others]
+        if self.late is not None and self.horizon is not None and other.rows.expiry is not None:
+            true &= ~self.late[rows] | (other.rows.expiry[others] >= self.horizon)
+        if self._side == RIGHT and plan.is_once:
+            true &= ~other.rows.matched[others]
+        is_wild = run.is_wild or other.is_wild
+        if other.is_rounded and not is_wild:
+            true &= self._within(run, rows, other, others)
+        if plan.compares_keys and run.rows.keys:
+            hits = np.flatnonzero(true)
+            true[hits] = same(run.rows.keys, rows[hits], other.rows.keys, others[hits])
+        conditions = [(plan.rows.condition, plan.rows.condition_columns)]
+        if is_wild:
+            conditions.insert(0, (plan.by_time, plan.time_columns))
+        left, right = ((run, rows), (other, others)) if self._side == LEFT else ((other, others), (run, rows))
+        for condition, columns in conditions:
+            if condition is not None:
+                hits = np.flatnonzero(true)
+                true[hits] = self._holds_for(condition, columns, (left[0], left[1][hits]), (right[0], right[1][hits]))
+        return None if true.all() else true
+
+    def _within(self, run: Run, rows: Indexes, other: Run, others: Indexes) -> Mask:
+        """The pairs within the link, where a search by rounded times has found too many."""
+        link = self._plan.link
+        assert link is not None and run.rows.times is not None and other.rows.times is not None
+        apart = other.rows.times[others] - run.rows.times[rows]
+        if self._side == RIGHT:
+            apart = -apart
+        within = np.ones(len(apart), np.bool_)
+        if link.low is not None:
+            within &= apart >= link.low
+        if link.high is not None:
+            within &= apart <= link.high
+        return within
+
+    def _holds_for(
+        self, condition: Evaluator, columns: frozenset[int], left: tuple[Run, Indexes], right: tuple[Run, Indexes]
+    ) -> Mask:
+        """For which pairs a condition is true. Only the columns that it reads are brought together."""
+        plan = self._plan.rows
+        (first, left_rows), (second, right_rows) = left, right
+        if not len(left_rows):
+            return np.zeros(0, np.bool_)
+        given: list[pa.Array] = [None] * (plan.left_width + len(plan.right_schema))
+        for place in columns:
+            if place < plan.left_width:
+                given[place] = first.rows.batch.column(place).take(indexes(left_rows))
+            else:
+                given[place] = second.rows.batch.column(place - plan.left_width).take(indexes(right_rows))
+        return true_flags(evaluate(condition, Frame(given, len(left_rows), self._evaluation)))
+
+
+def _minus(value: int | None) -> int | None:
+    return None if value is None else -value

@@ -1,0 +1,113 @@
+"""What a join of two streams is compiled to, and what it works out about each row that comes.
+
+One plan is shared by all executions. The two sides are numbered: 0 is the left one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import Indexes, Mask
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.evaluate import Evaluator, compile_expression
+from runnel.expressions.nodes import Expression, columns_of
+from runnel.key_hash import hash_columns
+from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME
+from runnel.processors.join_index import all_valid, is_integer_like
+from runnel.processors.join_table import JoinPlan, JoinShape
+from runnel.processors.time_runs import NEVER, Rows, times_of
+from runnel.relation import Field, JoinKind
+from runnel.sqltypes import to_arrow
+from runnel.stream_joins import IntervalShape, WaitingSide
+
+LEFT, RIGHT = 0, 1
+
+ONCE = (JoinKind.SEMI, JoinKind.ANTI, JoinKind.EXISTS_MARK)
+"""The kinds for which one match settles a left row."""
+
+_KEEPS = (
+    (JoinKind.LEFT, JoinKind.FULL, JoinKind.SINGLE, *ONCE),
+    (JoinKind.RIGHT, JoinKind.FULL),
+)
+"""The kinds that must know of a side's rows whether they were matched."""
+
+KINDS = (*ONCE, JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL, JoinKind.SINGLE)
+"""The kinds that can be run this way: those for which a NULL is no match."""
+
+
+class IntervalPlan:
+    """A compiled join, shared by executions. `state_keys` are the names of the columns, for each side, that its rows are
+    divided by among several processors."""
+
+    def __init__(
+        self,
+        shape: tuple[JoinShape, IntervalShape],
+        keys: tuple[Sequence[Expression], Sequence[Expression]],
+        fields: tuple[Sequence[Field], Sequence[Field]],
+        names: tuple[str, ...],
+        state_keys: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
+    ) -> None:
+        join, times = shape
+        self.kind = join.kind
+        self.rows = JoinPlan(join, keys, fields, names)
+        self.link = times.link
+        self.waiting = (times.left, times.right)
+        self.state_keys = state_keys
+        self.by_time: Evaluator | None = None if times.condition is None else compile_expression(times.condition)
+        self.time_columns = frozenset() if times.condition is None else frozenset(columns_of(times.condition))
+        self.keeps = tuple(self.kind in kinds for kinds in _KEEPS)
+        self.is_once = self.kind in ONCE
+        self.compares_keys = len(keys[0]) > 1 or bool(join.null_safe) or not all(_is_integer(key) for key in keys[0])
+        self.late_by = (_place(times.left, times.right), _place(times.right, times.left))
+
+    def rows_of(self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext) -> tuple[Rows, Mask | None]:
+        """The rows of a batch of one side that may match, and which rows of it these are (None: all)."""
+        keys = self.rows.probe_keys(batch, evaluation) if side == LEFT else self.rows.build_keys(batch, evaluation)
+        valid = all_valid(keys, self.rows.null_safe)
+        waiting = self.waiting[side]
+        times = expiry = None
+        if self.link is not None:
+            times, there = times_of(batch.column(self.link.left if side == LEFT else self.link.right))
+            valid = _both(valid, there)
+        for column, offset in waiting.expiry:
+            found, there = times_of(batch.column(column))
+            valid = _both(valid, there)
+            found = np.clip(found, LEAST_TIME, GREATEST_TIME) + offset
+            expiry = found if expiry is None else np.minimum(expiry, found)
+        matched = np.zeros(batch.num_rows, np.bool_)
+        hashes = hash_columns(keys) if keys else None
+        rows = Rows(batch, hashes, keys, times, expiry, _holds(waiting, batch), matched)
+        if valid is None or valid.all():
+            return rows, None
+        return rows.kept(valid), valid
+
+
+def _is_integer(key: Expression) -> bool:
+    return is_integer_like(to_arrow(key.type))
+
+
+def _place(side: WaitingSide, other: WaitingSide) -> int | None:
+    """Which of a side's own watermarks lets the other side's rows go."""
+    return side.numbers.index(other.watermark) if other.watermark in side.numbers else None
+
+
+def _both(first: Mask | None, second: Mask | None) -> Mask | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
+
+
+def _holds(waiting: WaitingSide, batch: pa.RecordBatch) -> list[Indexes]:
+    """For each of a side's watermarks, in order, how far it may get while a row waits."""
+    found: dict[int, Indexes] = {}
+    for column, bound in waiting.bounds:
+        times, there = times_of(batch.column(column))
+        held = np.clip(times, LEAST_TIME, GREATEST_TIME) - bound.offset
+        if there is not None:
+            held[~there] = NEVER
+        before = found.get(bound.watermark)
+        found[bound.watermark] = held if before is None else np.minimum(before, held)
+    return [found[number] for number in waiting.numbers]

@@ -1,0 +1,263 @@
+"""The rows that one side of a join of streams keeps: in runs, each sorted by key and time.
+
+A run is searched for many rows at once: a 64-bit word holds the first bits of the key's hash above the event time, so two
+binary searches give the rows of (nearly) one key within a span of time. As batches come in, runs of like size are put
+together, so that there are few; rows that can't match any more are left out then, and a run goes when all of its rows have.
+
+A row expires at a time of the other side's watermark: beyond it nothing can match that row. `holds` say, for each watermark of
+the row's own side, how far it may get while the row is kept: no further than the row's own times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import Indexes, Mask, from_flags, join_arrays, join_batches, numbers, validity
+from runnel.key_hash import Hashes
+from runnel.processors.event_time import GREATEST_TIME, event_times
+
+LARGEST_RUN = 1 << 20
+"""Rows from which on runs aren't put together any more."""
+
+TIME_BITS = 40
+"""The most bits of a word that are the time; what doesn't fit is rounded down, and pairs are looked at once more."""
+
+TAME_TIME = GREATEST_TIME >> 1
+"""Event times beyond it, either way, aren't searched by time: adding to them might overflow."""
+
+NEVER = np.iinfo(np.int64).max
+
+
+def times_of(column: pa.Array) -> tuple[Indexes, Mask | None]:
+    """Event times, and which of them there are (None: all)."""
+    times = event_times(column)
+    return numbers(times, np.int64), validity(times)
+
+
+@dataclass(slots=True)
+class Rows:
+    """Rows of one side with what is worked out about each. `hashes` and `keys` are absent without keys, `times` without a
+    time to search by, `expiry` (the last watermark of the other side at which the row still may match) where rows never
+    expire; `holds` has an array for each watermark of this side."""
+
+    batch: pa.RecordBatch
+    hashes: Hashes | None
+    keys: Sequence[pa.Array]
+    times: Indexes | None
+    expiry: Indexes | None
+    holds: Sequence[Indexes]
+    matched: Mask
+
+    @property
+    def count(self) -> int:
+        return len(self.matched)
+
+    def kept(self, mask: Mask) -> Rows:
+        """The rows for which `mask` is true."""
+        chosen = from_flags(mask)
+        return Rows(
+            self.batch.filter(chosen),
+            None if self.hashes is None else self.hashes[mask],
+            [key.filter(chosen) for key in self.keys],
+            None if self.times is None else self.times[mask],
+            None if self.expiry is None else self.expiry[mask],
+            [hold[mask] for hold in self.holds],
+            self.matched[mask],
+        )
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """All rows of several parts of the same side."""
+    first = parts[0]
+    return Rows(
+        join_batches([part.batch for part in parts]),
+        None if first.hashes is None else np.concatenate([part.hashes for part in parts]),
+        [join_arrays([part.keys[i] for part in parts]) for i in range(len(first.keys))],
+        None if first.times is None else np.concatenate([part.times for part in parts]),
+        None if first.expiry is None else np.concatenate([part.expiry for part in parts]),
+        [np.concatenate([part.holds[i] for part in parts]) for i in range(len(first.holds))],
+        np.concatenate([part.matched for part in parts]),
+    )
+
+
+@dataclass(slots=True)
+class Sought:
+    """Rows whose matches are sought: the hash of each one's key (None: any key will do), and the first and the last event time
+    that match it (None: however early, or late)."""
+
+    count: int
+    hashes: Hashes | None
+    earliest: Indexes | None
+    latest: Indexes | None
+
+
+class Run:
+    """Rows that are searched together."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self.dead = 0
+        self.low = self.high = 0
+        self.is_wild = False
+        self._time_bits, self._shift = 0, 0
+        words = self._words()
+        self.order: Indexes = np.arange(rows.count) if words is None else np.argsort(words, kind="stable")
+        self._sorted = None if words is None else words[self.order]
+        expiry = rows.expiry
+        self._first_expiry = NEVER if expiry is None or not rows.count else int(expiry.min())
+        self._last_expiry = NEVER if expiry is None or not rows.count else int(expiry.max())
+        self._by_expiry: Indexes | None = None
+        self._expiries: Indexes | None = None
+        self._least_holds: list[Indexes] | None = None
+
+    def _words(self) -> Hashes | None:
+        """The words that the rows are sorted by."""
+        times, hashes = self.rows.times, self.rows.hashes
+        if times is not None and len(times):
+            self.low, self.high = int(times.min()), int(times.max())
+            self.is_wild = self.low < -TAME_TIME or self.high > TAME_TIME
+        if times is not None and not self.is_wild:
+            bits = max((self.high - self.low).bit_length(), 1)
+            self._time_bits = min(bits, TIME_BITS)
+            self._shift = bits - self._time_bits
+            return self._word(hashes, (times - self.low) >> self._shift)
+        return None if hashes is None else hashes
+
+    def _word(self, hashes: Hashes | None, times: Indexes) -> Hashes:
+        words = times.astype(np.uint64)
+        if hashes is not None:
+            bits = np.uint64(self._time_bits)
+            words |= (hashes >> bits) << bits
+        return words
+
+    @property
+    def is_rounded(self) -> bool:
+        """Whether what `find` gives must be compared by time once more."""
+        return self._shift > 0
+
+    def find(self, sought: Sought) -> tuple[Indexes, Indexes]:
+        """For each of the rows sought where in `order` its candidates begin, and how many there are."""
+        count, hashes = sought.count, sought.hashes
+        if self._sorted is None:
+            return np.zeros(count, np.int64), np.full(count, self.rows.count)
+        if not self._time_bits:
+            assert hashes is not None
+            first = np.searchsorted(self._sorted, hashes)
+            return first, np.searchsorted(self._sorted, hashes, side="right") - first
+        span = self.high - self.low
+        begin, end = np.zeros(count, np.int64), np.full(count, span)
+        if sought.earliest is not None:
+            begin = np.clip(sought.earliest - self.low, 0, span)
+        if sought.latest is not None:
+            end = np.clip(sought.latest - self.low, 0, span)
+        first = np.searchsorted(self._sorted, self._word(hashes, begin >> self._shift))
+        found = np.searchsorted(self._sorted, self._word(hashes, end >> self._shift), side="right") - first
+        if sought.earliest is not None:
+            found[sought.earliest > self.high] = 0
+        if sought.latest is not None:
+            found[sought.latest < self.low] = 0
+        np.maximum(found, 0, out=found)
+        return first, found
+
+    def expire(self, horizon: int) -> Indexes:
+        """The rows whose expiry is before `horizon`, but for those that a call before has given."""
+        if self._expiries is None:
+            if horizon <= self._first_expiry or not self.living:
+                return np.zeros(0, np.int64)
+            if horizon > self._last_expiry:
+                self.dead = self.rows.count
+                return np.arange(self.dead)
+            self._sort_by_expiry()
+        assert self._by_expiry is not None and self._expiries is not None
+        before, self.dead = self.dead, max(self.dead, int(np.searchsorted(self._expiries, horizon)))
+        return self._by_expiry[before : self.dead]
+
+    def _sort_by_expiry(self) -> None:
+        assert self.rows.expiry is not None
+        order = np.argsort(self.rows.expiry, kind="stable")
+        self._by_expiry, self._expiries = order, self.rows.expiry[order]
+        self._least_holds = [np.minimum.accumulate(hold[order][::-1])[::-1] for hold in self.rows.holds]
+
+    @property
+    def living(self) -> int:
+        return self.rows.count - self.dead
+
+    def least_hold(self, place: int) -> int:
+        """How far the watermark at `place` among those of this side may get while the rows that live are kept."""
+        if not self.living:
+            return NEVER
+        if self._least_holds is None:
+            # As if all rows expired at once; sorted anew when some do.
+            self._least_holds = [np.full(1, hold.min()) for hold in self.rows.holds]
+        return int(self._least_holds[place][self.dead])
+
+    def living_rows(self, horizon: int | None) -> Rows:
+        if not self.dead or horizon is None or self.rows.expiry is None:
+            return self.rows
+        return self.rows.kept(self.rows.expiry >= horizon)
+
+
+class RunBuffer:
+    """The runs of one side."""
+
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self.horizon: int | None = None
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(tuple(self.runs))
+
+    @property
+    def held(self) -> int:
+        """How many rows are in memory."""
+        return sum(run.rows.count for run in self.runs)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes they take."""
+        return sum(run.rows.batch.nbytes + 48 * run.rows.count for run in self.runs)
+
+    def add(self, run: Run) -> None:
+        """Takes in rows, none of which is expired."""
+        runs = self.runs
+        runs.append(run)
+        while len(runs) > 1 and 2 * runs[-1].rows.count > runs[-2].rows.count:
+            if runs[-1].rows.count + runs[-2].rows.count > LARGEST_RUN:
+                break
+            last = [runs.pop(), runs.pop()]
+            parts = [item.living_rows(self.horizon) for item in reversed(last)]
+            merged = Run(joined(parts))
+            if self.horizon is not None:
+                merged.expire(self.horizon)
+            runs.append(merged)
+
+    def expire(self, horizon: int) -> list[tuple[Rows, Indexes]]:
+        """Lets go of the rows that expire before `horizon`, and gives them."""
+        self.horizon = horizon if self.horizon is None else max(self.horizon, horizon)
+        kept, expired = [], []
+        for run in self.runs:
+            gone = run.expire(self.horizon)
+            if len(gone):
+                expired.append((run.rows, gone))
+            if run.living:
+                kept.append(run if 2 * run.dead < run.rows.count else self._compacted(run))
+        self.runs = kept
+        return expired
+
+    def _compacted(self, run: Run) -> Run:
+        made = Run(run.living_rows(self.horizon))
+        assert self.horizon is not None
+        made.expire(self.horizon)
+        return made
+
+    def take_all(self) -> list[Rows]:
+        """All rows that live; afterwards there are none."""
+        runs, self.runs = self.runs, []
+        return [run.living_rows(self.horizon) for run in runs]
+
+    def least_hold(self, place: int) -> int:
+        return min((run.least_hold(place) for run in self.runs), default=NEVER)
