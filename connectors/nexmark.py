@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from runnel.catalog import Table, TableColumn
+from runnel.catalog import EventTime, Table, TableColumn
 from runnel.connector import ColumnDefinition, Connector, MappingDefinition, ReadableTable, ScanRequest, Source
 from runnel.connectors.nexmark_events import COLUMNS, IN_TURN, OFFSETS, Timing
 from runnel.connectors.nexmark_source import NexmarkSource, Plan
@@ -68,23 +68,26 @@ class NexmarkConnector(Connector):
             events=options.get(EVENTS),
             rate=options.get(RATE),
             seed=options.require(SEED),
-            jitter=-(-options.require(JITTER) * event_rate // 1000),
+            jitter=options.require(JITTER) * event_rate // 1000,
             partitions=options.require(PARTITIONS),
             timing=Timing(options.require(START_TIME), event_rate),
         )
-        return NexmarkTable(definition, plan, is_stream=options.require(STREAM))
+        return NexmarkTable(definition, plan, lag=options.require(JITTER) * 1000, is_stream=options.require(STREAM))
 
 
 class NexmarkTable(ReadableTable):
-    """The events of one table."""
+    """The events of one table. Their event time needs no WATERMARK FOR: no event is older than the jitter says."""
 
     connector = "Nexmark"
 
-    def __init__(self, definition: MappingDefinition, plan: Plan, *, is_stream: bool) -> None:
+    def __init__(self, definition: MappingDefinition, plan: Plan, *, lag: int, is_stream: bool) -> None:
         self.name = definition.name
         self.columns = _declared(definition.columns, plan.table) if definition.columns else COLUMNS[plan.table]
         self._plan = plan
         self._is_stream = is_stream
+        names = [column.external_name or column.name for column in self.columns]
+        if "date_time" in names:
+            self.event_time = EventTime(names.index("date_time"), lag)
 
     @property
     def is_unbounded(self) -> bool:

@@ -15,6 +15,7 @@ import pytest
 
 import runnel
 from runnel.batches import numbers
+from runnel.catalog import EventTime
 from runnel.connector import BATCH_ROWS, ColumnDefinition, End, MappingDefinition, Pause, ScanRequest, SourcePartition
 from runnel.connectors.nexmark import NexmarkConnector, NexmarkTable
 from runnel.connectors.nexmark_random import draws, low_below, prices
@@ -222,6 +223,15 @@ def test_without_a_number_of_events_it_is_a_stream() -> None:
     batch = partitions(stream)[0].read()
     assert isinstance(batch, pa.RecordBatch)
     assert batch.num_rows <= BATCH_ROWS
+
+
+def test_event_time_needs_no_declaration() -> None:
+    assert table("bid", jitterMillis=250).event_time == EventTime(5, 250_000)
+    definition = TestOptions().definition(Path())
+    assert NexmarkConnector().open(definition).event_time == EventTime(1, 5_000)
+    assert NexmarkConnector().open(replace(definition, columns=definition.columns[:1])).event_time is None
+    slow = table("bid", events=5_000, eventRate=3, jitterMillis=250)
+    assert [row[5] for row in read_rows(slow)] == sorted(row[5] for row in read_rows(slow)), "no event fits in the jitter"
 
 
 def test_a_query_on_the_stream_ends_by_a_limit() -> None:
