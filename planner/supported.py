@@ -247,7 +247,7 @@ def position_of(node: Any, sql: str) -> Position | None:
     """Where a sqlglot node stands: from its first to its last part that has a place in the text; None where no part has
     one (NULL and TRUE have none)."""
     first, last = len(sql), -1
-    for part in node.walk():
+    for part in (node,) if isinstance(node, exp.Literal) else node.walk():
         start = part.meta_get("start")
         if start is not None:
             first = min(first, start)

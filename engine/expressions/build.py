@@ -9,7 +9,7 @@ from runnel.expressions.coercion import assign, cast, check_count, coerce, conve
 from runnel.expressions.comparison import comparison_type
 from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
 from runnel.expressions.nodes import Call, Case, Expression, InList, Literal, Parameter
-from runnel.sqltypes import BOOLEAN, Kind, integer_type_of
+from runnel.sqltypes import BOOLEAN, Kind, SqlType, integer_type_of
 
 __all__ = ["assign", "call", "case", "cast", "coalesce", "coerce", "in_list", "is_function", "limited", "nullif"]
 
@@ -197,7 +197,10 @@ def in_list(operand: Expression, values: Sequence[Expression], position: Positio
     """`operand IN (values)`. With values other than literals and parameters it is a chain of `=` and OR."""
     operand, *items = retype_parameters((operand, *values))
     target = operand.type
+    first_of_type: dict[SqlType, Expression] = {}
     for item in items:
+        first_of_type.setdefault(item.type, item)
+    for item in first_of_type.values():
         common = comparison_type(target, item.type)
         if common is None or common.kind is Kind.MAP:
             raise ProgrammingError(

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions.buffers import null_scalar, pack_scalar
+from runnel.expressions.buffers import null_scalar, pack, pack_scalar
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.function import Datum
 from runnel.expressions.nodes import Expression, InList, Literal, Parameter
@@ -60,13 +60,8 @@ def _value_set(
     values: Sequence[Expression], sql_type: SqlType, context: EvaluationContext, zero: pa.Scalar | None
 ) -> tuple[pa.Array, bool]:
     """The values that aren't NULL, with −0 as 0, and whether there was a NULL."""
-    scalars = []
-    for value in values:
-        if isinstance(value, Parameter):
-            scalars.append(context.arguments[value.index])
-        else:
-            assert isinstance(value, Literal)
-            scalars.append(pack_scalar(value.value, sql_type))
-    arrays = pa.concat_arrays([pa.repeat(scalar, 1) for scalar in scalars])
+    literals = [value.value for value in values if isinstance(value, Literal)]
+    scalars = [context.arguments[value.index] for value in values if isinstance(value, Parameter)]
+    arrays = pa.concat_arrays([pack(literals, sql_type), *(pa.repeat(scalar, 1) for scalar in scalars)])
     present = arrays.drop_null()
     return (present if zero is None else pc.add(present, zero)), len(present) < len(arrays)

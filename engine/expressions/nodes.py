@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
+from operator import is_
 from typing import Any, NamedTuple
 
 from runnel.errors import Position
@@ -249,16 +250,23 @@ class Aggregate:
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """The expression and all below it, outermost first."""
-    yield expression
-    for child in expression.children:
-        yield from walk(child)
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        children = node.children
+        if children:
+            waiting.extend(reversed(children))
 
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """A copy with `change` applied to every node, innermost first; nodes that stay as they are are shared."""
     children = expression.children
-    changed = tuple(transform(child, change) for child in children)
-    if any(new is not old for new, old in zip(changed, children, strict=True)):
+    if not children:
+        return change(expression)
+    # Most children of a long list are leaves, which need no call of their own.
+    changed = tuple([transform(child, change) if child.children else change(child) for child in children])
+    if not all(map(is_, changed, children)):
         expression = expression.with_children(changed)
     return change(expression)
 
