@@ -26,12 +26,37 @@ COLUMNS = "k BIGINT, i INTEGER, f DOUBLE, s VARCHAR, d DECIMAL(9, 2), b BOOLEAN,
 OPTIONS = "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
 SEEDS = range(12)
 QUERIES_PER_SEED = 30
+LEAST_SHARE = 0.8
+"""Of the queries at least so many must run on both engines and agree."""
 TIMEOUT = 20.0
 Rows = list[tuple[Any, ...]]
 
 
-def differences(seed: int, count: int, make: Callable[[random.Random], Any] = Generator) -> Iterator[str]:
-    """What the engines disagree on in `count` queries of the generator that `make` makes."""
+class Tally:
+    """How many queries both engines answered alike, and why the others weren't compared."""
+
+    def __init__(self) -> None:
+        self.agreed = 0
+        self.failed_alike = 0
+        self.refused = 0
+        self.unknown_to_duckdb = 0
+
+    @property
+    def all(self) -> int:
+        return self.agreed + self.failed_alike + self.refused + self.unknown_to_duckdb
+
+    def __str__(self) -> str:
+        return (
+            f"{self.agreed} of {self.all} ran and agreed, {self.failed_alike} failed on both, "
+            f"{self.refused} we refused, {self.unknown_to_duckdb} DuckDB refused"
+        )
+
+
+def differences(
+    seed: int, count: int, make: Callable[[random.Random], Any] = Generator, tally: Tally | None = None
+) -> Iterator[str]:
+    """What the engines disagree on in `count` queries of the generator that `make` makes; `tally` counts the others."""
+    tally = Tally() if tally is None else tally
     source = random.Random(seed)
     plain = tables(source)
     with runnel.connect() as ours, duckdb.connect() as theirs:
@@ -46,7 +71,7 @@ def differences(seed: int, count: int, make: Callable[[random.Random], Any] = Ge
         generator = make(source)
         for _ in range(count):
             sql, is_ordered = generator.query()
-            difference = _difference(ours.cursor(), theirs, sql, is_ordered)
+            difference = _difference(ours.cursor(), theirs, sql, is_ordered, tally)
             if difference is not None:
                 yield f"{difference}\n  seed {seed}: {sql}"
 
@@ -61,12 +86,13 @@ def _make_map(connection: runnel.Connection, name: str, table: pa.Table, source:
         connection.execute(f"CREATE INDEX {name}_{column} ON {name} ({column}) TYPE {source.choice(('SORTED', 'HASH'))}")
 
 
-def _difference(ours: runnel.Cursor, theirs: Any, sql: str, is_ordered: bool) -> str | None:
+def _difference(ours: runnel.Cursor, theirs: Any, sql: str, is_ordered: bool, tally: Tally) -> str | None:
     try:
         expected = theirs.execute(translated(sql)).fetchall()
     except duckdb.Error as error:
         failure = str(error)
         if "Binder Error" in failure or "not implemented" in failure.lower():
+            tally.unknown_to_duckdb += 1
             return None
         expected = None
     for parallelism in (1, 3):
@@ -74,15 +100,18 @@ def _difference(ours: runnel.Cursor, theirs: Any, sql: str, is_ordered: bool) ->
         try:
             rows = ours.execute(sql, timeout=TIMEOUT).fetchall()
         except runnel.NotSupportedError:
+            tally.refused += 1
             return None
         except runnel.Error as error:
             if isinstance(error, runnel.DataError) and expected is None:
+                tally.failed_alike += 1
                 return None
             return f"parallelism {parallelism}: {error!r}"
         if expected is None:
             return f"DuckDB failed: {failure}"
         if not _agree(rows, expected, is_ordered):
             return f"parallelism {parallelism}: {_sorted(rows)[:12]}\n  not {_sorted(expected)[:12]}"
+    tally.agreed += 1
     return None
 
 
@@ -108,7 +137,10 @@ def _rank(value: Any) -> tuple[int, Any]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_generated_queries(seed: int) -> None:
-    assert list(differences(seed, QUERIES_PER_SEED)) == []
+    tally = Tally()
+    assert list(differences(seed, QUERIES_PER_SEED, tally=tally)) == []
+    assert tally.all == QUERIES_PER_SEED
+    assert tally.agreed >= LEAST_SHARE * QUERIES_PER_SEED, str(tally)
 
 
 @pytest.mark.parametrize("rows", [[1, 2, 3], [1, 2, 2, 2], [2, 1], [None, 1, 2]])
@@ -116,19 +148,19 @@ def test_a_wrong_answer_is_seen(cursor: runnel.Cursor, rows: list[int | None]) -
     cursor.connection.register("a", pa.table({"k": rows}))
     with duckdb.connect() as theirs:
         theirs.execute("CREATE TABLE a AS SELECT UNNEST([1, 2, 2]) AS k")
-        assert _difference(cursor, theirs, "SELECT k FROM a", is_ordered=False) is not None
+        assert _difference(cursor, theirs, "SELECT k FROM a", is_ordered=False, tally=Tally()) is not None
     assert not _agree([(1,), (2,)], [(2,), (1,)], is_ordered=True)
     assert _agree([(1,), (2,)], [(2,), (1,)], is_ordered=False)
 
 
 def main(seconds: float, seed: int, make: Callable[[random.Random], Any] = Generator) -> None:
-    end, done, found = time.monotonic() + seconds, 0, 0
+    end, done, found, tally = time.monotonic() + seconds, 0, 0, Tally()
     while time.monotonic() < end:
-        for difference in differences(seed, 50, make):
+        for difference in differences(seed, 50, make, tally):
             found += 1
             print(difference, flush=True)
         done, seed = done + 50, seed + 1
-    print(f"{done} queries, {found} differences; next seed {seed}")
+    print(f"{done} queries, {found} differences; {tally}; next seed {seed}")
 
 
 if __name__ == "__main__":
