@@ -43,8 +43,10 @@ from sqlglot.tokenizer_core import Token
 
 from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.planner import supported
-from runnel.planner.parse_tokens import TokenRewriter, check_nothing_lost, check_tokens, finish_tree
+from runnel.planner.parse_tokens import MARK, TYPE, TokenRewriter
+from runnel.planner.token_checks import check_nothing_lost, check_tokens
 from runnel.planner.tokens import DIALECT, position_at, word_of
+from runnel.sqltypes import SqlType
 
 MAX_DEPTH = 100
 """How deep parentheses, CASE and prefix operators may nest, and how deep a tree may be."""
@@ -108,7 +110,7 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
         raise ProgrammingError("syntax error", detail=str(error), position=position_at(tokens[0], sql)) from None
     if len(trees) != 1 or trees[0] is None:
         raise ProgrammingError("syntax error", position=position_at(tokens[0], sql))
-    tree = finish_tree(trees[0], rewriter.types, parameters)
+    tree = _finish_tree(trees[0], rewriter.types, parameters)
     try:
         supported.check(tree, sql)
     except (NotSupportedError, ProgrammingError) as error:
@@ -118,6 +120,54 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
     if supported.depth_of(tree) > MAX_DEPTH:
         raise too_deep(supported.position_of(tree, sql))
     return tree
+
+
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
+
+
+def _finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -> Any:
+    """The tree for the binder: parameters as exp.Parameter, types in place, marks gone from names that aren't functions,
+    the column names of UNNEST … WITH ORDINALITY together, VALUES after IN as a query."""
+    offsets = {number: offset for offset, number in parameters.items()}
+    for node in list(tree.walk()):
+        if isinstance(node, exp.Identifier):
+            if node.this.startswith(MARK):
+                node.set("this", node.this[len(MARK) :])
+        elif isinstance(node, exp.Anonymous):
+            node.set("this", node.name.removeprefix(MARK))
+            if node.arg_key == "expression" and isinstance(node.parent, _COMPARISONS):
+                _place_quantifier(node)
+        elif isinstance(node, exp.Placeholder):
+            parameter = exp.Parameter(this=exp.Literal.number(node.name))
+            parameter.meta["start"] = parameter.meta["end"] = offsets[int(node.name)]
+            if node is tree:
+                return parameter
+            node.replace(parameter)
+        elif isinstance(node, exp.DataType):
+            _place_type(node, types)
+        elif isinstance(node, exp.In) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
+            node.set("query", exp.Subquery(this=node.expressions[0]))
+            node.set("expressions", None)
+        elif isinstance(node, exp.Unnest) and isinstance(node.args.get("offset"), exp.Identifier):
+            holder = node.parent if isinstance(node.parent, exp.Lateral) else node
+            holder.args["alias"].append("columns", node.args["offset"])
+            node.set("offset", True)
+    return tree
+
+
+def _place_quantifier(node: Any) -> None:
+    """sqlglot takes ALL and SOME for functions where no query stands behind them."""
+    quantifier = {"ALL": exp.All, "ANY": exp.Any, "SOME": exp.Any}.get(node.name.upper())
+    if quantifier is not None and len(node.expressions) == 1:
+        node.replace(quantifier(this=node.expressions[0]))
+
+
+def _place_type(node: Any, types: Sequence[SqlType]) -> None:
+    kind = node.args.get("kind")
+    if isinstance(kind, str) and kind.startswith(TYPE) and kind[len(TYPE) :].isdecimal():
+        sql_type = types[int(kind[len(TYPE) :])]
+        node.set("kind", str(sql_type))
+        node.meta["sql_type"] = sql_type
 
 
 _CLAUSE = re.compile(r"([A-Z ]+) (is not supported|lists )")
@@ -176,7 +226,8 @@ _MAIN = ("SELECT", "VALUES", "TABLE", "FROM", "WITH", "(", "INSERT", "UPDATE", "
 
 def _check_with(tokens: Sequence[Token], sql: str) -> None:
     """Refuses what stands after WITH and is no query: sqlglot would tell its log of it."""
-    depth, waiting = 0, []
+    depth = 0
+    waiting: list[int] = []
     before = None
     for token in tokens:
         kind = token.token_type

@@ -14,7 +14,7 @@ type says beyond its name. So that a tree says what the user wrote,
 - `MAP[k, v]` becomes a call of "MAP[", `X'ff'` one of "X'"; `E'a\\n'` becomes the string that it means;
 - the words within JSON functions become arguments, see `json_clauses`.
 
-Rewritten tokens keep their place in the text. `finish_tree` turns the tree that comes out into the one that the binder sees.
+Rewritten tokens keep their place in the text. `parse_query` turns the tree that comes out into the one that the binder sees.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlglot import TokenType, exp
+from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
@@ -35,7 +35,8 @@ from runnel.sqltypes import SqlType
 MARK = "\0"
 """Stands in front of the name of a function; no name in SQL text can contain it."""
 
-_TYPE = "runnel_type_"
+TYPE = "runnel_type_"
+"""Stands in front of the number of a type, in the place of its name."""
 _PARSER: Any = type(DIALECT.parser())
 _SYNTAX_TYPES = {
     getattr(TokenType, name)
@@ -65,9 +66,6 @@ _OPERANDS = {
 _BEFORE_COLON = {*_OPERANDS, TokenType.L_BRACKET, TokenType.NULL, TokenType.TRUE, TokenType.FALSE}
 
 
-_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
-
-
 def number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
     """The number of each `?`, by its offset in the text; ProgrammingError for parameters of another style."""
     numbers: dict[int, int] = {}
@@ -84,87 +82,8 @@ def number_parameters(tokens: Sequence[Token], sql: str) -> dict[int, int]:
 
 
 _PLAIN = {TokenType.STRING, TokenType.NUMBER}
-_CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "FETCH", "UNION", "INTERSECT", "EXCEPT")
-_FRAMES = ("ROWS", "RANGE", "GROUPS")
 _STAR_WORDS = ("EXCLUDE", "REPLACE")
 _BEFORE_STAR = ("SELECT", "DISTINCT", "ALL", ",", ".")
-_TIGHTER = ("||", "+", "-", "*", "/", "%", "^", "::", "[")
-
-
-def check_tokens(tokens: Sequence[Token], sql: str) -> None:
-    """Refuses what sqlglot's parser lets pass, or takes for something else: a comma before an end, `a IS NULL + b` (where
-    it loses IS or takes it for `a IS (NULL + b)`), `alias: expression`, BigQuery's WITH OFFSET."""
-    opened: list[bool] = []
-    for index, token in enumerate(tokens):
-        if token.token_type in _PLAIN:
-            continue
-        following = tokens[index + 1] if index + 1 < len(tokens) else None
-        word, after = word_of(token), "" if following is None else word_of(following)
-        blamed = following
-        if word in ("(", "["):
-            opened.append(word == "[" or (index > 0 and word_of(tokens[index - 1]) in json_clauses.PAIRS))
-        elif word in (")", "]") and opened:
-            opened.pop()
-        if word == ",":
-            is_name = index + 2 < len(tokens) and tokens[index + 2].token_type is TokenType.FARROW
-            is_wrong = (after in _CLAUSES and not is_name) or after in (")", "]", "}") or following is None
-        elif word in ("NULL", "TRUE", "FALSE", "UNKNOWN", "ISNULL", "NOTNULL"):
-            is_wrong = after in _TIGHTER and (word in ("ISNULL", "NOTNULL") or _follows_is(tokens, index))
-        elif word == "WITH":
-            is_wrong = after == "OFFSET"
-        elif word in _FRAMES and after == "BETWEEN":
-            is_wrong = not _has_and(tokens[index + 2 :])
-        else:
-            is_wrong, blamed = word == ":" and not (opened and opened[-1]), token
-        if is_wrong:
-            place = token if blamed is None else blamed
-            raise ProgrammingError(
-                f'syntax error at "{sql[place.start : place.end + 1]}"',
-                hint="put the test in parentheses" if after in _TIGHTER else None,
-                position=position_at(place, sql),
-            )
-
-
-def _has_and(tokens: Sequence[Token]) -> bool:
-    """Whether AND comes before the bracket around is closed: a frame with BETWEEN needs it, and sqlglot doesn't mind."""
-    depth = 0
-    for token in tokens:
-        if token.token_type is TokenType.AND and depth == 0:
-            return True
-        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
-        if depth < 0:
-            break
-    return False
-
-
-def _follows_is(tokens: Sequence[Token], index: int) -> bool:
-    before = [word_of(token) for token in tokens[max(index - 2, 0) : index]]
-    return before[-1:] == ["IS"] or before == ["IS", "NOT"]
-
-
-_NOISE = {
-    *("CAST", "TRY_CAST", "AT", "ZONE", "TRIM", "BOTH", "LEADING", "TRAILING", "SYMMETRIC", "ASYMMETRIC", "MATERIALIZED"),
-    *("NULLS", "FIRST", "LAST", "TO", "YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "QUARTER", "WEEK"),
-    *("YEARS", "MONTHS", "DAYS", "HOURS", "MINUTES", "SECONDS", "QUARTERS", "WEEKS", "MILLISECOND", "MICROSECOND"),
-    *("MILLISECONDS", "MICROSECONDS", "SCALAR", "VALUE"),
-    *("ROWS", "RANGE", "GROUPS", "UNBOUNDED", "PRECEDING", "FOLLOWING", "EXCLUDE", "TIES", "NO", "OTHERS", "IGNORE", "RESPECT"),
-    *("CURRENT", "ROLLUP", "CUBE", "GROUPING", "SETS", "WITHIN", "GROUP"),
-}
-_NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER}
-
-
-def check_nothing_lost(tokens: Sequence[Token], tree: Any, sql: str) -> None:
-    """Makes sure that every name, number and string of the rewritten tokens is in the tree: sqlglot reads over some."""
-    known = {node.meta_get("start") for node in tree.walk()}
-    for index, token in enumerate(tokens):
-        if token.token_type not in _NAMED or token.start in known or word_of(token) in _NOISE:
-            continue
-        # `.5` loses its place, and INTERVAL '1 day' is taken apart.
-        if token.text.startswith(_TYPE) or (index > 0 and word_of(tokens[index - 1]) in ("INTERVAL", ".")):
-            continue
-        if index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.FARROW:
-            continue
-        raise ProgrammingError(f'syntax error at "{sql[token.start : token.end + 1]}"', position=position_at(token, sql))
 
 
 class TokenRewriter:
@@ -237,7 +156,7 @@ class TokenRewriter:
     def _type(self, token: Token) -> None:
         first = self._reader.tokens[self._reader.index] if not self._reader.at_end else token
         self._output.append(token)
-        self._output.append(_like(first, TokenType.VAR, f"{_TYPE}{len(self.types)}"))
+        self._output.append(_like(first, TokenType.VAR, f"{TYPE}{len(self.types)}"))
         self.types.append(parse_type(self._reader))
 
     def _is_typed_literal(self) -> bool:
@@ -259,7 +178,7 @@ class TokenRewriter:
         self._output.append(_like(first, TokenType.L_PAREN, "("))
         self._output.append(value)
         self._output.append(_like(first, TokenType.ALIAS, "AS"))
-        self._output.append(_like(first, TokenType.VAR, f"{_TYPE}{len(self.types)}"))
+        self._output.append(_like(first, TokenType.VAR, f"{TYPE}{len(self.types)}"))
         self._output.append(_like(first, TokenType.R_PAREN, ")"))
         self.types.append(parsed)
 
@@ -452,48 +371,3 @@ def _escaped(match: re.Match[str]) -> str:
 def _like(token: Token, token_type: TokenType, text: str) -> Token:
     """A token of another kind in the place of `token`."""
     return Token(token_type, text, token.line, token.col, token.start, token.end, [])
-
-
-def finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, int]) -> Any:
-    """The tree for the binder: parameters as exp.Parameter, types in place, marks gone from names that aren't functions,
-    the column names of UNNEST … WITH ORDINALITY together, VALUES after IN as a query."""
-    offsets = {number: offset for offset, number in parameters.items()}
-    for node in list(tree.walk()):
-        if isinstance(node, exp.Identifier):
-            if node.this.startswith(MARK):
-                node.set("this", node.this[len(MARK) :])
-        elif isinstance(node, exp.Anonymous):
-            node.set("this", node.name.removeprefix(MARK))
-            if node.arg_key == "expression" and isinstance(node.parent, _COMPARISONS):
-                _place_quantifier(node)
-        elif isinstance(node, exp.Placeholder):
-            parameter = exp.Parameter(this=exp.Literal.number(node.name))
-            parameter.meta["start"] = parameter.meta["end"] = offsets[int(node.name)]
-            if node is tree:
-                return parameter
-            node.replace(parameter)
-        elif isinstance(node, exp.DataType):
-            _place_type(node, types)
-        elif isinstance(node, exp.In) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
-            node.set("query", exp.Subquery(this=node.expressions[0]))
-            node.set("expressions", None)
-        elif isinstance(node, exp.Unnest) and isinstance(node.args.get("offset"), exp.Identifier):
-            holder = node.parent if isinstance(node.parent, exp.Lateral) else node
-            holder.args["alias"].append("columns", node.args["offset"])
-            node.set("offset", True)
-    return tree
-
-
-def _place_quantifier(node: Any) -> None:
-    """sqlglot takes ALL and SOME for functions where no query stands behind them."""
-    quantifier = {"ALL": exp.All, "ANY": exp.Any, "SOME": exp.Any}.get(node.name.upper())
-    if quantifier is not None and len(node.expressions) == 1:
-        node.replace(quantifier(this=node.expressions[0]))
-
-
-def _place_type(node: Any, types: Sequence[SqlType]) -> None:
-    kind = node.args.get("kind")
-    if isinstance(kind, str) and kind.startswith(_TYPE) and kind[len(_TYPE) :].isdecimal():
-        sql_type = types[int(kind[len(_TYPE) :])]
-        node.set("kind", str(sql_type))
-        node.meta["sql_type"] = sql_type

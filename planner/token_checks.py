@@ -1,0 +1,95 @@
+"""Checks of a query's tokens before and after sqlglot's parser, which lets some wrong texts pass and reads over parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import TokenType
+from sqlglot.tokenizer_core import Token
+
+from runnel.errors import ProgrammingError
+from runnel.planner import json_clauses
+from runnel.planner.parse_tokens import TYPE
+from runnel.planner.tokens import position_at, word_of
+
+_PLAIN = {TokenType.STRING, TokenType.NUMBER}
+_CLAUSES = ("FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "OFFSET", "FETCH", "UNION", "INTERSECT", "EXCEPT")
+_FRAMES = ("ROWS", "RANGE", "GROUPS")
+_TIGHTER = ("||", "+", "-", "*", "/", "%", "^", "::", "[")
+
+
+def check_tokens(tokens: Sequence[Token], sql: str) -> None:
+    """Refuses what sqlglot's parser lets pass, or takes for something else: a comma before an end, `a IS NULL + b` (where
+    it loses IS or takes it for `a IS (NULL + b)`), `alias: expression`, BigQuery's WITH OFFSET."""
+    opened: list[bool] = []
+    for index, token in enumerate(tokens):
+        if token.token_type in _PLAIN:
+            continue
+        following = tokens[index + 1] if index + 1 < len(tokens) else None
+        word, after = word_of(token), "" if following is None else word_of(following)
+        blamed = following
+        if word in ("(", "["):
+            opened.append(word == "[" or (index > 0 and word_of(tokens[index - 1]) in json_clauses.PAIRS))
+        elif word in (")", "]") and opened:
+            opened.pop()
+        if word == ",":
+            is_name = index + 2 < len(tokens) and tokens[index + 2].token_type is TokenType.FARROW
+            is_wrong = (after in _CLAUSES and not is_name) or after in (")", "]", "}") or following is None
+        elif word in ("NULL", "TRUE", "FALSE", "UNKNOWN", "ISNULL", "NOTNULL"):
+            is_wrong = after in _TIGHTER and (word in ("ISNULL", "NOTNULL") or _follows_is(tokens, index))
+        elif word == "WITH":
+            is_wrong = after == "OFFSET"
+        elif word in _FRAMES and after == "BETWEEN":
+            is_wrong = not _has_and(tokens[index + 2 :])
+        else:
+            is_wrong, blamed = word == ":" and not (opened and opened[-1]), token
+        if is_wrong:
+            place = token if blamed is None else blamed
+            raise ProgrammingError(
+                f'syntax error at "{sql[place.start : place.end + 1]}"',
+                hint="put the test in parentheses" if after in _TIGHTER else None,
+                position=position_at(place, sql),
+            )
+
+
+def _has_and(tokens: Sequence[Token]) -> bool:
+    """Whether AND comes before the bracket around is closed: a frame with BETWEEN needs it, and sqlglot doesn't mind."""
+    depth = 0
+    for token in tokens:
+        if token.token_type is TokenType.AND and depth == 0:
+            return True
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth < 0:
+            break
+    return False
+
+
+def _follows_is(tokens: Sequence[Token], index: int) -> bool:
+    before = [word_of(token) for token in tokens[max(index - 2, 0) : index]]
+    return before[-1:] == ["IS"] or before == ["IS", "NOT"]
+
+
+_NOISE = {
+    *("CAST", "TRY_CAST", "AT", "ZONE", "TRIM", "BOTH", "LEADING", "TRAILING", "SYMMETRIC", "ASYMMETRIC", "MATERIALIZED"),
+    *("NULLS", "FIRST", "LAST", "TO", "YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "QUARTER", "WEEK"),
+    *("YEARS", "MONTHS", "DAYS", "HOURS", "MINUTES", "SECONDS", "QUARTERS", "WEEKS", "MILLISECOND", "MICROSECOND"),
+    *("MILLISECONDS", "MICROSECONDS", "SCALAR", "VALUE"),
+    *("ROWS", "RANGE", "GROUPS", "UNBOUNDED", "PRECEDING", "FOLLOWING", "EXCLUDE", "TIES", "NO", "OTHERS", "IGNORE", "RESPECT"),
+    *("CURRENT", "ROLLUP", "CUBE", "GROUPING", "SETS", "WITHIN", "GROUP"),
+}
+_NAMED = {TokenType.VAR, TokenType.IDENTIFIER, TokenType.STRING, TokenType.NUMBER}
+
+
+def check_nothing_lost(tokens: Sequence[Token], tree: Any, sql: str) -> None:
+    """Makes sure that every name, number and string of the rewritten tokens is in the tree: sqlglot reads over some."""
+    known = {node.meta_get("start") for node in tree.walk()}
+    for index, token in enumerate(tokens):
+        if token.token_type not in _NAMED or token.start in known or word_of(token) in _NOISE:
+            continue
+        # `.5` loses its place, and INTERVAL '1 day' is taken apart.
+        if token.text.startswith(TYPE) or (index > 0 and word_of(tokens[index - 1]) in ("INTERVAL", ".")):
+            continue
+        if index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.FARROW:
+            continue
+        raise ProgrammingError(f'syntax error at "{sql[token.start : token.end + 1]}"', position=position_at(token, sql))
