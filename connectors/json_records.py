@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from runnel.errors import DataError, OperationalError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 CHUNK_BYTES = 4 << 20
 LONGEST_RECORD = 1 << 30

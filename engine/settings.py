@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Mapping
 from threading import Lock
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from runnel.errors import ErrorCode, ProgrammingError, suggest
 from runnel.frozen import frozen
@@ -70,6 +69,8 @@ def _directory(value: Value) -> str:
 
 
 def _time_zone(value: Value) -> str:
+    from zoneinfo import ZoneInfo
+
     try:
         return ZoneInfo(str(value)).key
     except (OSError, LookupError) as error:

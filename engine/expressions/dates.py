@@ -1,5 +1,5 @@
-"""Dates and times built, compared, and taken apart: MAKE_DATE and its like, DATE_BIN, DATE_DIFF, AGE, OVERLAPS,
-LAST_DAY, names of days and months, YEAR(x) and so on."""
+"""Dates and times compared, and taken apart: DATE_BIN, DATE_DIFF, AGE, OVERLAPS, LAST_DAY, names of days and months,
+YEAR(x) and so on."""
 
 from __future__ import annotations
 
@@ -18,150 +18,26 @@ from runnel.expressions.cast_temporal import instant, local, today
 from runnel.expressions.char_patterns import DAYS, MONTHS
 from runnel.expressions.coercion import check_count, coerce, convert
 from runnel.expressions.context import Frame
+from runnel.expressions.date_making import columns_with_defaults
 from runnel.expressions.extract import field_name
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, never_fails, over_arrays, over_first
-from runnel.expressions.intervals import HOUR_US, MINUTE_US, SECOND_US, UNIT_US
+from runnel.expressions.intervals import UNIT_US
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import MOMENT, named, signature
-from runnel.expressions.temporal import check_zone
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
     DATE,
     DOUBLE,
     INTERVAL,
-    INTERVAL_MONTH,
-    TIME,
     TIMESTAMP,
     TIMESTAMP_TZ,
     VARCHAR,
     Kind,
-    SqlType,
     to_arrow,
 )
 
 _INT64 = pa.int64()
-
-
-def _columns(arrays: Sequence[pa.Array], defaults: Sequence[int]) -> tuple[list[Numbers], Numbers | None]:
-    """BIGINT or DOUBLE columns as numpy, the default where any is NULL, and where none is."""
-    mask: Numbers | None = None
-    for array in arrays:
-        valid = validity(array)
-        if valid is not None:
-            mask = valid if mask is None else mask & valid
-    values = [numbers(item, np.float64 if pa.types.is_floating(item.type) else np.int64) for item in arrays]
-    if mask is not None:
-        values = [np.where(mask, item, default) for item, default in zip(values, defaults, strict=True)]
-    return values, mask
-
-
-def _days_of(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
-    """Days since the epoch; DataError for a date that there isn't."""
-    if ((year < 1) | (year > 9999) | (month < 1) | (month > 12) | (day < 1) | (day > 31)).any():
-        raise DataError("there is no such date")
-    months = (year - 1970) * 12 + month - 1
-    first = months.view("datetime64[M]").astype("datetime64[D]").astype(np.int64)
-    following = (months + 1).view("datetime64[M]").astype("datetime64[D]").astype(np.int64)
-    if (day > following - first).any():
-        raise DataError("there is no such date")
-    result: Numbers = first + day - 1
-    return result
-
-
-def _time_of(hour: Numbers, minute: Numbers, second: Numbers) -> Numbers:
-    if ((hour < 0) | (hour > 23) | (minute < 0) | (minute > 59)).any() or not ((second >= 0) & (second < 60)).all():
-        raise DataError("there is no such time of day")
-    result: Numbers = (hour * 60 + minute) * MINUTE_US + np.round(second * 1e6).astype(np.int64)
-    return result
-
-
-def _make_date(*arrays: pa.Array) -> pa.Array:
-    (year, month, day), mask = _columns(arrays, (2000, 1, 1))
-    return from_numbers(_days_of(year, month, day).astype(np.int32), pa.date32(), mask)
-
-
-def _make_time(*arrays: pa.Array) -> pa.Array:
-    (hour, minute, second), mask = _columns(arrays, (0, 0, 0))
-    return from_numbers(_time_of(hour, minute, second) % DAY_US, pa.time64("us"), mask)
-
-
-def _make_timestamp(*arrays: pa.Array) -> pa.Array:
-    (year, month, day, hour, minute, second), mask = _columns(arrays, (2000, 1, 1, 0, 0, 0))
-    micros = _days_of(year, month, day) * DAY_US + _time_of(hour, minute, second)
-    return from_numbers(micros, pa.timestamp("us"), mask)
-
-
-_MAKE = over_arrays(_make_timestamp)
-
-
-def _make_instant(frame: Frame, *arguments: Datum) -> Datum:
-    if len(arguments) == 6:
-        return instant(_MAKE(*arguments), frame.context.zone)
-    moment, zone = _MAKE(*arguments[:6]), arguments[6]
-    if isinstance(zone, pa.Scalar):
-        known = check_zone(zone.as_py()) if zone.is_valid else "UTC"
-        return pc.if_else(pc.is_valid(zone), instant(moment, known), pa.nulls(1, pa.timestamp("us", "UTC"))[0])
-    raise DataError("the zone of MAKE_TIMESTAMPTZ must be the same for all rows")
-
-
-def _bind_interval(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-    """MAKE_INTERVAL(years, months, weeks, days, hours, minutes, seconds): an interval of months, or one of days and time."""
-    if not 1 <= len(arguments) <= 7:
-        raise ProgrammingError(f"MAKE_INTERVAL takes 1 to 7 arguments, not {len(arguments)}", position=position)
-    if len(arguments) <= 2:
-        return signature(BIGINT, BIGINT, result=INTERVAL_MONTH, optional=1)(name, arguments, position)
-    if not all(isinstance(item, Literal) and item.value == 0 for item in arguments[:2]):
-        raise ProgrammingError(
-            "an interval can't have both months and days",
-            hint="add two intervals to the date, or give 0 for years and months",
-            position=position,
-        )
-    kinds = (*[BIGINT] * 6, DOUBLE)
-    return signature(*kinds, result=INTERVAL, optional=4)(name, arguments, position)
-
-
-def _compile_interval(call: Call) -> Kernel:
-    units = (12, 1) if call.type == INTERVAL_MONTH else (0, 0, 7 * DAY_US, DAY_US, HOUR_US, MINUTE_US, SECOND_US)
-
-    def run(*arrays: pa.Array) -> pa.Array:
-        total: Datum = pack_scalar(0, BIGINT)
-        for array, unit in zip(arrays, units, strict=False):
-            if pa.types.is_floating(array.type):
-                part = pc.cast(pc.round(pc.multiply(array, pack_scalar(1e6, DOUBLE))), _INT64)
-            else:
-                part = pc.multiply_checked(array, pack_scalar(unit, BIGINT))
-            total = pc.add_checked(total, part)
-        return pc.cast(pc.cast(total, pa.int32()) if call.type == INTERVAL_MONTH else total, to_arrow(call.type))
-
-    return over_arrays(run)
-
-
-_UNITS = {"microseconds": 1, "milliseconds": 1000, "seconds": SECOND_US, "minutes": MINUTE_US, "hours": HOUR_US, "days": DAY_US}
-_UNITS |= {"weeks": 7 * DAY_US}
-_MONTHS = {"months": 1, "quarters": 3, "years": 12, "decades": 120}
-
-
-def _of_count(name: str, unit: int, result: SqlType) -> Function:
-    """TO_DAYS(n) and its like."""
-    arrow = to_arrow(result)
-
-    def of_integers(count: Datum) -> Datum:
-        product = pc.multiply_checked(count, pack_scalar(unit, BIGINT))
-        return pc.cast(pc.cast(product, pa.int32()) if result == INTERVAL_MONTH else product, arrow)
-
-    def of_floats(count: Datum) -> Datum:
-        return pc.cast(pc.cast(pc.round(pc.multiply(count, pack_scalar(float(unit), DOUBLE))), _INT64), arrow)
-
-    def bind(key: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
-        check_count(key, arguments, 1, position)
-        takes_float = result == INTERVAL and not arguments[0].type.is_integer and arguments[0].type.is_numeric
-        return signature(DOUBLE if takes_float else BIGINT, result=result)(key, arguments, position)
-
-    def compile_call(call: Call) -> Kernel:
-        return of_floats if call.arguments[0].type.kind is Kind.DOUBLE else of_integers
-
-    return named(f"to_{name}", "count BIGINT", str(result), bind, compile_call, can_fail=always_may_fail, family="date-time")
 
 
 def _bind_bin(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
@@ -187,7 +63,7 @@ def _bin(call: Call) -> Kernel:
 
     def run(*arrays: pa.Array) -> pa.Array:
         columns = [pc.cast(array, _INT64) for array in arrays]
-        values, mask = _columns(columns, (1, 0, 0)[: len(columns)])
+        values, mask = columns_with_defaults(columns, (1, 0, 0)[: len(columns)])
         stride, moment = values[0], values[1]
         origin = values[2] if len(values) == 3 else np.full_like(moment, _ORIGIN)
         if (stride <= 0).any():
@@ -238,7 +114,7 @@ def _difference(call: Call) -> Kernel:
     kind = call.arguments[1].type.kind
 
     def count(*arrays: pa.Array) -> pa.Array:
-        values, mask = _columns([pc.cast(array, _INT64) for array in arrays], (0, 0))
+        values, mask = columns_with_defaults([pc.cast(array, _INT64) for array in arrays], (0, 0))
         first, last = (_boundary(item, str(unit.value)) for item in values)
         return from_numbers(last - first, _INT64, mask)
 
@@ -404,38 +280,7 @@ def _to_epoch(divisor: int) -> Kernel:
     return run
 
 
-def _moment(name: str, result: SqlType, kinds: Sequence[SqlType], kernel: Kernel, arguments: str) -> Function:
-    bind = signature(*kinds, result=result)
-    return named(name, arguments, str(result), bind, kernel=over_arrays(kernel), can_fail=always_may_fail, family="date-time")
-
-
-_SIX = [*[BIGINT] * 5, DOUBLE]
-_YMD = "year BIGINT, month BIGINT, day BIGINT"
-_HMS = "hour BIGINT, minute BIGINT, second DOUBLE"
 FUNCTIONS = (
-    _moment("make_date", DATE, [BIGINT] * 3, _make_date, _YMD),
-    _moment("make_time", TIME, [BIGINT, BIGINT, DOUBLE], _make_time, _HMS),
-    _moment("make_timestamp", TIMESTAMP, _SIX, _make_timestamp, f"{_YMD}, {_HMS}"),
-    _framed(
-        "make_timestamptz",
-        f"{_YMD}, {_HMS} [, zone VARCHAR]",
-        str(TIMESTAMP_TZ),
-        signature(*_SIX, VARCHAR, result=TIMESTAMP_TZ, optional=1),
-        lambda call: _make_instant,
-        can_fail=True,
-        always_session=True,
-    ),
-    named(
-        "make_interval",
-        "years BIGINT [, months BIGINT] | 0, 0, weeks BIGINT [, days, hours, minutes BIGINT, seconds DOUBLE]",
-        "INTERVAL",
-        _bind_interval,
-        _compile_interval,
-        can_fail=always_may_fail,
-        family="date-time",
-    ),
-    *(_of_count(name, unit, INTERVAL) for name, unit in _UNITS.items()),
-    *(_of_count(name, unit, INTERVAL_MONTH) for name, unit in _MONTHS.items()),
     named(
         "date_bin",
         "stride INTERVAL, x TIMESTAMP [, origin TIMESTAMP]",

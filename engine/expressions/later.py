@@ -21,9 +21,12 @@ _MODULES = {
         encode decode unhex=UNHEX,FROM_HEX from_base64=FROM_BASE64,UNBASE64 from_utf8 to_utf8 get_byte binary_substring
         concat_binary= hex to_base64=TO_BASE64,BASE64 md5 sha1 sha224 sha256 sha384 sha512 crc32
     """,
-    "dates": """
+    "date_making": """
         make_date make_time make_timestamp make_timestamptz make_interval to_microseconds to_milliseconds to_seconds to_minutes
-        to_hours to_days to_weeks to_months to_quarters to_years to_decades date_bin=DATE_BIN,TIME_BUCKET
+        to_hours to_days to_weeks to_months to_quarters to_years to_decades
+    """,
+    "dates": """
+        date_bin=DATE_BIN,TIME_BUCKET
         date_diff=DATE_DIFF,DATEDIFF age overlaps= last_day day_name=DAYNAME,DAY_NAME month_name=MONTHNAME,MONTH_NAME
         year_of=YEAR quarter_of=QUARTER month_of=MONTH week_of=WEEK,WEEKOFYEAR day_of=DAY,DAYOFMONTH
         dow_of=DAYOFWEEK,WEEKDAY isodow_of=ISODOW doy_of=DAYOFYEAR hour_of=HOUR minute_of=MINUTE second_of=SECOND

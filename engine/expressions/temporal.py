@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from zoneinfo import available_timezones
 
 import numpy as np
 import pyarrow as pa
@@ -148,6 +147,8 @@ def _to_epoch_millis(value: Datum) -> Datum:
 
 @lru_cache(maxsize=1)
 def _zones() -> frozenset[str]:
+    from zoneinfo import available_timezones
+
     return frozenset(available_timezones())
 
 

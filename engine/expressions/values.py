@@ -10,7 +10,6 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
@@ -169,6 +168,8 @@ def _midnight(value: Any) -> Any:
 
 
 def _aware(value: Any, zone: str) -> Any:
+    from zoneinfo import ZoneInfo
+
     return value.replace(tzinfo=ZoneInfo(zone)) if value is not None and value.tzinfo is None else value
 
 

@@ -1,0 +1,196 @@
+"""Dates, times, timestamps and intervals made of numbers: MAKE_DATE, MAKE_INTERVAL, TO_DAYS and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from runnel.batches import Numbers, from_numbers, numbers, validity
+from runnel.errors import DataError, Position, ProgrammingError
+from runnel.expressions.buffers import DAY_US, pack_scalar
+from runnel.expressions.cast_temporal import instant
+from runnel.expressions.coercion import check_count
+from runnel.expressions.context import Frame
+from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_arrays
+from runnel.expressions.intervals import HOUR_US, MINUTE_US, SECOND_US
+from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.expressions.signature import named, signature
+from runnel.expressions.temporal import check_zone
+from runnel.sqltypes import (
+    BIGINT,
+    DATE,
+    DOUBLE,
+    INTERVAL,
+    INTERVAL_MONTH,
+    TIME,
+    TIMESTAMP,
+    TIMESTAMP_TZ,
+    VARCHAR,
+    Kind,
+    SqlType,
+    to_arrow,
+)
+
+_INT64 = pa.int64()
+
+
+def columns_with_defaults(arrays: Sequence[pa.Array], defaults: Sequence[int]) -> tuple[list[Numbers], Numbers | None]:
+    """BIGINT or DOUBLE columns as numpy, the default where any is NULL, and where none is."""
+    mask: Numbers | None = None
+    for array in arrays:
+        valid = validity(array)
+        if valid is not None:
+            mask = valid if mask is None else mask & valid
+    values = [numbers(item, np.float64 if pa.types.is_floating(item.type) else np.int64) for item in arrays]
+    if mask is not None:
+        values = [np.where(mask, item, default) for item, default in zip(values, defaults, strict=True)]
+    return values, mask
+
+
+def _days_of(year: Numbers, month: Numbers, day: Numbers) -> Numbers:
+    """Days since the epoch; DataError for a date that there isn't."""
+    if ((year < 1) | (year > 9999) | (month < 1) | (month > 12) | (day < 1) | (day > 31)).any():
+        raise DataError("there is no such date")
+    months = (year - 1970) * 12 + month - 1
+    first = months.view("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    following = (months + 1).view("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+    if (day > following - first).any():
+        raise DataError("there is no such date")
+    result: Numbers = first + day - 1
+    return result
+
+
+def _time_of(hour: Numbers, minute: Numbers, second: Numbers) -> Numbers:
+    if ((hour < 0) | (hour > 23) | (minute < 0) | (minute > 59)).any() or not ((second >= 0) & (second < 60)).all():
+        raise DataError("there is no such time of day")
+    result: Numbers = (hour * 60 + minute) * MINUTE_US + np.round(second * 1e6).astype(np.int64)
+    return result
+
+
+def _make_date(*arrays: pa.Array) -> pa.Array:
+    (year, month, day), mask = columns_with_defaults(arrays, (2000, 1, 1))
+    return from_numbers(_days_of(year, month, day).astype(np.int32), pa.date32(), mask)
+
+
+def _make_time(*arrays: pa.Array) -> pa.Array:
+    (hour, minute, second), mask = columns_with_defaults(arrays, (0, 0, 0))
+    return from_numbers(_time_of(hour, minute, second) % DAY_US, pa.time64("us"), mask)
+
+
+def _make_timestamp(*arrays: pa.Array) -> pa.Array:
+    (year, month, day, hour, minute, second), mask = columns_with_defaults(arrays, (2000, 1, 1, 0, 0, 0))
+    micros = _days_of(year, month, day) * DAY_US + _time_of(hour, minute, second)
+    return from_numbers(micros, pa.timestamp("us"), mask)
+
+
+_MAKE = over_arrays(_make_timestamp)
+
+
+def _make_instant(frame: Frame, *arguments: Datum) -> Datum:
+    if len(arguments) == 6:
+        return instant(_MAKE(*arguments), frame.context.zone)
+    moment, zone = _MAKE(*arguments[:6]), arguments[6]
+    if isinstance(zone, pa.Scalar):
+        known = check_zone(zone.as_py()) if zone.is_valid else "UTC"
+        return pc.if_else(pc.is_valid(zone), instant(moment, known), pa.nulls(1, pa.timestamp("us", "UTC"))[0])
+    raise DataError("the zone of MAKE_TIMESTAMPTZ must be the same for all rows")
+
+
+def _bind_interval(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    """MAKE_INTERVAL(years, months, weeks, days, hours, minutes, seconds): an interval of months, or one of days and time."""
+    if not 1 <= len(arguments) <= 7:
+        raise ProgrammingError(f"MAKE_INTERVAL takes 1 to 7 arguments, not {len(arguments)}", position=position)
+    if len(arguments) <= 2:
+        return signature(BIGINT, BIGINT, result=INTERVAL_MONTH, optional=1)(name, arguments, position)
+    if not all(isinstance(item, Literal) and item.value == 0 for item in arguments[:2]):
+        raise ProgrammingError(
+            "an interval can't have both months and days",
+            hint="add two intervals to the date, or give 0 for years and months",
+            position=position,
+        )
+    kinds = (*[BIGINT] * 6, DOUBLE)
+    return signature(*kinds, result=INTERVAL, optional=4)(name, arguments, position)
+
+
+def _compile_interval(call: Call) -> Kernel:
+    units = (12, 1) if call.type == INTERVAL_MONTH else (0, 0, 7 * DAY_US, DAY_US, HOUR_US, MINUTE_US, SECOND_US)
+
+    def run(*arrays: pa.Array) -> pa.Array:
+        total: Datum = pack_scalar(0, BIGINT)
+        for array, unit in zip(arrays, units, strict=False):
+            if pa.types.is_floating(array.type):
+                part = pc.cast(pc.round(pc.multiply(array, pack_scalar(1e6, DOUBLE))), _INT64)
+            else:
+                part = pc.multiply_checked(array, pack_scalar(unit, BIGINT))
+            total = pc.add_checked(total, part)
+        return pc.cast(pc.cast(total, pa.int32()) if call.type == INTERVAL_MONTH else total, to_arrow(call.type))
+
+    return over_arrays(run)
+
+
+_UNITS = {"microseconds": 1, "milliseconds": 1000, "seconds": SECOND_US, "minutes": MINUTE_US, "hours": HOUR_US, "days": DAY_US}
+_UNITS |= {"weeks": 7 * DAY_US}
+_MONTHS = {"months": 1, "quarters": 3, "years": 12, "decades": 120}
+
+
+def _of_count(name: str, unit: int, result: SqlType) -> Function:
+    """TO_DAYS(n) and its like."""
+    arrow = to_arrow(result)
+
+    def of_integers(count: Datum) -> Datum:
+        product = pc.multiply_checked(count, pack_scalar(unit, BIGINT))
+        return pc.cast(pc.cast(product, pa.int32()) if result == INTERVAL_MONTH else product, arrow)
+
+    def of_floats(count: Datum) -> Datum:
+        return pc.cast(pc.cast(pc.round(pc.multiply(count, pack_scalar(float(unit), DOUBLE))), _INT64), arrow)
+
+    def bind(key: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+        check_count(key, arguments, 1, position)
+        takes_float = result == INTERVAL and not arguments[0].type.is_integer and arguments[0].type.is_numeric
+        return signature(DOUBLE if takes_float else BIGINT, result=result)(key, arguments, position)
+
+    def compile_call(call: Call) -> Kernel:
+        return of_floats if call.arguments[0].type.kind is Kind.DOUBLE else of_integers
+
+    return named(f"to_{name}", "count BIGINT", str(result), bind, compile_call, can_fail=always_may_fail, family="date-time")
+
+
+def _moment(name: str, result: SqlType, kinds: Sequence[SqlType], kernel: Kernel, arguments: str) -> Function:
+    bind = signature(*kinds, result=result)
+    return named(name, arguments, str(result), bind, kernel=over_arrays(kernel), can_fail=always_may_fail, family="date-time")
+
+
+_SIX = [*[BIGINT] * 5, DOUBLE]
+_YMD = "year BIGINT, month BIGINT, day BIGINT"
+_HMS = "hour BIGINT, minute BIGINT, second DOUBLE"
+FUNCTIONS = (
+    _moment("make_date", DATE, [BIGINT] * 3, _make_date, _YMD),
+    _moment("make_time", TIME, [BIGINT, BIGINT, DOUBLE], _make_time, _HMS),
+    _moment("make_timestamp", TIMESTAMP, _SIX, _make_timestamp, f"{_YMD}, {_HMS}"),
+    Function(
+        name="make_timestamptz",
+        arguments=f"{_YMD}, {_HMS} [, zone VARCHAR]",
+        result=str(TIMESTAMP_TZ),
+        bind=signature(*_SIX, VARCHAR, result=TIMESTAMP_TZ, optional=1),
+        compile=lambda call: _make_instant,
+        sql_names=("MAKE_TIMESTAMPTZ",),
+        can_fail=always_may_fail,
+        needs_frame=True,
+        depends_on_session=lambda call: True,
+        family="date-time",
+    ),
+    named(
+        "make_interval",
+        "years BIGINT [, months BIGINT] | 0, 0, weeks BIGINT [, days, hours, minutes BIGINT, seconds DOUBLE]",
+        "INTERVAL",
+        _bind_interval,
+        _compile_interval,
+        can_fail=always_may_fail,
+        family="date-time",
+    ),
+    *(_of_count(name, unit, INTERVAL) for name, unit in _UNITS.items()),
+    *(_of_count(name, unit, INTERVAL_MONTH) for name, unit in _MONTHS.items()),
+)
