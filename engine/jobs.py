@@ -29,6 +29,7 @@ from runnel.runtime.dedicated import DedicatedThread
 from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.failures import timed_out
 from runnel.runtime.interrupts import interrupts_deferred
+from runnel.runtime.latency import quantiles
 from runnel.runtime.metrics import VertexMetrics, vertex_metrics
 from runnel.runtime.progress import MADE_PROGRESS
 from runnel.runtime.tasklet import take_turn
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from runnel.duckdb_kernel import DuckDBKernel
     from runnel.memory import Memory
+    from runnel.sqltypes import SqlType
 
 BUDGET = 1_000_000
 """Nanoseconds that the thread that fetches spends on a job, in all, before the workers take over."""
@@ -64,7 +66,7 @@ class JobOptions:
     the user, so its failures are the user's, and it runs on the workers from the start. `timeout`: nanoseconds after which it
     is cancelled with OperationalError (TIMEOUT), which names the `stated_timeout` if the user gave another: that of the whole
     statement, of which this is the rest. `accumulation_limit`: rows that one processor may hold (0: no limit). `is_measured`:
-    the metrics tell bytes, too."""
+    the metrics tell bytes, too. `event_time`: the type of the time that watermarks tell, if there are any."""
 
     name: str = ""
     kind: str = "light"
@@ -74,6 +76,7 @@ class JobOptions:
     accumulation_limit: int = 0
     stated_timeout: int | None = None
     is_measured: bool = False
+    event_time: SqlType | None = None
 
 
 _DEFAULT = JobOptions()
@@ -313,6 +316,22 @@ class Job:
         """Rows in, by time since the start."""
         return self.rows_in / max(self.uptime, 1e-9)
 
+    @property
+    def late_rows(self) -> int:
+        """Rows that came too late for the results that they belong to."""
+        return sum(tasklet.late_rows for tasklet in self.execution.tasklets)
+
+    def watermark(self) -> tuple[int | None, str | None]:
+        """The smallest watermark that a vertex was given, in units of event time, and what holds it back, if something does."""
+        known = [item for item in self.metrics().values() if item.watermark is not None or item.held_by is not None]
+        slowest = min(known, key=_progress, default=None)
+        return (None, None) if slowest is None else (slowest.watermark, slowest.held_by)
+
+    def latency(self, *shares: float) -> list[int | None]:
+        """Quantiles of the time that rows take from the sources to the end, in nanoseconds; None while nothing is known."""
+        found = [tasklet.latency for tasklet in self.execution.tasklets if tasklet.latency is not None]
+        return quantiles(found, shares)
+
     def metrics(self) -> dict[str, VertexMetrics]:
         """What each vertex has done so far, by name, sources first."""
         return vertex_metrics(self.execution.tasklets)
@@ -430,6 +449,10 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<job {self.id} {self.status}{' ' + repr(self.query) if self.query else ''}>"
+
+
+def _progress(vertex: VertexMetrics) -> int:
+    return -(1 << 63) if vertex.watermark is None else vertex.watermark
 
 
 def _resolve(future: Future[None]) -> None:

@@ -44,6 +44,14 @@ class Barrier:
     is_terminal: bool = False
 
 
+@frozen
+class LatencyMarker:
+    """Travels among the rows to tell how long they take: `created` is the monotonic time in ns at which a source sent it.
+    Processors never see one."""
+
+    created: int
+
+
 class Idle:
     """Says that an input expects no items for now, so that it doesn't hold back the watermark. One instance: IDLE."""
 
@@ -61,7 +69,7 @@ class Done:
 IDLE = Idle()
 DONE = Done()
 
-Item: TypeAlias = "pa.RecordBatch | Watermark | Barrier | Idle | Done"
+Item: TypeAlias = "pa.RecordBatch | Watermark | Barrier | LatencyMarker | Idle | Done"
 """What travels on an edge."""
 
 
@@ -195,6 +203,15 @@ class Processor:
         """All inputs ended; a source produces its data here. False: call again (after a full outbox, when there is room;
         else at once if something was offered; else when woken)."""
         return True
+
+    @property
+    def late_rows(self) -> int:
+        """How many rows came too late for what was given away already. Read by other threads."""
+        return 0
+
+    def state_size(self) -> tuple[int, int]:
+        """The rows and bytes that it keeps, about. Called by other threads at any time, so it only reads."""
+        return 0, 0
 
     def save_snapshot(self) -> bool:
         """Offers the state to the snapshot. False: not all yet, call again."""

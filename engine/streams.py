@@ -16,7 +16,7 @@ from enum import Enum
 
 from runnel.expressions.nodes import Column, Expression
 from runnel.frozen import frozen
-from runnel.relation import Change, Field, Relation, Single, mapped
+from runnel.relation import Change, Field, Relation, Single, mapped, walk
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType
 
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
@@ -107,3 +107,8 @@ class Emission(Single):
     lateness: int = 0
     late_table: str | None = None
     final: bool = False
+
+
+def event_time_type(relation: Relation) -> SqlType | None:
+    """The type of the first event time of a query; None where it has none."""
+    return next((item.fields[item.time].type for item in walk(relation) if isinstance(item, ImposeOrder)), None)

@@ -58,6 +58,7 @@ class Execution:
         self.results: ResultQueue | None = job.results  # type: ignore[assignment]
         self.template = template
         self.snapshots = snapshots
+        self.has_marks = job.is_unbounded
         self.is_cancelled = False
         self.error: Error | None = None
         self.tasklets: list[ProcessorTasklet] = []

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runnel.errors import internal
-from runnel.processor import DONE, IDLE, Barrier, Idle, Item, Watermark
+from runnel.processor import DONE, IDLE, Barrier, Idle, Item, LatencyMarker, Watermark
 from runnel.runtime.queues import BatchInbox, Queue, name_of
 from runnel.watermarks import WatermarkCoalescer
 
@@ -148,8 +148,8 @@ class Inputs:
         return None
 
     def next_event(self) -> Item | InputEdge | None:
-        """The next event: a Watermark, a Barrier or IDLE for the whole processor, an InputEdge that ended; None if there is
-        none, with batches of input `ordinal` in the inbox if there are any."""
+        """The next event: a Watermark, a Barrier, a LatencyMarker or IDLE for the whole processor, an InputEdge that ended;
+        None if there is none, with batches of input `ordinal` in the inbox if there are any."""
         while True:
             if self._events:
                 return self._events.popleft()
@@ -191,6 +191,8 @@ class Inputs:
             self._pass_on(edge, edge.watermarks().observe(edge.queues.index(queue), item))
         elif item is IDLE:
             self._pass_on(edge, edge.watermarks().idle(edge.queues.index(queue)))
+        elif isinstance(item, LatencyMarker):
+            self._events.append(item)
         elif isinstance(item, Barrier):
             self._barrier(edge, queue, item)
         else:

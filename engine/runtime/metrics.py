@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from runnel.frozen import frozen
+from runnel.runtime.latency import LatencyHistogram, quantiles
 from runnel.runtime.processor_tasklet import ProcessorTasklet
+
+_NONE = -(1 << 63)
 
 
 @frozen
 class ProcessorMetrics:
     """One processor. `busy` is in nanoseconds; `bytes_out` is 0 where the job isn't measured; the queue is that of its
     inputs; `watermark` is the last that it was given; `held_by` names the upstream queue or edge that holds the watermark
-    back."""
+    back. `state_rows` and `state_bytes`: what it keeps, about. `latency`: how long markers took to get here, where it is
+    the last."""
 
     index: int
     rows_in: int
@@ -24,6 +28,10 @@ class ProcessorMetrics:
     state: str
     watermark: int | None
     held_by: str | None
+    late_rows: int = 0
+    state_rows: int = 0
+    state_bytes: int = 0
+    latency: LatencyHistogram | None = None
 
 
 @frozen
@@ -67,6 +75,28 @@ class VertexMetrics:
         return sum(item.queued for item in self.processors)
 
     @property
+    def late_rows(self) -> int:
+        return sum(item.late_rows for item in self.processors)
+
+    @property
+    def state_rows(self) -> int:
+        return sum(item.state_rows for item in self.processors)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(item.state_bytes for item in self.processors)
+
+    @property
+    def held_by(self) -> str | None:
+        """What holds back the watermark of the processor whose watermark is the smallest."""
+        holding = [item for item in self.processors if item.held_by is not None]
+        return min(holding, key=lambda item: _NONE if item.watermark is None else item.watermark).held_by if holding else None
+
+    def latency(self, *shares: float) -> list[int | None]:
+        """Quantiles of the time from source to here, in nanoseconds; None where nothing was measured (yet)."""
+        return quantiles([item.latency for item in self.processors if item.latency is not None], shares)
+
+    @property
     def watermark(self) -> int | None:
         return min((item.watermark for item in self.processors if item.watermark is not None), default=None)
 
@@ -75,6 +105,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
     """Read while the tasklet runs: each number is right, all together need not be of one moment."""
     edges = tasklet.inputs.edges
     watermark = tasklet.watermark
+    state_rows, state_bytes = tasklet.state_size()
     return ProcessorMetrics(
         index=tasklet.index,
         rows_in=sum(edge.rows for edge in edges),
@@ -88,6 +119,10 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         state=tasklet.state.name,
         watermark=None if watermark is None else watermark.time,
         held_by=tasklet.inputs.holding(),
+        late_rows=tasklet.late_rows,
+        state_rows=state_rows,
+        state_bytes=state_bytes,
+        latency=tasklet.latency,
     )
 
 

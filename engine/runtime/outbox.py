@@ -15,7 +15,7 @@ import pyarrow as pa
 from runnel.dag import Routing
 from runnel.errors import OperationalError
 from runnel.key_hash import partition
-from runnel.processor import DONE, Item, ResultTarget
+from runnel.processor import DONE, Item, LatencyMarker, ResultTarget
 from runnel.runtime.queues import Queue
 
 SnapshotTarget = Callable[[pa.RecordBatch], bool]
@@ -234,8 +234,10 @@ class Output:
         return len(self._parts)
 
     def begin(self, item: Item, is_batch: bool) -> None:
-        """Divides an item into parts, each for one queue; None is any queue."""
-        if is_batch and self._routing is Routing.UNICAST and len(self.queues) > 1:
+        """Divides an item into parts, each for one queue; None is any queue. Of the control items only a LatencyMarker goes one
+        way: it stands for a row."""
+        goes_anywhere = self._routing is Routing.UNICAST if is_batch else item.__class__ is LatencyMarker
+        if goes_anywhere and len(self.queues) > 1:
             self._parts = [(None, item)]
         elif is_batch and self._routing is Routing.PARTITIONED and len(self.queues) > 1:
             pieces = partition(item, self._key_columns(item), len(self.queues))

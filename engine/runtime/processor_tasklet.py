@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.processor import IDLE, Barrier, Processor, Watermark
+from runnel.processor import IDLE, Barrier, Item, LatencyMarker, Processor, Watermark
 from runnel.runtime.context import TaskletContext
 from runnel.runtime.failures import is_interrupt
 from runnel.runtime.idle import Backoff
 from runnel.runtime.inputs import InputEdge, Inputs
+from runnel.runtime.latency import MARK_INTERVAL, LatencyHistogram
 from runnel.runtime.outbox import BaseOutbox
 from runnel.runtime.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
 from runnel.runtime.tasklet import Tasklet
@@ -57,8 +58,8 @@ class State(IntEnum):
     """Call `process_watermark` until it returns True; then NEXT."""
     FLUSH = 6
     """Call `flush` until it returns True; then NEXT."""
-    FORWARD_IDLE = 7
-    """Call `flush` until it returns True, then offer IDLE to all outputs until it is accepted; then NEXT."""
+    FORWARD = 7
+    """Call `flush` until it returns True, then offer IDLE or a LatencyMarker to all outputs until it is accepted; then NEXT."""
     COMPLETE_EDGE = 8
     """Call `complete_edge` until it returns True; then NEXT."""
     COMPLETE = 9
@@ -84,7 +85,7 @@ class State(IntEnum):
 
 
 # A global each, since an attribute of an Enum class is slow and a step reads several.
-INIT, RESTORE, FINISH_RESTORE, NEXT, PROCESS, WATERMARK, FLUSH, FORWARD_IDLE = list(State)[:8]
+INIT, RESTORE, FINISH_RESTORE, NEXT, PROCESS, WATERMARK, FLUSH, FORWARD = list(State)[:8]
 COMPLETE_EDGE, COMPLETE, SAVE, PREPARE, EMIT_BARRIER, COMMIT, AWAIT_COMMIT, SAVE_LAST, ALARM, END = list(State)[8:]
 
 
@@ -96,13 +97,18 @@ class ProcessorTasklet(Tasklet):
         "busy",
         "calls",
         "context",
+        "control",
         "ended_edge",
         "execution",
         "index",
         "inputs",
         "is_closed",
         "is_unwanted",
+        "last_late_rows",
+        "latency",
+        "mark",
         "name",
+        "next_mark",
         "outbox",
         "poll",
         "processor",
@@ -132,6 +138,11 @@ class ProcessorTasklet(Tasklet):
         self.resume = NEXT
         self.barrier: Barrier | None = None
         self.watermark: Watermark | None = None
+        self.control: Item = IDLE
+        self.latency: LatencyHistogram | None = None
+        self.last_late_rows: int | None = None
+        self.mark: LatencyMarker | None = None
+        self.next_mark = 0
         self.poll: Backoff | None = None
         self.unflushed = False
         self.is_unwanted = False
@@ -182,10 +193,21 @@ class ProcessorTasklet(Tasklet):
             self.is_unwanted = True
             self.wake()
 
+    @property
+    def late_rows(self) -> int:
+        return self.processor.late_rows if self.last_late_rows is None else self.last_late_rows
+
+    def state_size(self) -> tuple[int, int]:
+        """Rows and bytes that the processor keeps. From any thread, so what it reads may change under its hands."""
+        try:
+            return self.processor.state_size()
+        except (RuntimeError, IndexError, KeyError, AttributeError):
+            return 0, 0
+
     def _end_inputs(self) -> None:
         """The processor needs no more input. A commit that is outstanding comes first all the same."""
         self.inputs.abandon()
-        if self.state in (PROCESS, WATERMARK, FLUSH, COMPLETE_EDGE, NEXT, FORWARD_IDLE):
+        if self.state in (PROCESS, WATERMARK, FLUSH, COMPLETE_EDGE, NEXT, FORWARD):
             self.state = NEXT
 
     def _log_long_call(self, nanoseconds: int) -> None:
@@ -208,6 +230,7 @@ class ProcessorTasklet(Tasklet):
             if is_interrupt(error):
                 raise
             self.execution.fail(error, self.vertex)
+        self.last_late_rows = self.processor.late_rows
         self.processor = _CLOSED  # what it held is given back now, not when the collector breaks the circle
         if not self.inputs.are_done:
             self.inputs.abandon()
@@ -279,8 +302,9 @@ class ProcessorTasklet(Tasklet):
         elif event.__class__ is Watermark:
             self.watermark = event
             self.state = WATERMARK
-        elif event is IDLE:
-            self.state = FORWARD_IDLE
+        elif event is IDLE or event.__class__ is LatencyMarker:
+            self.control = event
+            self.state = FORWARD
         else:
             assert event.__class__ is Barrier, event
             self.barrier = event
@@ -331,16 +355,43 @@ class ProcessorTasklet(Tasklet):
             return True
         return self._again()
 
-    def _forward_idle(self) -> bool:
+    def _forward(self) -> bool:
         if self.unflushed:
             if not self.processor.flush():
                 return self._again()
             self.unflushed = False
             self.outbox.forget_owed()
-        if self.outbox.offer(IDLE):
-            self.state = NEXT
-            return True
-        return False
+        if not self._is_last() or self.control is IDLE:
+            if not self.outbox.offer(self.control):
+                return False
+        elif isinstance(self.control, LatencyMarker):
+            self._arrived(self.control)
+        self.state = NEXT
+        return True
+
+    def _is_last(self) -> bool:
+        """Whether nothing comes after it: what it gives goes to the results, or it is a sink."""
+        return not self.outbox.queues
+
+    def _arrived(self, marker: LatencyMarker) -> None:
+        if self.latency is None:
+            self.latency = LatencyHistogram()
+        self.latency.add(self.execution.clock() - marker.created)
+
+    def _mark(self) -> bool:
+        """A source sends a marker behind its rows when it is time. False: there is no room for it."""
+        if self.mark is None:
+            now = self.execution.clock()
+            if now < self.next_mark or self.outbox.owed is not None:
+                return True
+            self.mark = LatencyMarker(now)
+            self.next_mark = now + MARK_INTERVAL
+        if self._is_last():
+            self._arrived(self.mark)
+        elif not self.outbox.offer(self.mark):
+            return False
+        self.mark = None
+        return True
 
     def _alarm(self) -> bool:
         if self.processor.on_alarm():
@@ -359,6 +410,8 @@ class ProcessorTasklet(Tasklet):
     def _complete(self) -> bool:
         if self.snapshots is not None and self._turn_to_snapshot():
             return True
+        if self.execution.has_marks and not self.inputs.edges and not self._mark():
+            return False
         if self.processor.complete():
             self.state = END if self.snapshots is None else SAVE_LAST
             return True
@@ -432,7 +485,7 @@ STEPS: tuple[Callable[[ProcessorTasklet], bool], ...] = (
     ProcessorTasklet._process,
     ProcessorTasklet._watermark,
     ProcessorTasklet._flush,
-    ProcessorTasklet._forward_idle,
+    ProcessorTasklet._forward,
     ProcessorTasklet._complete_edge,
     ProcessorTasklet._complete,
     ProcessorTasklet._save,

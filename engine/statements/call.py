@@ -10,6 +10,8 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
 from runnel.frozen import frozen
 from runnel.jobs import Job, JobOptions
+from runnel.planner.plans import QueryPlan
+from runnel.streams import event_time_type
 
 if TYPE_CHECKING:
     from runnel.dag import DAG
@@ -39,11 +41,15 @@ class Call:
         limit = database.settings.integer("max_processor_accumulated_records")
         timeout = None if self.deadline is None else max(0, self.deadline - monotonic_ns())
         stated = None if self.timeout is None else round(min(self.timeout, 1e9) * 1e9)
+        event_time = event_time_type(plan.logical) if is_unbounded and isinstance(plan, QueryPlan) else None
+        options = JobOptions(
+            timeout=timeout, accumulation_limit=limit, stated_timeout=stated, is_measured=is_measured, event_time=event_time
+        )
         return database.jobs.start(
             dag,
             evaluation=self.evaluation(database, plan),
             query=self.sql,
             is_unbounded=is_unbounded,
-            options=JobOptions(timeout=timeout, accumulation_limit=limit, stated_timeout=stated, is_measured=is_measured),
+            options=options,
             on_start=self.on_start,
         )

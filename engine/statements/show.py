@@ -20,6 +20,7 @@ from runnel.statements.data_connections import data_connector
 
 if TYPE_CHECKING:
     from runnel.database import Database
+    from runnel.jobs import Job
 
 
 def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
@@ -81,6 +82,9 @@ def _jobs(database: Database) -> Result:
             datetime.fromtimestamp(job.started / 1e6, UTC),
             timedelta(seconds=job.uptime),
             *(job.rows_in, job.rows_out, job.rows_per_second),
+            *_event_time(database, job),
+            job.late_rows,
+            *(None if item is None else timedelta(microseconds=item / 1000) for item in job.latency(0.5, 0.99)),
         )
         for job in database.jobs.running()
     ]
@@ -92,8 +96,29 @@ def _jobs(database: Database) -> Result:
         Field("rows_in", BIGINT),
         Field("rows_out", BIGINT),
         Field("rows_per_second", DOUBLE),
+        Field("watermark", VARCHAR),
+        Field("watermark_lag", INTERVAL),
+        Field("held_by", VARCHAR),
+        Field("late_rows", BIGINT),
+        Field("latency_p50", INTERVAL),
+        Field("latency_p99", INTERVAL),
     )
     return Result(fields, rows)
+
+
+def _event_time(database: Database, job: Job) -> Row:
+    """A job's watermark as text, how far it is behind the wall clock, and the input that holds it back."""
+    time, held_by = job.watermark()
+    kind = job.options.event_time
+    if time is None or kind is None:
+        return None, None, held_by
+    if not kind.is_temporal:
+        return str(time), None, held_by
+    try:
+        shown = str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time)).removesuffix("+00:00")
+        return shown, timedelta(microseconds=database.jobs.clock.wall() - time), held_by
+    except OverflowError:
+        return str(time), None, held_by
 
 
 def _plans(database: Database) -> Result:
