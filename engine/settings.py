@@ -137,7 +137,8 @@ SETTINGS = (
         0,
         _integer(0, MOST_PROCESSORS),
         f"a whole number from 0 to {MOST_PROCESSORS}",
-        "into how many processors each step of a statement is divided; 0: by the size of its tables",
+        "into how many processors each step of a statement is divided (above 8: one for each 1,000 rows at most); 0: by the "
+        "size of its tables",
     ),
     Setting(
         "temp_directory",

@@ -28,6 +28,11 @@ _Outcome = TypeVar("_Outcome")
 SMALL_ROWS = 200_000
 """Below this many rows in all tables, dividing the work costs more than it gives."""
 
+FREE_PROCESSORS = 8
+"""A step is divided into so many processors, if that is asked for, however few rows there are."""
+ROWS_PER_PROCESSOR = 1000
+"""Beyond these, one more for every so many rows: setting up a processor takes as long as working through some hundreds."""
+
 
 def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
     """Starts a light job and gives its rows as they come. A failure within the first millisecond is raised here."""
@@ -102,10 +107,11 @@ def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
 
 
 def parallelism(database: Database, tables: tuple[Table, ...]) -> int:
-    """Into how many processors each vertex is divided: one for small tables, else one for each worker."""
+    """Into how many processors each vertex is divided: one for small tables, else one for each worker; or as many as the user
+    gave, where the tables have rows for them."""
     given = database.settings.integer("query_parallelism")
     if given:
-        return given
+        return given if given <= FREE_PROCESSORS else _usable(given, tables)
     rows = 0
     for table in tables:
         count = table.row_count()
@@ -113,6 +119,14 @@ def parallelism(database: Database, tables: tuple[Table, ...]) -> int:
             return database.jobs.workers
         rows += count
     return 1 if rows < SMALL_ROWS else database.jobs.workers
+
+
+def _usable(given: int, tables: tuple[Table, ...]) -> int:
+    """Of so many processors those that the tables have rows for: where rows are exchanged, each has a queue to each other."""
+    counts = [table.row_count() for table in tables]
+    if None in counts:
+        return given
+    return max(FREE_PROCESSORS, min(given, sum(count or 0 for count in counts) // ROWS_PER_PROCESSOR))
 
 
 def constants(database: Database, plan: Plan, expressions: tuple[Expression, ...], call: Call) -> tuple[Any, ...]:
