@@ -43,7 +43,10 @@ _MODULES = {
         json_pretty=JSON_PRETTY,JSONB_PRETTY json_strip_nulls json_merge_patch
     """,
     "json_functions": """
-        json_value= json_outcome= json_query= json_exists= is_json= json_arrow= json_arrow_text=
+        json_value= json_outcome= json_query= json_exists= is_json=
+    """,
+    "json_members": """
+        json_arrow= json_arrow_text=
         json_extract=JSON_EXTRACT,JSON_EXTRACT_PATH json_extract_string=JSON_EXTRACT_STRING,JSON_EXTRACT_PATH_TEXT
         json_array_length json_keys json_type=JSON_TYPE,JSON_TYPEOF json_contains json_valid
     """,
@@ -79,6 +82,8 @@ _MODULES = {
 LATER: Mapping[str, Mapping[str, tuple[str, ...]]] = {module: _family(text) for module, text in _MODULES.items()}
 
 SLOW = frozenset(
-    key for module in ("json_functions", "json_building", "regexps", "texts", "binary", "to_char") for key in LATER[module]
+    key
+    for module in ("json_functions", "json_members", "json_building", "regexps", "texts", "binary", "to_char")
+    for key in LATER[module]
 )
 """The functions that work through distinct values in Python: see `Function.is_slow`."""

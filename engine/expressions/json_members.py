@@ -1,0 +1,165 @@
+"""What is inside of JSON: -> and ->>, JSON_EXTRACT, lengths, names and kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from runnel.errors import DataError, Position, ProgrammingError
+from runnel.expressions import json_text
+from runnel.expressions.coercion import convert
+from runnel.expressions.function import Bound, Function, always_may_fail
+from runnel.expressions.json_functions import parsed, plain
+from runnel.expressions.json_path import compile_path
+from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.per_value import per_value
+from runnel.expressions.signature import named, signature
+from runnel.sqltypes import BIGINT, BOOLEAN, JSON, VARCHAR, Kind, SqlType, array
+
+_NOTHING = object()
+
+
+def _bind_arrow(result: SqlType) -> Callable[..., Bound]:
+    """The key is a name, a subscript from 0 (negative from the end), or a path that begins with `$`."""
+
+    def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+        shown = {"json_arrow": "'->' operator", "json_arrow_text": "'->>' operator"}.get(name, name.upper())
+        if len(arguments) < 2:
+            raise ProgrammingError(f"{shown} takes a JSON and a name, a subscript or a path", position=position)
+        document, *keys = arguments
+        if document.type.kind is Kind.VARCHAR and isinstance(document, Literal):
+            document = convert(document, JSON)
+        if document.type.kind not in (Kind.JSON, Kind.NULL, Kind.VARCHAR):
+            raise ProgrammingError(f"cannot apply {shown} to {document.type}", hint="CAST it to JSON", position=position)
+        bound = []
+        for key in keys:
+            if key.type.is_integer:
+                bound.append(convert(key, BIGINT))
+            elif key.type.kind in (Kind.VARCHAR, Kind.NULL):
+                bound.append(convert(key, VARCHAR))
+            else:
+                raise ProgrammingError(f"cannot apply {shown} to {key.type}", position=key.position or position)
+        return (document if document.type.kind is not Kind.NULL else convert(document, JSON), *bound), result
+
+    return bind
+
+
+def _reached(document: str, keys: Sequence[Any], is_path: bool) -> Any:
+    """What the keys lead to, one after the other; _NOTHING where one leads nowhere."""
+    value = parsed(document)
+    for key in keys:
+        if isinstance(key, int):
+            inside = isinstance(value, list) and -len(value) <= key < len(value)
+            value = value[key] if inside else _NOTHING
+        elif is_path and key.startswith("$"):
+            found = compile_path(key)(value)
+            value = found[0] if found else _NOTHING
+        elif isinstance(value, list) and key.lstrip("-").isdigit():
+            place = int(key)
+            value = value[place] if -len(value) <= place < len(value) else _NOTHING
+        else:
+            value = value.get(key, _NOTHING) if isinstance(value, dict) else _NOTHING
+        if value is _NOTHING:
+            return value
+    return value
+
+
+def _arrow(document: str, *keys: Any) -> str | None:
+    value = _reached(document, keys, True)
+    return None if value is _NOTHING else json_text.write(value)
+
+
+def _arrow_text(document: str, *keys: Any) -> str | None:
+    value = _reached(document, keys, True)
+    return None if value is _NOTHING else plain(value)
+
+
+def _length(document: str, *path: str) -> int | None:
+    value = _reached(document, path, True)
+    if value is _NOTHING:
+        return None
+    return len(value) if isinstance(value, list) else 0
+
+
+def _keys(document: str) -> list[str]:
+    value = parsed(document)
+    if not isinstance(value, dict):
+        raise DataError("JSON_KEYS needs an object")
+    return list(value)
+
+
+_TYPE_NAMES = {dict: "object", list: "array", str: "string", bool: "boolean", type(None): "null"}
+
+
+def _type(document: str, *path: str) -> str | None:
+    value = _reached(document, path, True)
+    return None if value is _NOTHING else _TYPE_NAMES.get(type(value), "number")
+
+
+def _contains(document: str, part: str) -> bool:
+    return _within(parsed(document), parsed(part))
+
+
+def _within(whole: Any, part: Any) -> bool:
+    """As PostgreSQL's @>: objects by their names, arrays as sets."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(name in whole and _within(whole[name], item) for name, item in part.items())
+    if isinstance(part, list):
+        return isinstance(whole, list) and all(any(_within(item, wanted) for item in whole) for wanted in part)
+    return whole is part or (type(whole) is not bool and type(part) is not bool and bool(whole == part))
+
+
+def _operator(name: str, result: SqlType, of_row: Callable[..., Any]) -> Function:
+    return Function(
+        name=name,
+        arguments="x JSON, key VARCHAR or BIGINT",
+        result=str(result),
+        bind=_bind_arrow(result),
+        compile=per_value(of_row),
+        can_fail=always_may_fail,
+        family="JSON",
+    )
+
+
+def _simple(
+    name: str, arguments: str, result: SqlType, bind: Any, of_row: Callable[..., Any], sql_names: tuple[str, ...] = ()
+) -> Function:
+    return named(
+        name, arguments, str(result), bind, per_value(of_row), sql_names=sql_names, can_fail=always_may_fail, family="JSON"
+    )
+
+
+FUNCTIONS = (
+    _operator("json_arrow", JSON, _arrow),
+    _operator("json_arrow_text", VARCHAR, _arrow_text),
+    _simple("json_extract", "x JSON, key VARCHAR or BIGINT, …", JSON, _bind_arrow(JSON), _arrow, ("JSON_EXTRACT_PATH",)),
+    _simple(
+        "json_extract_string",
+        "x JSON, key VARCHAR or BIGINT, …",
+        VARCHAR,
+        _bind_arrow(VARCHAR),
+        _arrow_text,
+        ("JSON_EXTRACT_PATH_TEXT",),
+    ),
+    _simple(
+        "json_array_length", "x JSON [, path VARCHAR]", BIGINT, signature(JSON, VARCHAR, result=BIGINT, optional=1), _length
+    ),
+    _simple("json_keys", "x JSON", array(VARCHAR), signature(JSON, result=array(VARCHAR)), _keys),
+    _simple(
+        "json_type",
+        "x JSON [, path VARCHAR]",
+        VARCHAR,
+        signature(JSON, VARCHAR, result=VARCHAR, optional=1),
+        _type,
+        ("JSON_TYPEOF",),
+    ),
+    _simple("json_contains", "x JSON, part JSON", BOOLEAN, signature(JSON, JSON, result=BOOLEAN), _contains),
+    named(
+        "json_valid",
+        "x VARCHAR",
+        "BOOLEAN",
+        signature(VARCHAR, result=BOOLEAN),
+        per_value(json_text.is_json),
+        family="JSON",
+    ),
+)
