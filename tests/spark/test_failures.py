@@ -32,6 +32,10 @@ def active_jobs(session: Any) -> list[int]:
     return list(session.sparkContext.statusTracker().getActiveJobsIds())
 
 
+def active_stages(session: Any) -> list[int]:
+    return list(session.sparkContext.statusTracker().getActiveStageIds())
+
+
 @pytest.fixture
 def endless(session: Any, connection: runnel.Connection) -> None:
     connection.register("endless", session.sql(ENDLESS))
@@ -39,9 +43,9 @@ def endless(session: Any, connection: runnel.Connection) -> None:
 
 def test_closing_the_cursor_cancels_the_job(session: Any, endless: None, cursor: runnel.Cursor) -> None:
     cursor.execute("SELECT m FROM endless")
-    assert wait_until(lambda: bool(active_jobs(session)))
+    assert wait_until(lambda: bool(active_stages(session)))
     cursor.close()
-    assert wait_until(lambda: not active_jobs(session))
+    assert wait_until(lambda: not active_jobs(session) and not active_stages(session))
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
