@@ -32,6 +32,9 @@ type. "partly" is so for some argument types or constant options only. "own" is 
 Two things differ where an engine adds up: sums of REAL and DOUBLE are compared to 1e-9 relative, and a SUM or AVG of
 DECIMALs with more than 28 digits is an overflow, too, where only the sum of a part of the rows has more than 38 digits.
 
+COUNT_IF over no rows is 0, as COUNT is. APPROX_QUANTILE and APPROX_PERCENTILE are exact. Regular expressions are RE2's: they
+take linear time, and have no look-around and no back-references.
+
 This file is made by `python -m tests.rendering.matrix`.
 """
 
