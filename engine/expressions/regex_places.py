@@ -93,7 +93,8 @@ def _groups(spans: pa.StructArray, chosen: Numbers, rows: Numbers, origins: Numb
 def all_matches(texts: Texts, regex: Regex, start: int = 1) -> Places:
     """All matches that don't overlap, from the `start`-th character on, which is searched with what stands before it."""
     if not len(texts.column):
-        return Places(*(np.zeros(0, np.int64) for _ in range(3)))
+        nothing = np.zeros(0, np.int64)
+        return Places(nothing, nothing, nothing)
     if start == 1:
         return _with_nothings(_marked(texts, regex.pattern), regex)
     rest = Texts(pc.utf8_slice_codeunits(texts.column, start - 2))
@@ -166,7 +167,7 @@ def groups_of(texts: Texts, found: Places, regex: Regex) -> list[Places]:
         return [found]
     has_before, has_behind = found.starts > texts.starts[found.rows], found.ends < texts.ends[found.rows]
     starts, ends = _widened(texts.octets, found, has_before, has_behind)
-    columns = [[np.zeros(len(starts), np.int64) for _ in range(2)] for _ in range(regex.groups)]
+    begins, stops = ([np.zeros(len(starts), np.int64) for _ in range(regex.groups)] for _ in range(2))
     flags = [np.zeros(len(starts), np.bool_) for _ in range(regex.groups)]
     for before in (False, True):
         for behind in (False, True):
@@ -177,10 +178,9 @@ def groups_of(texts: Texts, found: Places, regex: Regex) -> list[Places]:
             spans = pc.extract_regex_span(texts.pieces(starts[chosen], ends[chosen]), around)
             parts = _groups(spans, np.arange(len(chosen)), found.rows[chosen], starts[chosen])[1:]
             for group, part in enumerate(parts):
-                columns[group][0][chosen], columns[group][1][chosen] = part.starts, part.ends
+                begins[group][chosen], stops[group][chosen] = part.starts, part.ends
                 flags[group][chosen] = True if part.valid is None else part.valid
-    groups = [Places(found.rows, *pair, valid) for pair, valid in zip(columns, flags, strict=True)]
-    return [found, *groups]
+    return [found, *(Places(found.rows, *parts) for parts in zip(begins, stops, flags, strict=True))]
 
 
 def _widened(octets: Numbers, found: Places, has_before: Mask, has_behind: Mask) -> tuple[Numbers, Numbers]:
