@@ -188,7 +188,10 @@ def _impose_order(node: ImposeOrder, snapshot: Snapshot) -> Physical:
 
 def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
     if node.shape.kind is WindowKind.SESSION:
-        raise NotSupportedError("SESSION without an aggregation by its windows is not supported yet", position=node.position)
+        # Loaded on first use: few queries have one.
+        from runnel.planner.choose_sessions import choose_session_rows
+
+        return choose_session_rows(node, lambda below: choose(below, snapshot))
     return physical.AssignWindows(
         fields=node.fields, rows=estimate(node), input=choose(node.input, snapshot), shape=node.shape, time=node.time
     )

@@ -188,6 +188,11 @@ def _assign_windows(node: AssignWindows | physical.AssignWindows) -> _Descriptio
     return f"{shape.kind.value.capitalize()} windows", properties
 
 
+def _session_rows(node: physical.SessionRows) -> _Description:
+    properties = {"time": str(node.time), "gap": time_span(node.gap, node.time.type), "of": listed(node.keys)}
+    return "Session windows", properties | {"complete": "by the watermark" if node.bound is not None else "at the end"}
+
+
 def _physical_impose_order(node: physical.ImposeOrder) -> _Description:
     return "Impose order", {"watermark": _watermark(node.time)}
 
@@ -324,6 +329,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.ImposeOrder: _physical_impose_order,
     AssignWindows: _assign_windows,
     physical.AssignWindows: _assign_windows,
+    physical.SessionRows: _session_rows,
     logical.Union: _union,
     logical.SetOperation: _set_operation,
     logical.Unnest: _unnest,

@@ -26,6 +26,7 @@ from runnel.planner.choose import needed_rows
 from runnel.planner.physical import Physical, column_names
 from runnel.processors.result import result_sink
 from runnel.relation import JoinKind
+from runnel.streams import WINDOW_COLUMNS
 
 if TYPE_CHECKING:
     from runnel.processors.aggregation import Stage
@@ -131,6 +132,21 @@ def _assign_windows(to: _Lowering, node: physical.AssignWindows) -> _Output:
     names = column_names(node.fields)
     supplier = assign_windows(node.shape, node.time, names, node.columns)
     return to.follow(rows, node.shape.kind.value, supplier, to.beside(rows), names)
+
+
+def _session_rows(to: _Lowering, node: physical.SessionRows) -> _Output:
+    from runnel.processors.session_rows import session_rows
+
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    width = len(node.fields) - len(WINDOW_COLUMNS)
+    keys = tuple(dict.fromkeys(key.index for key in node.keys))
+    supplier = session_rows(node.gap, node.time, keys, width, names, node.bound)
+    if not rows.is_parallel or not keys:
+        return to.follow(rows, "session", supplier, 1, names)
+    vertex = to.vertex("session", supplier, to.parallelism)
+    to.dag.edge(between(rows.vertex, vertex).partitioned(*(rows.names[key] for key in keys)))
+    return _Output(vertex, True, names)
 
 
 def _index_scan(to: _Lowering, node: physical.IndexScan) -> _Output:
@@ -377,6 +393,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.Fragment: _fragment,
     physical.ImposeOrder: _impose_order,
     physical.AssignWindows: _assign_windows,
+    physical.SessionRows: _session_rows,
     physical.Values: _values,
     physical.Generate: _generate,
     physical.Calc: _calc,

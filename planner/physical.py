@@ -258,6 +258,17 @@ class AssignWindows(SingleInput):
 
 
 @frozen(kw_only=True)
+class SessionRows(SingleInput):
+    """Each row with window_start, window_end and window_time of its session, when that is complete: by the `bound` of the time
+    column, else at the end. The input may have further columns behind those of the result, for the `keys`."""
+
+    gap: int
+    time: Column
+    keys: tuple[Column, ...]
+    bound: TimeBound | None
+
+
+@frozen(kw_only=True)
 class Series(SingleInput):
     """Each row once per value of the series from the first to the second of the `arguments`, by the third. The columns of the
     result are as with Unnest."""

@@ -14,7 +14,7 @@ from runnel.expressions.nodes import columns_of
 from runnel.planner.estimates import never_ends
 from runnel.planner.event_time import bound_of, time_bounds
 from runnel.relation import Aggregate, Join, JoinKind, Recursion, Relation, SetOperation, Sort, walk
-from runnel.streams import AssignWindows
+from runnel.streams import AssignWindows, WindowKind
 from runnel.subqueries import GroupLimit
 from runnel.windows import Window
 
@@ -142,11 +142,24 @@ def _group_limit(node: GroupLimit) -> None:
         )
 
 
+def _assign_windows(node: AssignWindows) -> None:
+    if node.shape.kind is not WindowKind.SESSION or not never_ends(node.input):
+        return
+    if node.time.index not in time_bounds(node.input):
+        raise NotSupportedError(
+            "SESSION over a stream needs an order imposed on its time column",
+            detail="without a watermark no session would ever be complete",
+            hint="add WATERMARK FOR to the mapping, or put TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(time), lag)) into SESSION",
+            position=node.position,
+        )
+
+
 _CHECKS: dict[type[Relation], Callable[[Any], None]] = {
     Aggregate: _aggregate,
     Sort: _sort,
     SetOperation: _set_operation,
     Window: _window,
+    AssignWindows: _assign_windows,
     Join: _join,
     GroupLimit: _group_limit,
     Recursion: _recursion,

@@ -1,0 +1,169 @@
+"""Open sessions: the spans of time of each key in which no two neighbouring events are more than a gap apart.
+
+A session is a number; its span is kept by that number. Events of a batch are first put together among themselves, then these
+spans with the open sessions of the same keys, so that what is done for a batch depends on its own events. Where an event
+brings sessions together, one takes in the others: `root` leads from the number of any session to the one that it is now.
+
+Keys are told apart by their 64-bit hash. Whoever holds the rows makes sure of the rest (`session_rows`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from runnel.batches import Indexes, Mask
+from runnel.key_hash import Hashes
+
+LEAST = -(2**63)
+NEVER = 2**63 - 1
+_RENUMBERED = 1 << 16
+"""How many numbers may be taken, at least, before they are dealt out anew."""
+
+
+class OpenSessions:
+    """The open sessions of one processor. `first` and `last` are the events at the ends of each, by its number."""
+
+    def __init__(self, gap: int) -> None:
+        self.gap = gap
+        self.first: Indexes = np.zeros(0, np.int64)
+        self.last: Indexes = np.zeros(0, np.int64)
+        self.root: Indexes = np.zeros(0, np.int64)
+        self._hashes: Hashes = np.zeros(0, np.uint64)
+        self._numbers: Indexes = np.zeros(0, np.int64)
+        """The open sessions in the order of their keys' hashes, then of their spans."""
+
+    @property
+    def count(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether it is time to deal out the numbers anew."""
+        return len(self.root) > max(2 * self.count, _RENUMBERED)
+
+    def add(self, hashes: Hashes, times: Indexes, before: int | None) -> tuple[Indexes, Mask]:
+        """Takes in events: gives the number of the session of each, and which are late: alone with others of their batch in a
+        session that would end before `before` (None: none is), and so not taken in. The number of a late one means nothing."""
+        rows = len(times)
+        order = np.lexsort((times, hashes))
+        hashes, times = hashes[order], times[order]
+        begins = np.ones(rows, np.bool_)
+        begins[1:] = (hashes[1:] != hashes[:-1]) | _apart(times[:-1], times[1:], self.gap)
+        starts = np.flatnonzero(begins)
+        ends = np.append(starts[1:], rows) - 1
+        span_of, is_late = self._merge(hashes[starts], times[starts], times[ends], before)
+        which = np.cumsum(begins) - 1
+        numbers = np.empty(rows, np.int64)
+        numbers[order] = span_of[which]
+        late = np.zeros(rows, np.bool_)
+        if is_late.any():
+            late[order] = is_late[which]
+        return numbers, late
+
+    def _merge(self, hashes: Hashes, first: Indexes, last: Indexes, before: int | None) -> tuple[Indexes, Mask]:
+        """Puts spans together with the open sessions of their keys. The spans are in order, and apart from each other."""
+        touched = self._of_keys(hashes)
+        numbers = self._numbers[touched]
+        mine = len(numbers)
+        all_hashes = np.concatenate((self._hashes[touched], hashes))
+        all_first = np.concatenate((self.first[numbers], first))
+        all_last = np.concatenate((self.last[numbers], last))
+        order = np.lexsort((all_first, all_hashes))
+        begins = self._begins(all_hashes[order], all_first[order], all_last[order], order < mine)
+        starts = np.flatnonzero(begins)
+        group = np.empty(len(order), np.int64)
+        group[order] = np.cumsum(begins) - 1
+        new_first = all_first[order][starts]
+        new_last = np.maximum.reduceat(all_last[order], starts)
+        # A group takes the number of an open session in it, or else a new one.
+        target = np.full(len(starts), -1, np.int64)
+        target[group[:mine]] = numbers
+        is_new = target < 0
+        is_late = np.zeros(len(starts), np.bool_)
+        if before is not None:
+            is_late = is_new & (new_last < max(before - self.gap, LEAST))
+        fresh = is_new & ~is_late
+        self._append(target, fresh)
+        self.root[numbers] = target[group[:mine]]
+        kept = ~is_late
+        self.first[target[kept]] = new_first[kept]
+        self.last[target[kept]] = new_last[kept]
+        self._replace(touched, all_hashes[order][starts][kept], target[kept])
+        spans = group[mine:]
+        return target[spans], is_late[spans]
+
+    def _append(self, target: Indexes, fresh: Mask) -> None:
+        """Deals out numbers for new sessions."""
+        base, more = len(self.root), int(fresh.sum())
+        target[fresh] = np.arange(base, base + more)
+        self.root = np.concatenate((self.root, np.arange(base, base + more)))
+        self.first = np.concatenate((self.first, np.zeros(more, np.int64)))
+        self.last = np.concatenate((self.last, np.zeros(more, np.int64)))
+
+    def _of_keys(self, hashes: Hashes) -> Indexes:
+        """The places of the open sessions of these keys."""
+        if not len(self._hashes) or not len(hashes):
+            return np.zeros(0, np.int64)
+        wanted = hashes[np.append(True, hashes[1:] != hashes[:-1])]
+        low = np.searchsorted(self._hashes, wanted)
+        counts = np.searchsorted(self._hashes, wanted, side="right") - low
+        within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(low, counts) + within
+
+    def _begins(self, hashes: Hashes, first: Indexes, last: Indexes, is_open: Mask) -> Mask:
+        """Where a span doesn't touch those before it. Open sessions are apart from each other, and so are the new spans: each
+        has to be compared only with the one of the other kind that stands last before it."""
+        places = np.arange(len(first))
+        last_open = np.maximum.accumulate(np.where(is_open, places, -1))
+        last_new = np.maximum.accumulate(np.where(is_open, -1, places))
+        other = np.where(is_open, last_new, last_open)
+        begins: Mask = (other < 0) | (hashes[other] != hashes) | _apart(last[other], first, self.gap)
+        return begins
+
+    def _replace(self, places: Indexes, hashes: Hashes, numbers: Indexes) -> None:
+        """Puts sessions, in order, in the place of others of the same keys."""
+        left = np.ones(len(self._numbers), np.bool_)
+        left[places] = False
+        rest = self._hashes[left]
+        at = np.searchsorted(rest, hashes)
+        self._hashes = np.insert(rest, at, hashes)
+        self._numbers = np.insert(self._numbers[left], at, numbers)
+
+    def earliest_end(self) -> int:
+        """The last event of the session that ends first; NEVER if there is none."""
+        return int(self.last[self._numbers].min()) if self.count else NEVER
+
+    def close(self, before: int | None) -> Mask:
+        """Ends the sessions whose last event is before a time (None: all); gives by number which these are."""
+        closed = np.zeros(len(self.root), np.bool_)
+        gone = np.ones(self.count, np.bool_) if before is None else self.last[self._numbers] < max(before, LEAST)
+        closed[self._numbers[gone]] = True
+        self._hashes, self._numbers = self._hashes[~gone], self._numbers[~gone]
+        return closed
+
+    def now(self, numbers: Indexes) -> Indexes:
+        """The numbers that sessions with these numbers have now."""
+        while True:
+            found = self.root[numbers]
+            if np.array_equal(found, numbers):
+                return found
+            numbers = found
+
+    def renumber(self) -> Indexes:
+        """Deals out the numbers of the open sessions anew, from 0 on; gives the new ones by the old, which must be those that
+        `now` gives."""
+        moved = np.full(len(self.root), -1, np.int64)
+        moved[self._numbers] = np.arange(self.count)
+        self.first, self.last = self.first[self._numbers], self.last[self._numbers]
+        self._numbers = np.arange(self.count)
+        self.root = np.arange(self.count)
+        return moved
+
+
+def _apart(before: Indexes, after: Indexes, gap: int) -> Mask:
+    """Whether the second time is more than a gap behind the first."""
+    # The difference of two numbers of which the second is larger fits into 64 bits without a sign.
+    later = after > before
+    distance = after.view(np.uint64) - before.view(np.uint64)
+    apart: Mask = later & (distance > np.uint64(gap))
+    return apart

@@ -1,0 +1,43 @@
+"""The operator for SESSION where its rows are wanted one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runnel.expressions.nodes import Column, Expression
+from runnel.planner import physical
+from runnel.planner.estimates import estimate
+from runnel.planner.event_time import time_bounds
+from runnel.planner.physical import Physical
+from runnel.relation import Project, Relation, references
+from runnel.streams import AssignWindows
+
+
+def choose_session_rows(node: AssignWindows, choose: Callable[[Relation], Physical]) -> Physical:
+    """Keys that are no columns become columns behind the input's: an edge divides rows by columns only."""
+    below, width = node.input, len(node.input.fields)
+    computed = [key for key in node.partition if not isinstance(key, Column)]
+    names = tuple(f"$partition{number}" for number in range(len(computed)))
+    keys = tuple(_key(key, computed, names, width) for key in node.partition)
+    if computed:
+        below = Project(
+            input=below,
+            expressions=(*references(below.fields), *computed),
+            names=(*(item.name for item in below.fields), *names),
+        )
+    return physical.SessionRows(
+        fields=node.fields,
+        rows=estimate(node),
+        input=choose(below),
+        gap=node.shape.size,
+        time=node.time,
+        keys=keys,
+        bound=time_bounds(node.input).get(node.time.index),
+    )
+
+
+def _key(key: Expression, computed: list[Expression], names: tuple[str, ...], width: int) -> Column:
+    if isinstance(key, Column):
+        return key
+    place = computed.index(key)
+    return Column(index=width + place, name=names[place], type=key.type)
