@@ -80,7 +80,7 @@ def reads_offset(pattern: str) -> bool:
 @lru_cache(maxsize=256)
 def _regex_of(pattern: str) -> tuple[str, tuple[str, ...]]:
     """The regular expression of a pattern, with groups g0, g1, …, and the fields that they show."""
-    parts, fields = [r"(?i)\A\s*"], []
+    parts, fields = [r"(?i)\A\s*"], list[str]()
     pieces = pieces_of(pattern)
     for place, piece in enumerate(pieces):
         if not piece.field:
@@ -191,9 +191,8 @@ Found = dict[str, Any]
 
 
 def _number(found: Found, field: str) -> Numbers:
-    if isinstance(found[field], np.ndarray):
-        return found[field]
-    return numbers(pc.cast(found[field], pa.int64()), np.int64)
+    shown: pa.Array | Numbers = found[field]
+    return shown if isinstance(shown, np.ndarray) else numbers(pc.cast(shown, pa.int64()), np.int64)
 
 
 def _days_of(found: Found, shown: Mask) -> Numbers:

@@ -161,7 +161,8 @@ def test_a_value_or_an_error_of_ours(name: str) -> None:
         evaluated += 1
         assert same(_by_row(rows, expression), whole), expression
     assert bound > 0
-    assert evaluated > 0 or name in ("substring", "decode")
+    # Among the arrays of entries there is always one with two equal keys.
+    assert evaluated > 0 or name in ("substring", "decode", "map_from_entries")
 
 
 def _by_row(rows: Rows, expression: Expression) -> list[Any]:
