@@ -8,7 +8,7 @@ SELECT around it. A node without a rule is refused, as is a use of one whose mea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from runnel import relation as nodes
@@ -16,6 +16,8 @@ from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Column, Expression, Literal, columns_of
 from runnel.fragment import InputRows, Unrenderable
 from runnel.relation import JoinKind, Relation, Scan
+from runnel.rendering.block import Block, block_text
+from runnel.rendering.plan_shapes import COSTLY, computes_what_can_fail, is_chain, is_unique, repeated
 from runnel.rendering.render import Rendering
 from runnel.subqueries import GroupLimit
 from runnel.windows import Window
@@ -36,25 +38,6 @@ def render_relation(relation: Relation, rendering: Rendering, scan: ScanText) ->
     return _Rendering(rendering, scan).whole(relation)
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """A SELECT under construction: `columns` are the texts of the result's columns over the aliases in `source`.
-
-    `is_plain`: these are columns of `source`, so that expressions over them can be put in their place. Order and limit
-    follow the rest.
-    """
-
-    source: str
-    columns: tuple[str, ...]
-    where: tuple[str, ...] = ()
-    is_plain: bool = True
-    group: str = ""
-    order: tuple[str, ...] = ()
-    limit: str = ""
-    is_item: bool = False
-    """Whether `source` is one FROM item, not a join."""
-
-
 class _Rendering:
     """Renders one relation; counts the aliases."""
 
@@ -70,7 +53,7 @@ class _Rendering:
     def whole(self, relation: Relation) -> str:
         """The text of the plan itself, with what occurs in it more than once computed once."""
         if self.rendering.dialect.name == "duckdb":
-            self._shared = dict.fromkeys(_repeated(relation), "")
+            self._shared = dict.fromkeys(repeated(relation), "")
         text = self.select(relation)
         return f"WITH {', '.join(self._with)} {text}" if self._with else text
 
@@ -79,60 +62,60 @@ class _Rendering:
         return "<=>" if self.rendering.dialect.name == "spark" else "IS NOT DISTINCT FROM"
 
     def select(self, relation: Relation) -> str:
-        return _text(self.block(relation))
+        return block_text(self.block(relation))
 
-    def block(self, relation: Relation) -> _Block:
+    def block(self, relation: Relation) -> Block:
         rule = _RULES.get(type(relation))
         if rule is None:
             raise Unrenderable(f"operator {type(relation).__name__}", relation.position)
-        if self._shared and type(relation) in _COSTLY and relation in self._shared:
+        if self._shared and type(relation) in COSTLY and relation in self._shared:
             return self._once(relation, rule)
         return rule(self, relation)
 
-    def _once(self, relation: Relation, rule: Callable[[_Rendering, Any], _Block]) -> _Block:
+    def _once(self, relation: Relation, rule: Callable[[_Rendering, Any], Block]) -> Block:
         """The relation by the name of a common table expression, which its first occurrence defines."""
         name = self._shared[relation]
         if not name:
-            text = _text(rule(self, relation))
+            text = block_text(rule(self, relation))
             name = self._shared[relation] = f"s{len(self._with)}"
             self._with.append(f"{name} AS MATERIALIZED ({text})")
         return self.item(name, len(relation.fields))
 
-    def _kept(self, block: _Block) -> _Block:
+    def _kept(self, block: Block) -> Block:
         """The rows of a table by the name of a common table expression: every round of a recursion wants them, and what
         comes as a stream is there once."""
         name = f"s{len(self._with)}"
-        self._with.append(f"{name} AS MATERIALIZED ({_text(block)})")
+        self._with.append(f"{name} AS MATERIALIZED ({block_text(block)})")
         return self.item(name, len(block.columns))
 
     def alias(self) -> str:
         self._aliases += 1
         return f"t{self._aliases - 1}"
 
-    def item(self, text: str, width: int) -> _Block:
+    def item(self, text: str, width: int) -> Block:
         """Everything of a FROM item whose columns are c0, c1, …."""
         alias = self.alias()
-        return _Block(f"{text} AS {alias}", tuple(f"{alias}.c{i}" for i in range(width)), is_item=True)
+        return Block(f"{text} AS {alias}", tuple(f"{alias}.c{i}" for i in range(width)), is_item=True)
 
-    def wrapped(self, relation: Relation) -> _Block:
+    def wrapped(self, relation: Relation) -> Block:
         """A SELECT of its own around a relation."""
         return self.around(self.block(relation))
 
-    def around(self, block: _Block) -> _Block:
-        return self.item(f"({_text(block)})", len(block.columns))
+    def around(self, block: Block) -> Block:
+        return self.item(f"({block_text(block)})", len(block.columns))
 
-    def plain(self, relation: Relation) -> _Block:
+    def plain(self, relation: Relation) -> Block:
         """The relation as a block of which only FROM and WHERE are used."""
         block = self.block(relation)
         is_open = block.is_plain and not (block.group or block.order or block.limit)
         return block if is_open else self.around(block)
 
-    def item_of(self, relation: Relation) -> _Block:
+    def item_of(self, relation: Relation) -> Block:
         """The relation as one FROM item, the right side of a join."""
         block = self.plain(relation)
         return block if block.is_item and not block.where else self.around(block)
 
-    def scan(self, node: Scan) -> _Block:
+    def scan(self, node: Scan) -> Block:
         read = (*node.columns, *sorted(columns_of(node.predicate) - set(node.columns) if node.predicate else ()))
         read = read or (0,)
         for column in read:
@@ -146,12 +129,12 @@ class _Rendering:
         block = replace(block, columns=block.columns[: len(node.columns)], limit=limit)
         return self._kept(block) if self._in_step else block
 
-    def input_rows(self, node: InputRows) -> _Block:
+    def input_rows(self, node: InputRows) -> Block:
         for item in node.columns:
             self.rendering.type(item.type)
         return self.item(input_name(node.number), len(node.columns))
 
-    def values(self, node: nodes.Values) -> _Block:
+    def values(self, node: nodes.Values) -> Block:
         if len(node.rows) > MOST_VALUES:
             raise Unrenderable("a long VALUES list", node.position)
         types = [self.rendering.type(item.type) for item in node.columns]
@@ -164,7 +147,7 @@ class _Rendering:
     def _listed(self, texts: Sequence[str]) -> str:
         return ", ".join(f"{text} AS c{i}" for i, text in enumerate(texts)) or "1 AS c0"
 
-    def generate(self, node: nodes.Generate) -> _Block:
+    def generate(self, node: nodes.Generate) -> Block:
         numbers = [item.value if isinstance(item, Literal) else None for item in node.arguments]
         if node.function != "generate_series" or any(not isinstance(number, int) for number in numbers):
             raise Unrenderable(f"table function {node.function.upper()} with such arguments", node.position)
@@ -174,21 +157,21 @@ class _Rendering:
             raise Unrenderable("GENERATE_SERIES with such bounds", node.position)
         end = stop + (1 if step > 0 else -1)
         alias = self.alias()
-        return _Block(f"range({start}, {end}, {step}) AS {alias}(c0)", (f"{alias}.c0",), is_item=True)
+        return Block(f"range({start}, {end}, {step}) AS {alias}(c0)", (f"{alias}.c0",), is_item=True)
 
-    def filter(self, node: nodes.Filter) -> _Block:
+    def filter(self, node: nodes.Filter) -> Block:
         block = self.plain(node.input)
         condition = self.rendering.condition(node.condition, block.columns)
-        if not can_fail(node.condition) and not _computes_what_can_fail(node.input):
+        if not can_fail(node.condition) and not computes_what_can_fail(node.input):
             return replace(block, where=(*block.where, condition))
         if block.where:
             # The engine may decide the parts of a WHERE in any order.
             condition = f"CASE WHEN {' AND '.join(block.where)} THEN {condition} ELSE FALSE END"
-        if _is_chain(node.input):
+        if is_chain(node.input):
             return replace(block, where=(*block.where, condition))
         return self._decided_here(block, node)
 
-    def _decided_here(self, block: _Block, node: nodes.Filter) -> _Block:
+    def _decided_here(self, block: Block, node: nodes.Filter) -> Block:
         """A filter that the engine doesn't apply before a join or GROUP BY that comes before it here, to rows that never come
         through: its condition depends on a volatile column of what is below."""
         never_negative = "rand()" if self.rendering.dialect.name == "spark" else "random()"
@@ -198,14 +181,14 @@ class _Rendering:
         test = f"CASE WHEN {mark} >= 0 THEN {condition} ELSE FALSE END"
         return self.around(replace(marked, columns=columns, where=(test,)))
 
-    def project(self, node: nodes.Project) -> _Block:
+    def project(self, node: nodes.Project) -> Block:
         block = self.block(node.input)
         if not block.is_plain or block.group or block.limit:
             block = self.around(block)
         columns = tuple(self.rendering.expression(item, block.columns) for item in node.expressions)
         return replace(block, columns=columns, is_plain=all(isinstance(item, Column) for item in node.expressions))
 
-    def aggregate(self, node: nodes.Aggregate) -> _Block:
+    def aggregate(self, node: nodes.Aggregate) -> Block:
         block = self.plain(node.input)
         keys = [self.rendering.key(item, block.columns) for item in node.keys]
         values = [self.rendering.aggregate(call, block.columns) for call in node.aggregates]
@@ -214,7 +197,7 @@ class _Rendering:
             return self.item("(SELECT 1 AS c0)", 0)
         return replace(block, columns=(*keys, *values), is_plain=False, group=group)
 
-    def expand(self, node: nodes.Expand) -> _Block:
+    def expand(self, node: nodes.Expand) -> Block:
         block = self.plain(node.input)
         alias = self.alias()
         numbers = " UNION ALL ".join(f"SELECT {i} AS s" for i in range(len(node.projections)))
@@ -227,7 +210,7 @@ class _Rendering:
         source = f"{block.source} CROSS JOIN ({numbers}) AS {alias}"
         return self.around(replace(block, source=source, columns=tuple(columns), is_plain=False))
 
-    def join(self, node: nodes.Join) -> _Block:
+    def join(self, node: nodes.Join) -> Block:
         if node.kind in (JoinKind.INNER, JoinKind.CROSS) and node.condition is not None and can_fail(node.condition):
             return self.filter(nodes.Filter(input=replace(node, condition=None), condition=node.condition))
         left, right = self.plain(node.left), self.item_of(node.right)
@@ -243,11 +226,11 @@ class _Rendering:
         on = self._on(node, left, right)
         columns = (*left.columns, *right.columns)
         if not on and node.kind in (JoinKind.INNER, JoinKind.CROSS):
-            return _Block(f"{left.source} CROSS JOIN {right.source}", columns, left.where)
+            return Block(f"{left.source} CROSS JOIN {right.source}", columns, left.where)
         kind = {JoinKind.CROSS: "INNER"}.get(node.kind, node.kind.value.upper())
-        return _Block(f"{left.source} {kind} JOIN {right.source} ON {on or '1 = 1'}", columns, left.where)
+        return Block(f"{left.source} {kind} JOIN {right.source} ON {on or '1 = 1'}", columns, left.where)
 
-    def _on(self, node: nodes.Join, left: _Block, right: _Block) -> str:
+    def _on(self, node: nodes.Join, left: Block, right: Block) -> str:
         parts = []
         for number, (first, second) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
             same = self._same if number in node.null_safe else "="
@@ -258,7 +241,7 @@ class _Rendering:
             parts.append(self.rendering.condition(node.condition, (*left.columns, *right.columns)))
         return " AND ".join(parts)
 
-    def _exists(self, node: nodes.Join, left: _Block, right: _Block) -> _Block:
+    def _exists(self, node: nodes.Join, left: Block, right: Block) -> Block:
         on = self._on(node, left, right)
         if node.kind is JoinKind.EXISTS_MARK:
             test = f"EXISTS (SELECT 1 FROM {right.source} WHERE {on or '1 = 1'})"
@@ -267,9 +250,9 @@ class _Rendering:
             test = f"EXISTS (SELECT 1 FROM {right.source})"
             return replace(left, where=(*left.where, test if node.kind is JoinKind.SEMI else f"NOT {test}"))
         word = f"{'LEFT ' if self.rendering.dialect.name == 'spark' else ''}{node.kind.value.upper()}"
-        return _Block(f"{left.source} {word} JOIN {right.source} ON {on}", left.columns, left.where)
+        return Block(f"{left.source} {word} JOIN {right.source} ON {on}", left.columns, left.where)
 
-    def _in(self, node: nodes.Join, left: _Block, right: _Block) -> _Block:
+    def _in(self, node: nodes.Join, left: Block, right: Block) -> Block:
         if len(node.left_keys) != 1 or node.null_safe or node.condition is not None:
             raise Unrenderable("NOT IN, or IN as a value, over more than one column", node.position)
         operand = self.rendering.key(node.left_keys[0], left.columns)
@@ -278,11 +261,11 @@ class _Rendering:
             return replace(left, where=(*left.where, f"NOT ({test})"))
         return replace(left, columns=(*left.columns, f"({test})"), is_plain=False)
 
-    def _single(self, node: nodes.Join, left: _Block, right: _Block) -> _Block:
+    def _single(self, node: nodes.Join, left: Block, right: Block) -> Block:
         columns = (*left.columns, *right.columns)
-        if _is_unique(node):
+        if is_unique(node):
             source = f"{left.source} LEFT JOIN {right.source} ON {self._on(node, left, right) or '1 = 1'}"
-            return _Block(source, columns, left.where)
+            return Block(source, columns, left.where)
         if node.condition is not None or node.null_safe:
             raise Unrenderable("a correlated scalar subquery that may give two rows", node.position)
         keys = [self.rendering.key(item, right.columns) for item in node.right_keys]
@@ -294,15 +277,15 @@ class _Rendering:
         failure = self.rendering.error(_TWO_MATCHES)
         check = f"CASE WHEN {count} > 1 THEN CAST({failure} AS BOOLEAN) ELSE TRUE END"
         columns = (*left.columns, *right.columns[:-1])
-        return self.around(_Block(f"{left.source} LEFT JOIN {right.source} ON {on}", columns, (*left.where, check)))
+        return self.around(Block(f"{left.source} LEFT JOIN {right.source} ON {on}", columns, (*left.where, check)))
 
-    def sort(self, node: nodes.Sort) -> _Block:
+    def sort(self, node: nodes.Sort) -> Block:
         block = self.block(node.input)
         if not block.is_plain or block.group or block.order or block.limit:
             block = self.around(block)
         return replace(block, order=tuple(self.rendering.sort_key(key, block.columns) for key in node.keys))
 
-    def limit(self, node: nodes.Limit) -> _Block:
+    def limit(self, node: nodes.Limit) -> Block:
         block = self.block(node.input)
         if block.limit:
             block = self.around(block)
@@ -322,7 +305,7 @@ class _Rendering:
             raise Unrenderable("LIMIT and OFFSET above 2147483647", expression.position)
         return f"CAST({text} AS INT)"
 
-    def group_limit(self, node: GroupLimit) -> _Block:
+    def group_limit(self, node: GroupLimit) -> Block:
         block = self.plain(node.input)
         keys = ", ".join(self.rendering.key(item, block.columns) for item in node.keys)
         order = ", ".join(self.rendering.sort_key(item, block.columns) for item in node.order)
@@ -336,23 +319,23 @@ class _Rendering:
             tests.append(f"{number} - {skipped} <= {self.rendering.expression(node.count, ())}")
         return replace(numbered, columns=numbered.columns[:-1], where=tuple(tests))
 
-    def union(self, node: nodes.Union) -> _Block:
+    def union(self, node: nodes.Union) -> Block:
         return self.item(f"({' UNION ALL '.join(self._part(part) for part in node.parts)})", len(node.fields))
 
     def _part(self, relation: Relation) -> str:
         block = self.block(relation)
-        return _text(self.around(block) if block.order or block.limit else block)
+        return block_text(self.around(block) if block.order or block.limit else block)
 
-    def set_operation(self, node: nodes.SetOperation) -> _Block:
+    def set_operation(self, node: nodes.SetOperation) -> Block:
         sides = []
         for side in (node.left, node.right):
             block = self.wrapped(side)
             keys = [self.rendering.key(item, block.columns) for item in nodes.references(side.fields)]
-            sides.append(_text(replace(block, columns=tuple(keys))))
+            sides.append(block_text(replace(block, columns=tuple(keys))))
         word = node.operation.upper() + (" ALL" if node.all else "")
         return self.item(f"({sides[0]} {word} {sides[1]})", len(node.fields))
 
-    def unnest(self, node: nodes.Unnest) -> _Block:
+    def unnest(self, node: nodes.Unnest) -> Block:
         if self.rendering.dialect.name != "duckdb":
             raise Unrenderable("UNNEST", node.position)
         block = self.wrapped(node.input)
@@ -366,12 +349,12 @@ class _Rendering:
             added.append(f"unnest(range(1, len({array}) + 1))")
         return self.around(replace(block, columns=(*block.columns, *added), is_plain=False))
 
-    def window(self, node: Window) -> _Block:
+    def window(self, node: Window) -> Block:
         block = self.plain(node.input)
         calls = tuple(self.rendering.window(call, block.columns) for call in node.calls)
         return self.around(replace(block, columns=(*block.columns, *calls), is_plain=False))
 
-    def recursion(self, node: nodes.Recursion) -> _Block:
+    def recursion(self, node: nodes.Recursion) -> Block:
         if self.rendering.dialect.name != "duckdb":
             raise Unrenderable("WITH RECURSIVE", node.position)
         name = f"r{len(self._recursions)}"
@@ -385,7 +368,7 @@ class _Rendering:
         self._in_step = around
         return self.item(f"(WITH RECURSIVE {name}({columns}) AS ({body}) SELECT * FROM {name})", width)
 
-    def working_table(self, node: nodes.WorkingTable) -> _Block:
+    def working_table(self, node: nodes.WorkingTable) -> Block:
         name = self._recursions.get(node.name)
         if name is None:
             raise Unrenderable("the step of a WITH RECURSIVE by itself", node.position)
@@ -397,80 +380,7 @@ def input_name(number: int) -> str:
     return f"rows_{number}"
 
 
-def _text(block: _Block) -> str:
-    columns = ", ".join(f"{text} AS c{i}" for i, text in enumerate(block.columns)) or "1 AS c0"
-    where = f" WHERE {' AND '.join(block.where)}" if block.where else ""
-    group = f" GROUP BY {block.group}" if block.group else ""
-    order = f" ORDER BY {', '.join(block.order)}" if block.order else ""
-    return f"SELECT {columns} FROM {block.source}{where}{group}{order}{block.limit}"
-
-
-_COSTLY = (nodes.Aggregate, nodes.Join, nodes.SetOperation, Window)
-"""What is worth keeping where it is needed twice."""
-
-
-def _repeated(relation: Relation) -> list[Relation]:
-    """The costly parts of a plan that occur in it more than once, but for those that are only parts of others that do."""
-    if sum(type(node) in _COSTLY for node in nodes.walk(relation)) < 2:
-        return []
-    seen: set[Relation] = set()
-    found: list[Relation] = []
-
-    def visit(node: Relation) -> None:
-        if isinstance(node, nodes.Recursion):
-            return
-        if type(node) in _COSTLY:
-            if node in seen:
-                found.append(node)
-                return
-            seen.add(node)
-        for item in node.inputs:
-            visit(item)
-
-    try:
-        visit(relation)
-    except TypeError:  # a literal that has no hash: a list, say
-        return []
-    return found
-
-
-def _is_chain(relation: Relation) -> bool:
-    """Whether the relation gives some rows of a table one by one, so that nothing in it comes before a condition."""
-    while isinstance(relation, (nodes.Filter, nodes.Project)):
-        relation = relation.input
-    return isinstance(relation, (Scan, nodes.Values, nodes.Generate)) and getattr(relation, "limit", None) is None
-
-
-def _computes_what_can_fail(relation: Relation) -> bool:
-    """Whether a column of the relation is computed by an expression that can fail: the engine puts it into a condition
-    over the column, and that where it likes."""
-    while isinstance(relation, (nodes.Filter, nodes.Project, nodes.Sort)):
-        if isinstance(relation, nodes.Project) and any(can_fail(item) for item in relation.expressions):
-            return True
-        relation = relation.input
-    return False
-
-
-def _is_unique(node: nodes.Join) -> bool:
-    """Whether no left row can have two matches: the right side is grouped by nothing but the join's keys."""
-    right = node.right
-    wanted = [_column_index(item) for item in node.right_keys]
-    while isinstance(right, (nodes.Project, nodes.Filter)):
-        if isinstance(right, nodes.Project):
-            wanted = [None if i is None else _column_index(right.expressions[i]) for i in wanted]
-        right = right.input
-    if isinstance(right, nodes.Limit):
-        return isinstance(right.count, Literal) and right.count.value in (0, 1)
-    if isinstance(right, nodes.Aggregate):
-        return {i for i in wanted if i is not None} >= set(range(len(right.keys)))
-    return isinstance(right, nodes.Values) and len(right.rows) <= 1
-
-
-def _column_index(expression: Expression) -> int | None:
-    return expression.index if isinstance(expression, Column) else None
-
-
-_RULES: dict[type[Relation], Callable[[_Rendering, Any], _Block]] = {
+_RULES: dict[type[Relation], Callable[[_Rendering, Any], Block]] = {
     InputRows: _Rendering.input_rows,
     nodes.Scan: _Rendering.scan,
     nodes.Values: _Rendering.values,

@@ -1,0 +1,73 @@
+"""What rendering must know of the shape of a plan: what occurs twice, what may come before a condition, what is unique."""
+
+from __future__ import annotations
+
+from runnel import relation as nodes
+from runnel.expressions.evaluate import can_fail
+from runnel.expressions.nodes import Column, Expression, Literal
+from runnel.relation import Relation, Scan
+from runnel.windows import Window
+
+COSTLY = (nodes.Aggregate, nodes.Join, nodes.SetOperation, Window)
+"""What is worth keeping where it is needed twice."""
+
+
+def repeated(relation: Relation) -> list[Relation]:
+    """The costly parts of a plan that occur in it more than once, but for those that are only parts of others that do."""
+    if sum(type(node) in COSTLY for node in nodes.walk(relation)) < 2:
+        return []
+    seen: set[Relation] = set()
+    found: list[Relation] = []
+
+    def visit(node: Relation) -> None:
+        if isinstance(node, nodes.Recursion):
+            return
+        if type(node) in COSTLY:
+            if node in seen:
+                found.append(node)
+                return
+            seen.add(node)
+        for item in node.inputs:
+            visit(item)
+
+    try:
+        visit(relation)
+    except TypeError:  # a literal that has no hash: a list, say
+        return []
+    return found
+
+
+def is_chain(relation: Relation) -> bool:
+    """Whether the relation gives some rows of a table one by one, so that nothing in it comes before a condition."""
+    while isinstance(relation, (nodes.Filter, nodes.Project)):
+        relation = relation.input
+    return isinstance(relation, (Scan, nodes.Values, nodes.Generate)) and getattr(relation, "limit", None) is None
+
+
+def computes_what_can_fail(relation: Relation) -> bool:
+    """Whether a column of the relation is computed by an expression that can fail: the engine puts it into a condition
+    over the column, and that where it likes."""
+    while isinstance(relation, (nodes.Filter, nodes.Project, nodes.Sort)):
+        if isinstance(relation, nodes.Project) and any(can_fail(item) for item in relation.expressions):
+            return True
+        relation = relation.input
+    return False
+
+
+def is_unique(node: nodes.Join) -> bool:
+    """Whether no left row can have two matches: the right side is grouped by nothing but the join's keys."""
+    right = node.right
+    wanted = [_column_index(item) for item in node.right_keys]
+    while isinstance(right, (nodes.Project, nodes.Filter)):
+        if isinstance(right, nodes.Project):
+            wanted = [None if i is None else _column_index(right.expressions[i]) for i in wanted]
+        right = right.input
+    if isinstance(right, nodes.Limit):
+        return isinstance(right.count, Literal) and right.count.value in (0, 1)
+    if isinstance(right, nodes.Aggregate):
+        return {i for i in wanted if i is not None} >= set(range(len(right.keys)))
+    return isinstance(right, nodes.Values) and len(right.rows) <= 1
+
+
+def _column_index(expression: Expression) -> int | None:
+    return expression.index if isinstance(expression, Column) else None
