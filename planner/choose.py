@@ -27,7 +27,7 @@ from runnel.streams import AssignWindows, ImposeOrder, WindowKind
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window, WindowCall
 
-Narrowable: TypeAlias = physical.HashJoin | physical.Unnest | physical.Series | physical.AssignWindows
+Narrowable: TypeAlias = physical.HashJoin | physical.IntervalJoin | physical.Unnest | physical.Series | physical.AssignWindows
 """The operators that can leave out columns."""
 
 PARTITION_BUILD_ROWS = 100_000
@@ -228,6 +228,12 @@ def _aggregate(node: logical.Aggregate, snapshot: Snapshot) -> Physical:
 
 
 def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
+    if node.is_unbounded:
+        from runnel.planner.stream_joins import choose_stream_join
+
+        streaming = choose_stream_join(node, lambda below: choose(below, snapshot))
+        if streaming is not None:
+            return streaming
     build_rows = estimate(node.right)
     is_large = build_rows is not None and build_rows >= PARTITION_BUILD_ROWS and node.kind not in _NEEDS_WHOLE_BUILD
     return physical.HashJoin(
@@ -240,6 +246,7 @@ def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
         build_keys=node.right_keys,
         condition=node.condition,
         null_safe=node.null_safe,
+        position=node.position,
         is_partitioned=bool(node.left_keys) and (is_large or node.kind in _NEEDS_PARTITIONS),
     )
 

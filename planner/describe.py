@@ -18,12 +18,13 @@ from runnel.planner import physical
 from runnel.planner.physical import Physical
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import SqlType
-from runnel.streams import AssignWindows, ImposeOrder, WindowKind
+from runnel.streams import WINDOW_COLUMNS, AssignWindows, ImposeOrder, WindowKind
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
 if TYPE_CHECKING:
     from runnel.processors.event_time import TimeRule
+    from runnel.stream_joins import TimeLink
 
 Properties = dict[str, str]
 
@@ -155,6 +156,28 @@ def _hash_join(node: physical.HashJoin) -> _Description:
     }
 
 
+def _interval_join(node: physical.IntervalJoin) -> _Description:
+    link = node.times.link
+    return _join_title(node.kind, " of streams"), {
+        "on": _pairs(node.left_keys, node.right_keys, node.null_safe),
+        "times": "" if link is None else time_link(link, node.left.fields, node.right.fields),
+        "where": _optional(node.condition),
+        "columns": "" if node.columns is None else ", ".join(_field_names(node.fields)) or "none",
+    }
+
+
+def time_link(link: TimeLink, left: Sequence[Field], right: Sequence[Field]) -> str:
+    """How far apart the times of both sides may be."""
+    first, second = left[link.left], right[link.right]
+    low = "" if link.low is None else f"{_moved(link.low, first.type)} <= "
+    high = "" if link.high is None else f" <= {_moved(link.high, first.type)}"
+    return f"{low}{second.name} - {first.name}{high}"
+
+
+def _moved(units: int, time: SqlType) -> str:
+    return f"-{time_span(-units, time)}" if units < 0 else time_span(units, time)
+
+
 def _sort(node: logical.Sort | physical.Sort) -> _Description:
     return "Sort", {"by": _sort_keys(node.keys)}
 
@@ -186,6 +209,17 @@ def _assign_windows(node: AssignWindows | physical.AssignWindows) -> _Descriptio
     elif node.columns is not None:
         properties["columns"] = ", ".join(_field_names(node.fields)) or "none"
     return f"{shape.kind.value.capitalize()} windows", properties
+
+
+def _framed_aggregate(node: physical.FramedAggregate) -> _Description:
+    shape, time = node.shape, node.time.type
+    by = ", ".join(WINDOW_COLUMNS[place] if place < 0 else str(node.keys[place]) for place in node.columns)
+    properties = {"by": by, "compute": listed(node.aggregates), "time": str(node.time), "size": time_span(shape.size, time)}
+    properties |= {"step": time_span(shape.step, time)}
+    if shape.offset:
+        properties["offset"] = time_span(shape.offset, time)
+    properties["complete"] = "by the watermark" if node.bound is not None else "at the end"
+    return f"Aggregate in frames of {shape.kind.value.capitalize()} windows", properties
 
 
 def _session_rows(node: physical.SessionRows) -> _Description:
@@ -348,7 +382,9 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.Calc: _calc,
     physical.HashAggregate: _aggregate,
     physical.TimedAggregate: _timed_aggregate,
+    physical.FramedAggregate: _framed_aggregate,
     physical.HashJoin: _hash_join,
+    physical.IntervalJoin: _interval_join,
     physical.Sort: _sort,
     physical.TopN: _top,
     physical.Limit: _limit,

@@ -232,6 +232,35 @@ def _aggregate_by_key(to: _Lowering, node: physical.HashAggregate, rows: _Output
     return _Output(vertex, True, names)
 
 
+def _framed_aggregate(to: _Lowering, node: physical.FramedAggregate) -> _Output:
+    from runnel.processors.aggregation import Stage
+    from runnel.processors.framed_aggregate import FramedKeys, framed_aggregate
+
+    expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
+    rows = to.in_pieces(to.lower(node.input), expressions)
+    names = column_names(node.fields)
+    framed = FramedKeys(shape=node.shape, time=node.time, keys=node.keys, columns=node.columns, bound=node.bound)
+    single = framed_aggregate(framed, node.aggregates, names, Stage.SINGLE)
+    if not rows.is_parallel:
+        return to.follow(rows, "aggregate", single, 1, names)
+    if not node.two_stage:
+        keys = _key_names(node.keys, rows.names)
+        if not keys:
+            return to.follow(rows, "aggregate", single, 1, names)
+        vertex = to.vertex("aggregate", single, to.parallelism)
+        to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
+        return _Output(vertex, True, names)
+    first = framed_aggregate(framed, node.aggregates, names, Stage.ACCUMULATE)
+    keys = tuple(f"k{i + 1}" for i in range(len(node.keys)))
+    partial = to.follow(rows, "accumulate", first, to.parallelism, ("k0", *keys))
+    last = framed_aggregate(framed, node.aggregates, names, Stage.COMBINE)
+    if not keys:
+        return to.follow(partial, "combine", last, 1, names)
+    combine = to.vertex("combine", last, to.parallelism)
+    to.dag.edge(between(partial.vertex, combine).partitioned(*keys))
+    return _Output(combine, True, names)
+
+
 def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
     from runnel.processors.join import JoinShape, join
 
@@ -239,7 +268,8 @@ def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
     probe = to.in_pieces(to.lower(node.probe), (*node.probe_keys, *(() if node.condition is None else (node.condition,))))
     names = column_names(node.fields)
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
-    supplier = join(JoinShape(node.kind, node.condition, node.columns, node.null_safe), keys, fields, names)
+    shape = JoinShape(node.kind, node.condition, node.columns, node.null_safe, position=node.position)
+    supplier = join(shape, keys, fields, names)
     build_keys, probe_keys = _key_names(node.build_keys, build.names), _key_names(node.probe_keys, probe.names)
     can_divide = node.is_partitioned and bool(build_keys) and bool(probe_keys)
     whole_build = node.kind not in (JoinKind.RIGHT, JoinKind.FULL)
@@ -256,6 +286,12 @@ def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
         build_edge, probe_edge = build_edge.broadcast(), probe_edge.isolated()
     to.dag.edge(build_edge).edge(probe_edge)
     return _Output(vertex, is_parallel, names)
+
+
+def _interval_join(to: _Lowering, node: physical.IntervalJoin) -> _Output:
+    from runnel.planner.lower_streams import lower_interval_join
+
+    return _Output(*lower_interval_join(to, node, to.lower(node.left), to.lower(node.right)))
 
 
 def _sort(to: _Lowering, node: physical.Sort) -> _Output:
@@ -399,7 +435,9 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.Calc: _calc,
     physical.HashAggregate: _aggregate,
     physical.TimedAggregate: _aggregate,
+    physical.FramedAggregate: _framed_aggregate,
     physical.HashJoin: _join,
+    physical.IntervalJoin: _interval_join,
     physical.Sort: _sort,
     physical.TopN: _top,
     physical.Limit: _limit,

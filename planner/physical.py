@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from runnel.catalog import Table
 from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
+from runnel.errors import Position
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, SortKey
 from runnel.frozen import frozen
@@ -22,6 +23,7 @@ from runnel.windows import WindowCall
 if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
     from runnel.processors.event_time import TimeRule
+    from runnel.stream_joins import IntervalShape
     from runnel.streams import TimeBound
 
 
@@ -133,13 +135,28 @@ class TimedAggregate(HashAggregate):
 
 
 @frozen(kw_only=True)
+class FramedAggregate(SingleInput):
+    """Groups by the windows of a HOP or CUMULATE that the rows are in by `time`, and by `keys`, without a row for each window.
+    `columns` says what the key columns of the result are: the number of one of `keys`, or −1, −2, −3 for window_time,
+    window_end, window_start. `bound` is that of the time column (None: the input ends)."""
+
+    shape: WindowShape
+    time: Column
+    keys: tuple[Expression, ...]
+    columns: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    two_stage: bool
+    bound: TimeBound | None
+
+
+@frozen(kw_only=True)
 class HashJoin(Physical):
     """A join that reads `build` (the right side) to its end, then streams `probe` (the left side) past it.
 
     Without keys it compares every pair. The columns of the result are those at `columns` (None: all) of the probe side's,
     followed by the build side's, as `kind` has it. `is_partitioned`: where several processors run, both sides are divided
     by the hash of the keys; otherwise each processor is given the whole build side. The keys whose number is in `null_safe`
-    match by IS NOT DISTINCT FROM.
+    match by IS NOT DISTINCT FROM. `position`: where the statement has it, or the subquery that it stands for.
     """
 
     kind: JoinKind
@@ -151,10 +168,31 @@ class HashJoin(Physical):
     columns: tuple[int, ...] | None = None
     is_partitioned: bool = False
     null_safe: tuple[int, ...] = ()
+    position: Position | None = None
 
     @property
     def inputs(self) -> tuple[Physical, ...]:
         return (self.probe, self.build)
+
+
+@frozen(kw_only=True)
+class IntervalJoin(Physical):
+    """A join of two inputs without end, both of which wait for each other, as `times` says. `condition` is what remains to be
+    looked at of the pairs that are found by keys and times; the other fields are as with HashJoin."""
+
+    kind: JoinKind
+    left: Physical
+    right: Physical
+    left_keys: tuple[Expression, ...]
+    right_keys: tuple[Expression, ...]
+    times: IntervalShape
+    condition: Expression | None = None
+    columns: tuple[int, ...] | None = None
+    null_safe: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return (self.left, self.right)
 
 
 @frozen(kw_only=True)

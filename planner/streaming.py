@@ -13,12 +13,10 @@ from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import columns_of
 from runnel.planner.estimates import never_ends
 from runnel.planner.event_time import bound_of, time_bounds
-from runnel.relation import Aggregate, Join, JoinKind, Recursion, Relation, SetOperation, Sort, walk
+from runnel.relation import Aggregate, Join, Recursion, Relation, SetOperation, Sort, walk
 from runnel.streams import AssignWindows, WindowKind
 from runnel.subqueries import GroupLimit
 from runnel.windows import Window
-
-_STREAM_ON_THE_LEFT = frozenset(JoinKind) - {JoinKind.RIGHT, JoinKind.FULL}
 
 
 def check_streaming(relation: Relation) -> None:
@@ -88,38 +86,11 @@ def _set_operation(node: SetOperation) -> None:
 
 
 def _join(node: Join) -> None:
-    left, right = never_ends(node.left), never_ends(node.right)
-    if left and right:
-        raise NotSupportedError(
-            "for stream-to-stream join, both joined sides must have an order imposed",
-            detail="a join of two inputs without end would have to keep all rows of both",
-            hint="join the stream with a table that has an end",
-            position=node.position,
-        )
-    if right:
-        name = _NAMES.get(node.kind)
-        raise NotSupportedError(
-            f"the right side of {name} cannot be a streaming source" if name else "a subquery cannot read a streaming source",
-            detail="that side is read to its end before the first row comes out",
-            hint="put the stream on the left side of the join" if name else "put a LIMIT into the subquery",
-            position=node.right.position or node.position,
-        )
-    if left and node.kind not in _STREAM_ON_THE_LEFT:
-        raise NotSupportedError(
-            f"the left side of {_NAMES[node.kind]} cannot be a streaming source",
-            detail="the rows of the other side without a match are known only at the end",
-            hint="use an INNER or a LEFT JOIN",
-            position=node.left.position or node.position,
-        )
+    if node.is_unbounded:
+        # Loaded on first use: few statements join streams.
+        from runnel.planner.stream_joins import check_stream_join
 
-
-_NAMES = {
-    JoinKind.INNER: "an INNER JOIN",
-    JoinKind.CROSS: "a CROSS JOIN",
-    JoinKind.LEFT: "a LEFT JOIN",
-    JoinKind.RIGHT: "a RIGHT JOIN",
-    JoinKind.FULL: "a FULL JOIN",
-}
+        check_stream_join(node)
 
 
 def _recursion(node: Recursion) -> None:

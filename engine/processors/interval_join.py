@@ -41,6 +41,7 @@ from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME
 from runnel.processors.interval_matching import Matching
 from runnel.processors.interval_plan import LEFT, RIGHT, IntervalPlan
 from runnel.processors.join_table import JoinShape
+from runnel.processors.late_rows import LateRows
 from runnel.processors.time_runs import Rows, Run, RunBuffer
 from runnel.relation import Field, JoinKind
 from runnel.stream_joins import IntervalShape
@@ -70,11 +71,20 @@ class IntervalJoin(EmittingProcessor):
         self._promises: deque[Watermark] = deque()
         self._step = _Step.NONE
         self._reservation = Reservation(None)
-        self.late_rows = 0
+        self._late_rows: LateRows | None = None
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
         self._reservation = Reservation(context.job.memory)
+        self._late_rows = LateRows(context, self._plan.unit)
+
+    @property
+    def late_rows(self) -> int:
+        return 0 if self._late_rows is None else self._late_rows.count
+
+    def state_size(self) -> tuple[int, int]:
+        runs = [run for buffer in self._buffers for run in buffer]
+        return sum(run.living for run in runs), sum(run.size for run in runs)
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         self.emit_all(self._arrive(ordinal, batch))
@@ -107,9 +117,11 @@ class IntervalJoin(EmittingProcessor):
         if horizon is None or place is None:
             return None
         late: Mask = rows.holds[place] < horizon
-        count = int(np.count_nonzero(late))
-        self.late_rows += count
-        return late if count else None
+        if not late.any():
+            return None
+        assert self._late_rows is not None
+        self._late_rows.add(int(np.count_nonzero(late)), int(rows.holds[place][late].min()), horizon)
+        return late
 
     def _waits(self, side: int, rows: Rows) -> Mask:
         """The rows of a side that something may still match."""

@@ -61,6 +61,8 @@ class IntervalPlan:
         self.keeps = tuple(self.kind in kinds for kinds in _KEEPS)
         self.is_once = self.kind in ONCE
         self.compares_keys = len(keys[0]) > 1 or bool(join.null_safe) or not all(_is_integer(key) for key in keys[0])
+        timed = [fields[side][column].type for side in (LEFT, RIGHT) for column, _ in self.waiting[side].bounds]
+        self.unit = "" if any(item.is_integer for item in timed) else "µs"
         self.late_by = (_place(times.left, times.right), _place(times.right, times.left))
 
     def rows_of(self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext) -> tuple[Rows, Mask | None]:

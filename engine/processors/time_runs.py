@@ -29,6 +29,9 @@ TIME_BITS = 40
 TAME_TIME = GREATEST_TIME >> 1
 """Event times beyond it, either way, aren't searched by time: adding to them might overflow."""
 
+_BYTES_PER_ROW = 64
+"""What is worked out about each row."""
+
 NEVER = np.iinfo(np.int64).max
 
 
@@ -139,6 +142,11 @@ class Run:
         """Whether what `find` gives must be compared by time once more."""
         return self._shift > 0
 
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return int(self.rows.batch.nbytes) + _BYTES_PER_ROW * self.rows.count
+
     def find(self, sought: Sought) -> tuple[Indexes, Indexes]:
         """For each of the rows sought where in `order` its candidates begin, and how many there are."""
         count, hashes = sought.count, sought.hashes
@@ -219,7 +227,7 @@ class RunBuffer:
     @property
     def size(self) -> int:
         """About how many bytes they take."""
-        return sum(run.rows.batch.nbytes + 48 * run.rows.count for run in self.runs)
+        return sum(run.size for run in self.runs)
 
     def add(self, run: Run) -> None:
         """Takes in rows, none of which is expired."""

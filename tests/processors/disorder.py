@@ -16,8 +16,8 @@ StreamItem = pa.RecordBatch | Watermark
 def stream_of(
     table: pa.Table, time: str, number: int, rng: random.Random, *, disorder: int = 0, largest: int = 7
 ) -> list[StreamItem]:
-    """The rows of `table`, each at most about `disorder` (in event time) behind others, in batches of at most `largest` rows, with
-    watermarks of that number, none of which makes a row late."""
+    """The rows of `table`, each at most about `disorder` (in event time) behind others, in batches of at most `largest` rows,
+    with watermarks of that number, none of which makes a row late."""
     times = event_times(table.column(time).combine_chunks()).to_pylist()
     arrival = [0 if at is None else at + rng.randint(0, disorder) for at in times]
     order = sorted(range(len(times)), key=lambda row: (arrival[row], rng.random()))

@@ -10,7 +10,6 @@ import pytest
 
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
-from runnel.processor import Watermark
 from runnel.processors.interval_join import interval_join
 from runnel.processors.join_table import JoinShape
 from runnel.relation import LEFT_ONLY, MARKS, JoinKind
@@ -49,11 +48,13 @@ def table_of(rng: random.Random, prefix: str, count: int, keys: str) -> pa.Table
     )
 
 
-def joined(
-    kind: JoinKind, keys: str, low: int | None, high: int | None, condition: Expression | None, tables: tuple[pa.Table, pa.Table]
-) -> Any:
-    """The join on equal keys with low ≤ rt − lt ≤ high."""
+Limits = tuple[int | None, int | None]
+
+
+def joined(kind: JoinKind, keys: str, limits: Limits, condition: Expression | None, *tables: pa.Table) -> Any:
+    """The join of two tables on equal keys with low ≤ rt − lt ≤ high."""
     left, right = tables
+    low, high = limits
     fields = (fields_of(left), fields_of(right))
     link = TimeLink(2, 2, low, high)
     waits_left = () if high is None else ((2, high),)
@@ -61,9 +62,7 @@ def joined(
     shape = IntervalShape(
         link=link,
         condition=None,
-        left=WaitingSide(
-            watermark=RIGHT_TIME if waits_left else None, expiry=waits_left, bounds=((2, TimeBound(LEFT_TIME)),)
-        ),
+        left=WaitingSide(watermark=RIGHT_TIME if waits_left else None, expiry=waits_left, bounds=((2, TimeBound(LEFT_TIME)),)),
         right=WaitingSide(
             watermark=LEFT_TIME if waits_right else None, expiry=waits_right, bounds=((2, TimeBound(RIGHT_TIME)),)
         ),
@@ -107,4 +106,4 @@ def test_agrees_with_duckdb(kind: JoinKind, seed: int) -> None:
         assert_rows([item for item in items if isinstance(item, pa.RecordBatch)], wanted, ordered=False)
         check_promises(items, promised(kind))
 
-    verify_processor(joined(kind, keys, low, high, condition, (left, right)), inputs, check, priorities=(0, 0))
+    verify_processor(joined(kind, keys, (low, high), condition, left, right), inputs, check, priorities=(0, 0))

@@ -1,0 +1,173 @@
+"""What the condition of a join says of the times of both sides, and how long rows must wait for it.
+
+Read are conjuncts that compare a column of one side, perhaps with a constant added, with one of the other: =, <, <=, > and >=
+(BETWEEN is two of them), also between a difference and a constant. A link is turned into low ≤ right − left ≤ high.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from runnel.expressions.nodes import Call, Cast, Column, Expression, conjuncts
+from runnel.planner.event_time import Bounds, constant_of, time_bounds
+from runnel.planner.rules.rewriting import conjunction
+from runnel.relation import Join
+from runnel.sqltypes import Kind, SqlType
+from runnel.stream_joins import IntervalShape, TimeLink, WaitingSide
+
+MOST = 1 << 61
+"""Constants beyond this, in units of event time, say nothing."""
+
+_FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+
+
+class Sum(NamedTuple):
+    """A column and what is added to its event time."""
+
+    column: int
+    plus: int
+
+
+def sum_of(expression: Expression) -> Sum | None:
+    """An expression that is a column's event time plus a constant; None for any other."""
+    if isinstance(expression, Column):
+        return Sum(expression.index, 0) if _is_time(expression.type) else None
+    if isinstance(expression, Cast):
+        same = _is_time(expression.type) and _family(expression.type) == _family(expression.operand.type)
+        widens = expression.operand.type.kind is Kind.DATE or expression.type.is_integer
+        return sum_of(expression.operand) if same and widens and expression.type.kind is not Kind.DATE else None
+    if isinstance(expression, Call) and expression.function in ("add", "subtract") and len(expression.arguments) == 2:
+        first, second = expression.arguments
+        if expression.function == "add" and constant_of(first) is not None:
+            first, second = second, first
+        found, constant = sum_of(first), constant_of(second)
+        is_interval = second.type.kind is Kind.INTERVAL
+        if found is None or constant is None or is_interval == expression.type.is_integer:
+            return None
+        return Sum(found.column, found.plus + (constant if expression.function == "add" else -constant))
+    return None
+
+
+def _is_time(kind: SqlType) -> bool:
+    return kind.is_integer or _family(kind) != "other"
+
+
+def _family(kind: SqlType) -> str:
+    if kind.is_integer:
+        return "integer"
+    if kind.kind in (Kind.DATE, Kind.TIMESTAMP):
+        return "local"
+    return "instant" if kind.kind is Kind.TIMESTAMP_TZ else "other"
+
+
+def link_of(part: Expression, width: int) -> TimeLink | None:
+    """What one conjunct says; columns from `width` on are the right side's."""
+    if not isinstance(part, Call) or part.function not in _FLIPPED or len(part.arguments) != 2:
+        return None
+    function, (first, second) = part.function, part.arguments
+    if constant_of(first) is not None:
+        function, first, second = _FLIPPED[function], second, first
+    constant = constant_of(second)
+    if constant is not None:
+        if not isinstance(first, Call) or first.function != "subtract":
+            return None
+        if (first.type.kind is Kind.INTERVAL) != (second.type.kind is Kind.INTERVAL):
+            return None
+        one, other = (sum_of(item) for item in first.arguments)
+        if one is None or other is None or _differs(first.arguments) or first.arguments[0].type.kind is Kind.DATE:
+            # The difference of two DATEs counts days.
+            return None
+        return _compared(function, one, Sum(other.column, other.plus + constant), width)
+    one, other = sum_of(first), sum_of(second)
+    if one is None or other is None or _differs((first, second)):
+        return None
+    return _compared(function, one, other, width)
+
+
+def _differs(pair: tuple[Expression, ...]) -> bool:
+    """Whether the two sides are times of different kinds."""
+    return _family(pair[0].type) != _family(pair[1].type)
+
+
+def _compared(function: str, one: Sum, other: Sum, width: int) -> TimeLink | None:
+    """`one` compared with `other`."""
+    if (one.column < width) == (other.column < width):
+        return None
+    if one.column < width:
+        one, other, function = other, one, _FLIPPED[function]
+    # one is the right column, other the left: right + p ⋚ left + q.
+    apart = other.plus - one.plus
+    if abs(apart) > MOST:
+        return None
+    low = {"ge": apart, "gt": apart + 1, "eq": apart}.get(function)
+    high = {"le": apart, "lt": apart - 1, "eq": apart}.get(function)
+    return TimeLink(other.column, one.column - width, low, high)
+
+
+def links_of(node: Join) -> dict[TimeLink, Expression | None]:
+    """All links of a join, each with the conjunct that says it (None: a pair of keys does)."""
+    width = len(node.left.fields)
+    found: dict[TimeLink, Expression | None] = {}
+    for number, (left, right) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
+        first, second = sum_of(left), sum_of(right)
+        if first is not None and second is not None and number not in node.null_safe:
+            apart = first.plus - second.plus
+            found.setdefault(TimeLink(first.column, second.column, apart, apart), None)
+    for part in conjuncts(node.condition):
+        link = link_of(part, width)
+        if link is not None:
+            found.setdefault(link, part)
+    return found
+
+
+def waiting_sides(links: Iterable[TimeLink], left: Bounds, right: Bounds) -> tuple[WaitingSide, WaitingSide]:
+    """How long the rows of both sides wait, given the bounds of their columns."""
+    given = tuple(links)
+    from_right = [(link.left, link.high, right.get(link.right)) for link in given if link.high is not None]
+    from_left = [(link.right, -link.low, left.get(link.left)) for link in given if link.low is not None]
+    sides = []
+    for found, bounds in ((from_right, left), (from_left, right)):
+        ends = [(column, plus - bound.offset, bound.watermark) for column, plus, bound in found if bound is not None]
+        watermark = min(ends, key=lambda end: end[1])[2] if ends else None
+        expiry = tuple(sorted({(column, offset) for column, offset, number in ends if number == watermark}))
+        sides.append(WaitingSide(watermark=watermark, expiry=expiry, bounds=tuple(sorted(bounds.items()))))
+    return sides[0], sides[1]
+
+
+def interval_shape(node: Join) -> tuple[IntervalShape, Expression | None]:
+    """How a join of streams waits, and what is left of its condition when rows are searched by time."""
+    links = links_of(node)
+    bounds = (time_bounds(node.left), time_bounds(node.right))
+    left, right = waiting_sides(links, *bounds)
+    pairs: dict[tuple[int, int], TimeLink] = {}
+    for link in links:
+        if link.left not in bounds[0] or link.right not in bounds[1]:
+            continue
+        before = pairs.get((link.left, link.right))
+        pairs[link.left, link.right] = link if before is None else _narrower(before, link)
+    chosen = min(pairs.values(), key=_width, default=None)
+    if chosen is None:
+        return IntervalShape(link=None, condition=None, left=left, right=right), node.condition
+    said = [part for link, part in links.items() if part is not None and (link.left, link.right) == (chosen.left, chosen.right)]
+    rest = conjunction(part for part in conjuncts(node.condition) if not any(part is item for item in said))
+    return IntervalShape(link=chosen, condition=conjunction(said), left=left, right=right), rest
+
+
+def _narrower(one: TimeLink, other: TimeLink) -> TimeLink:
+    """Both links of the same columns together."""
+    return replace(one, low=_limit(max, one.low, other.low), high=_limit(min, one.high, other.high))
+
+
+def _limit(choose: Callable[[int, int], int], one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return choose(one, other)
+
+
+def _width(link: TimeLink) -> tuple[int, int]:
+    """How good a link is to search by: the narrowest first, then those of one limit."""
+    if link.low is None or link.high is None:
+        return (1, 0)
+    return (0, link.high - link.low)

@@ -1,0 +1,131 @@
+"""Joins of streams in SQL: a stream that ends gives what DuckDB gives for the tables."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import runnel
+from runnel.testing import assert_rows
+
+SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us")), ("n", pa.int64()), ("v", pa.int64())])
+DISORDER = 20
+"""By how many seconds, and units of n, rows come too early."""
+
+
+@pytest.fixture(scope="module", params=(1, 2, 3))
+def connection(request: pytest.FixtureRequest) -> Iterator[runnel.Connection]:
+    with runnel.connect() as made:
+        made.execute(f"SET query_parallelism = {request.param}")
+        yield made
+
+
+def rows_of(rng: random.Random, count: int) -> pa.Table:
+    """Rows in about the order of their time, which now and then is NULL."""
+    found = []
+    for number in range(count):
+        at = number + rng.randint(0, DISORDER - 1)
+        time = None if rng.random() < 0.05 else at
+        found.append((rng.choice((None, 1, 2, 3)), None if time is None else time * 1_000_000, time, number))
+    columns = [pa.array(column, pa.int64()) for column in zip(*found, strict=True)] if found else [pa.array([], pa.int64())] * 4
+    columns[1] = columns[1].cast(pa.timestamp("us"))
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def ordered(name: str, column: str = "ts") -> str:
+    lag = f"INTERVAL '{DISORDER}' SECOND" if column == "ts" else str(DISORDER)
+    return f"TABLE(IMPOSE_ORDER(TABLE {name}, DESCRIPTOR({column}), {lag}))"
+
+
+def streamed(connection: runnel.Connection, sql: str, tables: dict[str, pa.Table], seed: int) -> pa.Table:
+    """The rows that a query gives over streams of the tables' rows, each written by a thread of its own."""
+    rng = random.Random(seed)
+    cuts = {name: [rng.randint(1, 9) for _ in range(table.num_rows + 1)] for name, table in tables.items()}
+    writers = {name: connection.register_stream(name, SCHEMA) for name in tables}
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        threads = [threading.Thread(target=write, args=(writers[name], table, cuts[name])) for name, table in tables.items()]
+        for thread in threads:
+            thread.start()
+        found = cursor.fetch_arrow_table()
+        for thread in threads:
+            thread.join()
+    for name in tables:
+        connection.unregister(name)
+    return found
+
+
+def write(writer: Any, table: pa.Table, sizes: Sequence[int]) -> None:
+    with writer:
+        start = 0
+        for size in sizes:
+            if start < table.num_rows:
+                writer.write(table.slice(start, size))
+            start += size
+
+
+def in_duckdb(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
+    with duckdb.connect() as other:
+        for name, table in tables.items():
+            other.register(name, table)
+        return other.sql(sql).to_arrow_table()
+
+
+def check(connection: runnel.Connection, sql: str, seed: int, counts: dict[str, int], column: str = "ts") -> None:
+    """`sql` has {a}, {b}, … where the tables stand."""
+    rng = random.Random(seed)
+    tables = {name: rows_of(rng, count) for name, count in counts.items()}
+    found = streamed(connection, sql.format(**{name: ordered(name, column) for name in tables}), tables, seed)
+    assert_rows(found.to_batches(), in_duckdb(sql.format(**{name: name for name in tables}), tables), ordered=False)
+
+
+BETWEEN = "b.ts BETWEEN a.ts - INTERVAL '5' SECOND AND a.ts + INTERVAL '9' SECOND"
+QUERIES = {
+    "inner": f"SELECT * FROM {{a}} a JOIN {{b}} b ON a.k = b.k AND {BETWEEN}",
+    "where": "SELECT a.v, b.v FROM {a} a, {b} b WHERE a.k = b.k AND b.ts > a.ts - INTERVAL '3' SECOND AND a.ts >= b.ts",
+    "difference": "SELECT a.v, b.v FROM {a} a JOIN {b} b ON b.n - a.n BETWEEN -2 AND 4 AND a.k = b.k",
+    "left": f"SELECT a.v, a.ts, b.v, b.k FROM {{a}} a LEFT JOIN {{b}} b ON a.k = b.k AND {BETWEEN}",
+    "right": f"SELECT a.v, b.v, b.k, b.ts FROM {{a}} a RIGHT JOIN {{b}} b ON a.k = b.k AND {BETWEEN} AND a.v < b.v",
+    "full": f"SELECT a.v, b.v FROM {{a}} a FULL JOIN {{b}} b ON a.k = b.k AND {BETWEEN}",
+    "same time": "SELECT a.v, b.v FROM {a} a FULL JOIN {b} b ON a.ts = b.ts",
+    "semi": f"SELECT a.v FROM {{a}} a WHERE EXISTS (SELECT 1 FROM {{b}} b WHERE a.k = b.k AND {BETWEEN})",
+    "anti": f"SELECT a.v FROM {{a}} a WHERE NOT EXISTS (SELECT 1 FROM {{b}} b WHERE a.k = b.k AND {BETWEEN})",
+    "in": f"SELECT a.v FROM {{a}} a WHERE a.k IN (SELECT b.k FROM {{b}} b WHERE {BETWEEN})",
+    "mark": f"SELECT a.v, EXISTS (SELECT 1 FROM {{b}} b WHERE a.k = b.k AND {BETWEEN}) FROM {{a}} a",
+    "null-safe": f"SELECT a.v, b.v FROM {{a}} a JOIN {{b}} b ON a.k IS NOT DISTINCT FROM b.k AND {BETWEEN}",
+    "no key": f"SELECT a.v, b.v FROM {{a}} a LEFT JOIN {{b}} b ON {BETWEEN}",
+    "computed key": f"SELECT a.v, b.v FROM {{a}} a LEFT JOIN {{b}} b ON a.k + 1 = b.k AND {BETWEEN}",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("seed", range(2))
+def test_a_stream_that_ends_gives_what_the_tables_give(connection: runnel.Connection, name: str, seed: int) -> None:
+    rng = random.Random(f"{name} {seed}")
+    check(
+        connection,
+        QUERIES[name],
+        seed,
+        {"a": rng.randint(0, 150), "b": rng.randint(0, 150)},
+        "n" if "n -" in QUERIES[name] else "ts",
+    )
+
+
+THREE = {
+    "chain": "SELECT a.v, b.v, c.v FROM {a} a JOIN {b} b ON a.k = b.k AND b.n BETWEEN a.n AND a.n + 6 "
+    "JOIN {c} c ON c.k = a.k AND c.n BETWEEN b.n - 2 AND b.n + 2",
+    "star": "SELECT a.v, b.v, c.v FROM {a} a LEFT JOIN {b} b ON a.k = b.k AND b.n BETWEEN a.n AND a.n + 6 "
+    "LEFT JOIN {c} c ON c.k = a.k AND c.n BETWEEN a.n - 2 AND a.n + 2",
+    "full": "SELECT a.v, b.v, c.v FROM {a} a FULL JOIN {b} b ON a.n = b.n FULL JOIN {c} c ON c.n = b.n",
+}
+
+
+@pytest.mark.parametrize("name", THREE)
+def test_three_streams(connection: runnel.Connection, name: str) -> None:
+    check(connection, THREE[name], 7, {"a": 70, "b": 90, "c": 80}, "n")
