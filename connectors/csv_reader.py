@@ -97,7 +97,7 @@ def _batches_after(rows: int, file: DataFile, head: CsvHead, used: Sequence[int]
     quotes = QuoteCounter(options.dialect.quote)
     with (
         open_input(file.path, options.compression, replace_invalid=options.replace_invalid, watch=quotes.add) as stream,
-        arrow_csv.open_csv(stream, **_arrow_options(head, used, options.dialect, block)) as reader,
+        arrow_csv.open_csv(stream, **arrow_options(head, used, options.dialect, block)) as reader,
     ):
         for batch in reader:
             skipped = min(rows, batch.num_rows)
@@ -128,7 +128,8 @@ class QuoteCounter:
         return self._count % 2 == 1
 
 
-def _arrow_options(head: CsvHead, used: Sequence[int], dialect: CsvDialect, block: int) -> dict[str, Any]:
+def arrow_options(head: CsvHead, used: Sequence[int], dialect: CsvDialect, block: int) -> dict[str, Any]:
+    """How Arrow reads rows of these columns: those at `used` as text."""
     # The names are numbers, since those of the file may be in the way of each other.
     names = [str(i) for i in range(len(head.names))]
     included = [names[i] for i in used] if used else names[:1]

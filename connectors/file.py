@@ -93,7 +93,11 @@ def _option_text(function: str, name: str, value: object) -> str:
 def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable:
     """The table of a mapping: its format and columns, declared or found out."""
     path = file_path(options.path, options.glob, ignore_missing=options.ignore_file_not_found, storage=dict(options.storage))
-    if options.hive or options.partition_by or (options.hive is None and _looks_partitioned(path)):
+    if options.follow and (options.hive or options.partition_by):
+        raise NotSupportedError(
+            "folders named key=value can't be followed", hint="leave hivePartitioning and partitionBy out, or follow"
+        )
+    if options.hive or options.partition_by or (options.hive is None and not options.follow and _looks_partitioned(path)):
         # Loaded on first use: few mappings are partitioned.
         from runnel.connectors.hive_mapping import open_partitioned
 
@@ -101,14 +105,19 @@ def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable
     files = files_now(path) if definition.columns else path.files()
     name = options.format or format_name_of(path.text, files)
     file_format = _format_named(name)(options)
+    make = FileTable
+    if options.follow:
+        from runnel.connectors.file_follow import FollowTable, without_last_lines
+
+        make, files = FollowTable, without_last_lines(files, file_format)
     if definition.columns:
         columns = tuple(TableColumn(item.name, item.type, item.external_name) for item in definition.columns)
         file_format.check_declared(columns, files)
         names = {item.name.lower() for item in columns}
         columns += tuple(item for item in file_format.hidden_columns() if item.name not in names)
-        return FileTable(definition.name, columns, file_format, path, is_inferred=False)
+        return make(definition.name, columns, file_format, path, is_inferred=False)
     columns = discovered(definition, path, file_format, files)
-    return FileTable(definition.name, columns + file_format.hidden_columns(), file_format, path, is_inferred=True)
+    return make(definition.name, columns + file_format.hidden_columns(), file_format, path, is_inferred=True)
 
 
 def _looks_partitioned(path: FilePath) -> bool:

@@ -132,10 +132,10 @@ def _text_converter(target: SqlType) -> Converter:
         try:
             converted = array.cast(arrow_type)
         except pa.ArrowException:
-            return _cast(VARCHAR, target)(_blank_to_null(array))
+            return _cast(VARCHAR, target)(blank_to_null(array))
         if is_float and pc.any(pc.is_inf(converted)).as_py():
             # To Arrow a number too large is infinite, to CAST an error.
-            return _cast(VARCHAR, target)(_blank_to_null(array))
+            return _cast(VARCHAR, target)(blank_to_null(array))
         return converted
 
     if target.kind in _BY_ARROW:
@@ -143,10 +143,11 @@ def _text_converter(target: SqlType) -> Converter:
     by_cast = _cast(VARCHAR, target)
     if target.kind is Kind.JSON:
         return by_cast
-    return lambda array: by_cast(_blank_to_null(array))
+    return lambda array: by_cast(blank_to_null(array))
 
 
-def _blank_to_null(array: pa.Array) -> pa.Array:
+def blank_to_null(array: pa.Array) -> pa.Array:
+    """Text without the blanks around it; NULL where nothing is left."""
     trimmed = pc.utf8_trim_whitespace(array)
     has_text = pc.cast(pc.binary_length(trimmed), pa.bool_())
     return pc.if_else(has_text, trimmed, pa.nulls(len(array), pa.string()))

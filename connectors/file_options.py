@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from runnel.connectors.options import Option, Options, OptionSet, boolean, choice, free_text, text
+from runnel.connectors.malformed import FAIL, OnError, on_error
+from runnel.connectors.options import Option, Options, OptionSet, boolean, choice, free_text, integer, text
 from runnel.errors import ProgrammingError
 
 FORMATS = ("csv", "json", "json-flat", "parquet", "arrow", "avro", "lines")
@@ -27,6 +28,9 @@ ESCAPE = free_text("escape", "")
 NULL_VALUE = free_text("nullValue", "")
 HIVE_PARTITIONING = boolean("hivePartitioning")
 PARTITION_BY = text("partitionBy")
+ON_ERROR = on_error("onError")
+FOLLOW = boolean("follow", False)
+POLL_MILLIS = integer("pollMillis", 100, least=1, most=3_600_000)
 STORAGE = "storage."
 """How the names of options begin that are meant for the file system behind a URL."""
 
@@ -45,6 +49,9 @@ OPTIONS = OptionSet(
     NULL_VALUE,
     HIVE_PARTITIONING,
     PARTITION_BY,
+    ON_ERROR,
+    FOLLOW,
+    POLL_MILLIS,
 )
 
 _CSV_ONLY: tuple[Option[object], ...] = (HEADER, DELIMITER, QUOTE, ESCAPE, NULL_VALUE)  # type: ignore[assignment]
@@ -86,7 +93,7 @@ class FileOptions:
     """The options of a file mapping. `format` is None where it is to be told from the files found; "json-flat" is read as
     "json", since a JSON column can be named like any other. `hive`: whether folders named key=value give columns (None: if
     the path looks like it); `partition_by` are the columns by which new rows are put in such folders. `storage` are the
-    options of the file system behind a URL."""
+    options of the file system behind a URL. `follow`: the files are a stream, looked at every `poll_millis`."""
 
     path: str
     format: str | None
@@ -98,6 +105,9 @@ class FileOptions:
     hive: bool | None = None
     partition_by: tuple[str, ...] = ()
     storage: tuple[tuple[str, str], ...] = ()
+    on_error: OnError = FAIL
+    follow: bool = False
+    poll_millis: int = 100
 
 
 def read_options(given: Mapping[str, str]) -> FileOptions:
@@ -120,6 +130,9 @@ def read_options(given: Mapping[str, str]) -> FileOptions:
         options.get(HIVE_PARTITIONING),
         _names(options),
         tuple(storage.items()),
+        options.require(ON_ERROR),
+        options.require(FOLLOW),
+        options.require(POLL_MILLIS),
     )
 
 

@@ -59,6 +59,7 @@ class FileTable(ReadableTable, WritableTable):
         self.format = file_format
         self.path = path
         self.is_inferred = is_inferred
+        self.divert_to = file_format.options.on_error.mapping
 
     def row_count(self) -> int | None:
         return self.format.row_count(self.path)
@@ -94,6 +95,11 @@ class FileSource(Source):
             table.is_inferred,
         )
         shares = divide(table.format, table.path.files())
+        if not table.format.options.on_error.fails:
+            # Loaded on first use: most mappings fail on what they can't read.
+            from runnel.connectors.file_leniently import lenient_partitions
+
+            return lenient_partitions(table.name, table.format, shares, asked)
         return [FilePartition(table.format.read(share, asked), asked) for share in shares]
 
 

@@ -130,13 +130,13 @@ class ChunkReader:
 
     def read(self, chunk: Chunk) -> pa.RecordBatch:
         """The chunk's records as a batch of the columns wanted."""
-        batch = None if chunk.is_cut else self._by_arrow(chunk.data)
+        batch = None if chunk.is_cut else self.by_arrow(chunk.data)
         if batch is None:
             batch = self._by_python(chunk)
         self._records += batch.num_rows
         return batch
 
-    def _by_arrow(self, data: bytes) -> pa.RecordBatch | None:
+    def by_arrow(self, data: bytes) -> pa.RecordBatch | None:
         """By Arrow's reader; None where it refuses the text or a value."""
         # A null before the first object makes Arrow's reader follow a null pointer (apache/arrow#47409).
         if self._schema is None or _BEGINS_WITH_OBJECT.match(data) is None:

@@ -69,10 +69,10 @@ class LinesFormat(FileFormat):
                     waiting.append(piece)
                     size += len(piece.data)
                     if size >= BLOCK_BYTES:
-                        yield self._batch(waiting, asked)
+                        yield self.batch(waiting, asked)
                         waiting, size = [], 0
         if waiting:
-            yield self._batch(waiting, asked)
+            yield self.batch(waiting, asked)
 
     def row_count(self, path: FilePath) -> int | None:
         return estimated_rows(path, self.options.compression, line_count)
@@ -107,7 +107,8 @@ class LinesFormat(FileFormat):
             if data:
                 yield Piece(file.path, data + b"\n", line)
 
-    def _batch(self, pieces: Sequence[Piece], asked: Reading) -> pa.RecordBatch:
+    def batch(self, pieces: Sequence[Piece], asked: Reading) -> pa.RecordBatch:
+        """The lines of pieces, one after the other."""
         lines = self._lines(pieces)
         is_only = sum(1 for column in asked.table_columns if not column.hidden) == 1
         arrays = []

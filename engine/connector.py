@@ -128,8 +128,25 @@ class EventTimeMark:
     time: int
 
 
+@frozen
+class MalformedRecord:
+    """A record that a source can't read. `place` says where it stands ('file "a.csv", line 3'), `record` is what stands there,
+    as far as it is text, and `reason` what is wrong with it."""
+
+    place: str
+    record: str
+    reason: str
+
+
 class SourcePartition(ABC):
     """One independent part of a source: a list of batches, a file, a Kafka partition. Used by one thread at a time."""
+
+    malformed = 0
+    """How many records were left out so far because they can't be read (where the mapping's 'onError' isn't 'fail')."""
+
+    def take_malformed(self) -> Sequence[MalformedRecord]:
+        """The records left out since the last call, where the table has a `divert_to`."""
+        return ()
 
     def open(self, wake: Callable[[], None]) -> None:
         """Called once before the first `read`, by the thread that will read. `wake` may be called from any thread."""
@@ -168,6 +185,10 @@ class Source(ABC):
 
 class ReadableTable(Table):
     """A table whose rows can be scanned."""
+
+    divert_to: str | None = None
+    """The name of the mapping that gets records that can't be read ('onError' = 'divert:…'); each has the columns of a
+    `MalformedRecord`."""
 
     @abstractmethod
     def scan(self, request: ScanRequest) -> Source:

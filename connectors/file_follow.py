@@ -1,0 +1,173 @@
+"""File mappings in follow mode: files that come and grow, as a stream.
+
+One partition reads all of them: at each look at the path the files by name, each as far as it goes. When there is nothing new
+it is idle, and looks again after the poll interval, by the job's clock.
+"""
+
+from __future__ import annotations
+
+import io
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from runnel.connector import BATCH_ROWS, MalformedRecord, Pause, ScanRequest, Source, SourcePartition, Token
+from runnel.connectors.file_format import SMALL_BYTES, FileFormat, Reading, files_now
+from runnel.connectors.file_input import open_bytes, reading
+from runnel.connectors.file_options import compression_of
+from runnel.connectors.file_system import DataFile, RemotePath
+from runnel.connectors.file_table import FileTable
+from runnel.connectors.followed_file import FollowedFile, GrowingFile, WholeFile
+from runnel.connectors.malformed import Malformed
+from runnel.connectors.record_parsers import has_parser, parser_of
+from runnel.processor import JobContext
+
+MILLISECOND = 1_000_000
+
+
+class FollowTable(FileTable):
+    """Files as a stream without end."""
+
+    @property
+    def is_unbounded(self) -> bool:
+        return True
+
+    def row_count(self) -> int | None:
+        return None
+
+    def scan(self, request: ScanRequest) -> Source:
+        return FollowSource(self, request)
+
+
+class FollowSource(Source):
+    """A scan that follows. Blocking: it reads files."""
+
+    cooperative = False
+
+    def __init__(self, table: FollowTable, request: ScanRequest) -> None:
+        self._table = table
+        self._request = request
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        table = self._table
+        asked = Reading(
+            self._request.columns, table.columns, self._request.predicate, context.evaluation, is_inferred=table.is_inferred
+        )
+        return [FollowPartition(table, asked, context.clock)]
+
+
+class FollowPartition(SourcePartition):
+    """Reads the files of a path, for ever."""
+
+    def __init__(self, table: FollowTable, asked: Reading, clock: Callable[[], int]) -> None:
+        options = table.format.options
+        self._format = table.format
+        self._path = table.path
+        self._asked = asked
+        self._clock = clock
+        self._interval = options.poll_millis * MILLISECOND
+        self._malformed = Malformed(options.on_error, f'mapping "{table.name}"')
+        self._files: dict[str, FollowedFile] = {}
+        self._to_read: deque[FollowedFile] = deque()
+        self._rest: pa.RecordBatch | None = None
+        self._given_rows = 0
+        self._look_at: int | None = None
+
+    def read(self) -> pa.RecordBatch | Pause:
+        if self._rest is not None:
+            return self._give(self._rest)
+        while True:
+            while self._to_read:
+                batch = self._to_read[0].read()
+                self.malformed = self._malformed.count
+                if batch is None:
+                    self._to_read.popleft()
+                elif batch.num_rows:
+                    return self._give(batch)
+                else:
+                    self._to_read[0].given()
+            now = self._clock()
+            if self._look_at is not None and now < self._look_at:
+                return Pause(self._look_at, is_idle=True)
+            self._look()
+            self._look_at = now + self._interval
+            if not self._to_read:
+                return Pause(self._look_at, is_idle=True)
+
+    def take_malformed(self) -> Sequence[MalformedRecord]:
+        return self._malformed.take()
+
+    def position(self) -> Token | None:
+        current = self._to_read[0].path if self._to_read and self._rest is not None else None
+        files = {path: file.position(self._given_rows if path == current else 0) for path, file in sorted(self._files.items())}
+        return {"files": files}
+
+    def seek(self, token: Token) -> None:
+        there = {file.path: file for file in files_now(self._path)}
+        for path, place in token["files"].items():
+            file = self._new(path, there.get(path))
+            if file.seek(place, there.get(path)):
+                self._files[path] = file
+
+    def close(self) -> None:
+        for file in self._files.values():
+            if isinstance(file, WholeFile):
+                file.close()
+
+    def _give(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """At most a full batch; the rest waits."""
+        if batch.num_rows > BATCH_ROWS:
+            self._rest = batch.slice(BATCH_ROWS)
+            self._given_rows += BATCH_ROWS
+            return batch.slice(0, BATCH_ROWS)
+        self._rest, self._given_rows = None, 0
+        self._to_read[0].given()
+        return batch
+
+    def _look(self) -> None:
+        """Finds out which files have something to read."""
+        there = {file.path: file for file in files_now(self._path)}
+        for path in self._files.keys() - there.keys():
+            self._files.pop(path).gone()
+        for path, found in there.items():
+            file = self._files.get(path)
+            if file is None:
+                file = self._files[path] = self._new(path, found)
+            try:
+                if file.look(found):
+                    self._to_read.append(file)
+            except FileNotFoundError:
+                self._files.pop(path).gone()
+
+    def _new(self, path: str, found: DataFile | None) -> FollowedFile:
+        parser = None
+        if compression_of(path, self._format.options.compression) is None:
+            parser = parser_of(self._format, path, self._asked, self._malformed)
+        if parser is None:
+            return WholeFile(path, self._format, self._asked, self._malformed)
+        return GrowingFile(parser)
+
+
+class WholeLines:
+    """Stands in for a file system, so that columns can be found out from a file that is being written: it opens files as far
+    as they have whole lines, and no further than a sample needs."""
+
+    def open(self, path: str, mode: str) -> io.BytesIO:
+        with reading(path), open_bytes(path, "none") as stream:
+            data = stream.read(SMALL_BYTES)
+        return io.BytesIO(data[: data.rfind(b"\n") + 1])
+
+
+def without_last_lines(files: Sequence[DataFile], file_format: FileFormat) -> list[DataFile]:
+    """The files, those of text without a last line that may not be whole."""
+    found = []
+    for file in files:
+        is_plain = compression_of(file.path, file_format.options.compression) is None
+        if is_plain and has_parser(file_format) and not isinstance(file.path, RemotePath):
+            path = RemotePath(file.path)
+            path.system, path.inner = WholeLines(), str(file.path)
+            found.append(DataFile(path, file.size))
+        else:
+            found.append(file)
+    return found

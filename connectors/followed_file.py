@@ -1,0 +1,251 @@
+"""One file of a followed path: how far it is read, and what became of it meanwhile.
+
+A text file may grow; its last line is read when it has its end. How far it is read is told in bytes, and the last bytes before
+that place are kept, to tell a file that grew from another one in its place. Files of other formats, and compressed ones,
+are read as a whole, when they have stayed the same from one look to the next.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.file_input import open_bytes, reading
+from runnel.connectors.file_system import DataFile, RemotePath
+from runnel.connectors.malformed import Malformed
+from runnel.connectors.record_parser import LONGEST_RECORD, RecordParser, too_long
+from runnel.errors import DataError, Error, ErrorCode, OperationalError
+
+BLOCK_BYTES = 4 << 20
+"""How much of a file is read at a time."""
+
+REMEMBERED_BYTES = 32
+"""How many bytes before the place where reading goes on are kept."""
+
+LOGGER = logging.getLogger("runnel.connectors")
+
+Mark = tuple[int, ...]
+"""What tells cheaply that a file changed: its size and, on the disk, its number and the time of its last change."""
+
+
+def mark_of(file: DataFile) -> Mark:
+    """What the file looks like now."""
+    if isinstance(file.path, RemotePath):
+        return (file.size,)
+    status = Path(file.path).stat()
+    return (status.st_size, status.st_ino, status.st_mtime_ns)
+
+
+class GrowingFile:
+    """A text file that is read as it grows. `start` and `line` are the place up to which its rows were given."""
+
+    def __init__(self, parser: RecordParser) -> None:
+        self._parser = parser
+        self.path = parser.path
+        self.start = 0
+        self.line = 1
+        self.to_skip = 0
+        self._skipped = 0
+        self._after = (0, 1)
+        self._before = b""
+        self._after_bytes = b""
+        self._has_begun = False
+        self._seen: Mark | None = None
+        self._size = 0
+
+    def look(self, file: DataFile) -> bool:
+        """Whether there may be something to read."""
+        mark = mark_of(file)
+        if mark == self._seen:
+            return False
+        self._seen = mark
+        self._size = mark[0]
+        if self.start:
+            self._check(mark[0])
+        return mark[0] > self.start
+
+    def read(self) -> pa.RecordBatch | None:
+        """The next rows; None where there is no further whole record. `given` says when they were handed on."""
+        try:
+            return self._read() if self.start < self._size else None
+        except OperationalError as error:
+            if error.code == ErrorCode.OBJECT_NOT_FOUND:
+                return None
+            raise
+
+    def _read(self) -> pa.RecordBatch | None:
+        with reading(self.path), open_bytes(self.path, "none") as stream:
+            if not self._has_begun and not self._begin(stream):
+                return None
+            size = BLOCK_BYTES
+            while True:
+                stream.seek(self.start)
+                data = stream.read(size)
+                whole = self._parser.whole(data)
+                if whole:
+                    break
+                if len(data) < size:
+                    return None
+                if size > LONGEST_RECORD:
+                    raise too_long(self._parser, self.line)
+                size *= 4
+        data = data[:whole]
+        batch = self._parser.batch(data, self.line)
+        self._parser.malformed.log()
+        self._after = (self.start + whole, self.line + data.count(b"\n"))
+        self._after_bytes = data[-REMEMBERED_BYTES:]
+        self._skipped = min(self.to_skip, batch.num_rows)
+        self.to_skip -= self._skipped
+        return batch.slice(self._skipped)
+
+    def given(self) -> None:
+        """All rows of the last `read` were handed on."""
+        self._skipped = 0
+        self.start, self.line = self._after
+        self._before = self._after_bytes
+
+    def gone(self) -> None:
+        """The file isn't there any more."""
+        LOGGER.warning('file "%s" was removed after %d of its bytes were read', self.path, self.start)
+
+    def position(self, rows: int) -> dict[str, Any]:
+        """How far it is read; `rows` of those after `start` were given too."""
+        return {
+            "start": self.start,
+            "line": self.line,
+            "rows": rows + self._skipped + self.to_skip,
+            "before": self._before.hex(),
+            "size": self._size,
+        }
+
+    def seek(self, token: dict[str, Any], file: DataFile | None) -> bool:
+        """Goes on from a position; False where the file is gone, but was read to its end."""
+        before = bytes.fromhex(token["before"])
+        if file is None:
+            if token["start"] < token["size"]:
+                raise _gap(self.path, token, "is gone")
+            return False
+        if file.size < token["start"]:
+            raise _gap(self.path, token, f"has only {file.size} bytes now")
+        if self._bytes_before(token["start"], len(before)) != before:
+            raise _gap(self.path, token, "has other contents now")
+        self.start, self.line, self.to_skip = token["start"], token["line"], token["rows"]
+        self._after, self._before, self._after_bytes = (self.start, self.line), before, before
+        return True
+
+    def _begin(self, stream: pa.NativeFile) -> bool:
+        data = stream.read(BLOCK_BYTES)
+        skipped = self._parser.begin(data, False)
+        if skipped is None:
+            return False
+        self._has_begun = True
+        if not self.start:
+            self.start, self.line = skipped, 1 + data.count(b"\n", 0, skipped)
+            self._before = self._after_bytes = data[:skipped][-REMEMBERED_BYTES:]
+            self._after = (self.start, self.line)
+        return True
+
+    def _check(self, size: int) -> None:
+        """Starts anew where the file isn't the one that was read."""
+        if size >= self.start and self._bytes_before(self.start, len(self._before)) == self._before:
+            return
+        what = "was truncated" if size < self.start else "was replaced"
+        LOGGER.warning(
+            'file "%s" %s after %d of its bytes were read: it is read from its beginning; what may have been added before '
+            "that is lost",
+            self.path, what, self.start,
+        )  # fmt: skip
+        self.start, self.line, self.to_skip, self._before = 0, 1, 0, b""
+        self._after, self._after_bytes, self._has_begun = (0, 1), b"", False
+
+    def _bytes_before(self, place: int, count: int) -> bytes:
+        with reading(self.path), open_bytes(self.path, "none") as stream:
+            stream.seek(place - count)
+            found: bytes = stream.read(count)
+            return found
+
+
+class WholeFile:
+    """A file that is read when it is complete: when it looks the same twice."""
+
+    def __init__(self, path: str, file_format: FileFormat, asked: Reading, malformed: Malformed) -> None:
+        self.path = path
+        self._format = file_format
+        self._asked = asked
+        self._malformed = malformed
+        self._seen: Mark | None = None
+        self._batches: Batches | None = None
+        self._is_done = False
+        self._rows = 0
+        self._waiting = 0
+        self.to_skip = 0
+
+    def look(self, file: DataFile) -> bool:
+        if self._is_done and self._seen is None:
+            self._seen = mark_of(file)
+        mark = mark_of(file)
+        was, self._seen = self._seen, mark
+        if self._is_done and mark != was:
+            LOGGER.warning('file "%s" was changed after it was read; the changes are not read', self.path)
+        if mark != was or self._is_done:
+            return False
+        self._batches = self._format.read(FileShare((file,)), self._asked)
+        return True
+
+    def read(self) -> pa.RecordBatch | None:
+        if self._batches is None:
+            return None
+        try:
+            for batch in self._batches:
+                skipped = min(self.to_skip, batch.num_rows)
+                self.to_skip -= skipped
+                self._rows += skipped
+                if batch.num_rows > skipped:
+                    self._waiting = batch.num_rows - skipped
+                    return batch.slice(skipped)
+        except Error as error:
+            whole = DataError(error.message, detail=error.detail or f'file "{self.path}"', hint=error.hint)
+            self._malformed.leave_out(error if self._malformed.fails else whole, self.path)
+            self._malformed.log()
+        self._batches, self._is_done = None, True
+        return None
+
+    def given(self) -> None:
+        self._rows += self._waiting
+        self._waiting = 0
+
+    def gone(self) -> None:
+        if not self._is_done:
+            LOGGER.warning('file "%s" was removed before it was read', self.path)
+
+    def position(self, rows: int) -> dict[str, Any]:
+        return {"rows": self._rows + rows + self.to_skip, "done": self._is_done}
+
+    def seek(self, token: dict[str, Any], file: DataFile | None) -> bool:
+        if file is None:
+            if not token["done"] and token["rows"]:
+                raise OperationalError(
+                    f'file "{self.path}" is gone, of which {token["rows"]} rows were read', hint="the rest of its rows is lost"
+                )
+            return bool(token["done"])
+        self._is_done, self.to_skip = token["done"], 0 if token["done"] else token["rows"]
+        return True
+
+    def close(self) -> None:
+        if self._batches is not None:
+            self._batches.close()
+
+
+FollowedFile = GrowingFile | WholeFile
+
+
+def _gap(path: str, token: dict[str, Any], what: str) -> OperationalError:
+    return OperationalError(
+        f'file "{path}" {what}, and {token["start"]} of its bytes were read',
+        detail=f"the query was to go on at byte {token['start']}, line {token['line']}",
+        hint="put the file back, or start the query anew",
+    )

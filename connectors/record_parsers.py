@@ -1,0 +1,32 @@
+"""Which parser reads the records of a format one by one; formats that aren't text have none."""
+
+from __future__ import annotations
+
+from runnel.connectors.csv_records import CsvRecords
+from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.json_lines import JsonLines
+from runnel.connectors.malformed import Malformed
+from runnel.connectors.record_parser import RecordParser, batches_of_file
+from runnel.connectors.text_lines import TextLines
+
+_PARSERS: dict[str, type[RecordParser]] = {"csv": CsvRecords, "json": JsonLines, "lines": TextLines}
+
+
+def parser_of(file_format: FileFormat, path: str, asked: Reading, malformed: Malformed) -> RecordParser | None:
+    """A parser of one file; None where the format has no records that can be read one by one."""
+    kind = _PARSERS.get(file_format.name)
+    return None if kind is None else kind(path, file_format.options, asked, malformed)
+
+
+def has_parser(file_format: FileFormat) -> bool:
+    return file_format.name in _PARSERS
+
+
+def without_malformed(file_format: FileFormat, share: FileShare, asked: Reading, malformed: Malformed) -> Batches:
+    """The rows of some files but for the records that can't be read."""
+    for file in share.files:
+        parser = parser_of(file_format, file.path, asked, malformed)
+        if parser is None:
+            yield from file_format.read(FileShare((file,), share.parts), asked)
+        else:
+            yield from batches_of_file(parser)

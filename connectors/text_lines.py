@@ -1,0 +1,15 @@
+"""Lines of text read piece by piece: see `record_parser`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from runnel.connectors.lines_format import LinesFormat, Piece
+from runnel.connectors.record_parser import RecordParser
+
+
+class TextLines(RecordParser):
+    """Each line is a record."""
+
+    def records(self, data: bytes, line: int) -> pa.RecordBatch:
+        return LinesFormat(self.options).batch([Piece(self.path, data, line)], self.asked)
