@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import chain
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -16,15 +16,13 @@ from runnel.duckdb_arrow import from_duckdb
 from runnel.duckdb_errors import translated
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.duckdb_stream import DuckDBStream
-from runnel.errors import Position
-from runnel.expressions.evaluate import can_fail, is_volatile
+from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Literal
-from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable
+from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation import (
     Aggregate,
-    Field,
     Join,
     JoinKind,
     Limit,
@@ -195,7 +193,7 @@ class DuckDBFragment(FragmentSource):
             for stream in streams:
                 stream.close()
             raise
-        return [_Partition(self._kernel, cursor, (text, streams), self.relation.fields, position_of(self.relation))]
+        return [_Partition(self._kernel, cursor, (text, streams), self.relation)]
 
     @property
     def is_own(self) -> bool:
@@ -233,15 +231,9 @@ class DuckDBFragment(FragmentSource):
                 cursor.execute(f"SELECT 1 FROM {table.duckdb_relation()} LIMIT 0").fetchall()
         except Exception as error:
             cursor.close()
-            raise translated(error, position_of(self.relation)) from error
-
-
-def position_of(relation: Relation) -> Position | None:
-    """The clause of the statement that a failure of the sub-plan is told of, or an expression that can fail."""
-    clauses = (node.position for node in walk(relation))
-    parts = (item for node in walk(relation) for item in expressions_of(node))
-    failing = (part.position for part in parts if can_fail(part))
-    return next((position for position in chain(clauses, failing) if position is not None), None)
+            failure = translated(error)
+            failure.position = place_of(self.relation, failure)
+            raise failure from error
 
 
 class _Partition(SourcePartition):
@@ -252,11 +244,11 @@ class _Partition(SourcePartition):
         kernel: DuckDBKernel,
         cursor: Any,
         query: tuple[str, list[StoredInput | StreamInput]],
-        fields: tuple[Field, ...],
-        position: Position | None,
+        relation: Relation,
     ) -> None:
         text, streams = query
-        self._stream = DuckDBStream(kernel, cursor, text, streams, lambda batch: from_duckdb(batch, fields), position)
+        fields, place = relation.fields, partial(place_of, relation)
+        self._stream = DuckDBStream(kernel, cursor, text, streams, lambda batch: from_duckdb(batch, fields), place)
 
     def open(self, wake: Callable[[], None]) -> None:
         self._stream.start(wake)

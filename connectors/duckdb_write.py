@@ -5,19 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
 from runnel.connector import END, End, Pause, SinkRequest, SourcePartition, WriteMode
-from runnel.connectors.duckdb_engine import DuckDBFragment, position_of
+from runnel.connectors.duckdb_engine import DuckDBFragment
 from runnel.connectors.duckdb_sink import change_statement
 from runnel.connectors.duckdb_table import DuckDBTable
 from runnel.connectors.duckdb_types import quoted
 from runnel.duckdb_stream import DuckDBStream
-from runnel.errors import Position
+from runnel.errors import Error, Position
 from runnel.expressions.nodes import Column, Expression, columns_of, transform
 from runnel.expressions.values import array_of
-from runnel.fragment import FragmentSource
+from runnel.fragment import FragmentSource, place_of
 from runnel.frozen import frozen
 from runnel.processor import JobContext
 from runnel.relation import Filter, Project, Relation, Scan, references
@@ -61,7 +62,8 @@ class DuckDBChange(FragmentSource):
         arguments = tuple(value.as_py() for value in evaluation.arguments)
         rendering = Rendering(DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
         rows = "" if self._in_place is not None else self._fragment.own_query(context)
-        return [_ChangePartition(self._table, self._statement(rendering, rows), position_of(self._fragment.relation))]
+        place = partial(place_of, self._fragment.relation)
+        return [_ChangePartition(self._table, self._statement(rendering, rows), place)]
 
     def _statement(self, rendering: Rendering, rows: str) -> str:
         if self._in_place is None:
@@ -125,10 +127,10 @@ def in_place(table: DuckDBTable, relation: Relation, request: SinkRequest) -> In
 class _ChangePartition(SourcePartition):
     """One run of the statement. Closing it before its end undoes it."""
 
-    def __init__(self, table: DuckDBTable, statement: str, position: Position | None) -> None:
+    def __init__(self, table: DuckDBTable, statement: str, place: Callable[[Error], Position | None]) -> None:
         kernel = table.place.kernel
         self._table = table
-        self._stream = _ChangeStream(kernel, kernel.cursor(), statement, position=position)
+        self._stream = _ChangeStream(kernel, kernel.cursor(), statement, place=place)
 
     def open(self, wake: Callable[[], None]) -> None:
         self._stream.start(wake)

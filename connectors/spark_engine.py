@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from runnel.catalog import Table
@@ -16,10 +17,9 @@ from runnel.connectors.spark_session import SessionOwner, Spark
 from runnel.connectors.spark_source import Views, partitions
 from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import quoted
-from runnel.errors import DataError, Error, Position
-from runnel.expressions.evaluate import can_fail, is_volatile
-from runnel.expressions.nodes import walk as parts_of
-from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable
+from runnel.errors import Error
+from runnel.expressions.evaluate import is_volatile
+from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation import Filter, Limit, Project, Relation, Scan, Sort, expressions_of, transform, walk
@@ -97,23 +97,7 @@ class SparkFragment(FragmentSource):
         frame = self._frame(spark, relation, rendering, context)
         if limit is not None:
             frame = spark.first_rows(frame, limit)
-        return partitions(Fetch(spark, frame, is_ordered, self.text), relation.fields, limit, self._place)
-
-    def _place(self, error: Error) -> Position | None:
-        """Where the statement says what Spark failed at, as far as that can be told."""
-        if isinstance(error, DataError):
-            found = [
-                (part.position, getattr(part, "function", ""))
-                for node in walk(self._relation)
-                for expression in expressions_of(node)
-                for part in parts_of(expression)
-                if part.position is not None and can_fail(part)
-            ]
-            if error.message == "division by zero":
-                found = [item for item in found if item[1] in ("divide", "remainder")]
-            if found:
-                return found[-1][0]
-        return _position(self._relation)
+        return partitions(Fetch(spark, frame, is_ordered, self.text), relation.fields, limit, partial(place_of, self._relation))
 
     def _frame(self, spark: Spark, relation: Relation, rendering: Rendering, context: JobContext) -> Any:
         """The query's DataFrame; it doesn't need the views any more that its text names."""
@@ -132,7 +116,7 @@ class SparkFragment(FragmentSource):
             try:
                 return spark.frame(render_relation(relation, rendering, scan))
             except Error as error:
-                error.position = error.position or _position(self._relation)
+                error.position = error.position or place_of(self._relation, error)
                 raise
 
 
@@ -153,7 +137,3 @@ def is_sorted(relation: Relation) -> bool:
     if isinstance(relation, Sort):
         return True
     return isinstance(relation, Project | Filter | Limit) and is_sorted(relation.input)
-
-
-def _position(relation: Relation) -> Position | None:
-    return next((node.position for node in walk(relation) if node.position is not None), None)

@@ -47,8 +47,8 @@ class Input(Protocol):
 class DuckDBStream:
     """The rows of one SELECT on a cursor, which belongs to the stream from here on, as do `inputs`.
 
-    `finish` brings each batch into the form that is wanted, on the stream's thread; `position` is for errors. `start` and
-    `take` are for one thread at a time, `close` for any.
+    `finish` brings each batch into the form that is wanted, on the stream's thread; `place` says where in the statement an
+    error belongs. `start` and `take` are for one thread at a time, `close` for any.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class DuckDBStream:
         text: str,
         inputs: Sequence[Input] = (),
         finish: Callable[[pa.RecordBatch], pa.RecordBatch] | None = None,
-        position: Position | None = None,
+        place: Callable[[Error], Position | None] | None = None,
     ) -> None:
         self._cursor: DuckDBPyConnection | None = cursor
         self._text = text
         self._inputs = inputs
         self._finish = finish
-        self._position = position
+        self._place = place
         self._wake: Callable[[], None] = _nothing
         self._changed = Condition()
         self._batches: deque[pa.RecordBatch] = deque()
@@ -141,12 +141,17 @@ class DuckDBStream:
             with self._changed:
                 if not self._closed:
                     own = next((item.error for item in self._inputs if item.error is not None), None)
-                    self._error = own or translated(error, self._position)
+                    self._error = own or self._placed(translated(error))
         finally:
             self._give_back()
             with self._changed:
                 self._ended = True
             self._wake()
+
+    def _placed(self, error: Error) -> Error:
+        if error.position is None and self._place is not None:
+            error.position = self._place(error)
+        return error
 
     def _read(self) -> None:
         cursor = self._cursor

@@ -8,12 +8,17 @@ is offered, and our operators do the rest.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import chain
 
 from runnel.catalog import Table
 from runnel.connector import Source
-from runnel.errors import Position
+from runnel.errors import DataError, Error, ErrorCode, Position
+from runnel.expressions.evaluate import can_fail
+from runnel.expressions.nodes import Call, Cast, Expression
+from runnel.expressions.nodes import walk as parts_of
 from runnel.frozen import frozen
-from runnel.relation import Field, Relation
+from runnel.relation import Field, Join, JoinKind, Relation, expressions_of, walk
 
 
 class Unrenderable(Exception):
@@ -70,6 +75,41 @@ class FragmentEngine(ABC):
 
     def close(self) -> None:
         """Ends what runs and gives everything back."""
+
+
+def place_of(relation: Relation, error: Error) -> Position | None:
+    """Where a statement says what an engine failed at while it ran a sub-plan, as far as that can be told: an expression that
+    can fail in this way, for bad data; else the clause."""
+    if error.code in (ErrorCode.CANCELLED, ErrorCode.TIMEOUT):
+        return None
+    if error.message.startswith("more than one row"):
+        subqueries = [node for node in walk(relation) if isinstance(node, Join) and node.kind is JoinKind.SINGLE]
+        return subqueries[-1].position if subqueries else None
+    if isinstance(error, DataError):
+        failing = [part for part in _expressions(relation) if part.position is not None and can_fail(part)]
+        likely = [part for part in failing if _is_cause(part, error.message)] or failing
+        if likely:
+            # Of two in one another the inner one is the cause more often, and it is visited later.
+            return likely[-1].position
+    clauses = (node.position for node in walk(relation))
+    parts = (part.position for part in _expressions(relation) if can_fail(part))
+    return next((position for position in chain(clauses, parts) if position is not None), None)
+
+
+def _expressions(relation: Relation) -> Iterator[Expression]:
+    """All expressions of a plan, those within others too."""
+    for node in walk(relation):
+        for expression in expressions_of(node):
+            yield from parts_of(expression)
+
+
+def _is_cause(part: Expression, message: str) -> bool:
+    """Whether a failure with this message is what the expression itself would cause."""
+    if message == "division by zero":
+        return isinstance(part, Call) and part.function in ("divide", "remainder")
+    if "convert" in message or "cast" in message:
+        return isinstance(part, Cast)
+    return isinstance(part, Call | Cast)
 
 
 @frozen(kw_only=True)

@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
@@ -63,7 +64,7 @@ def _bytes(value: Value) -> int:
 
 def _directory(value: Value) -> str:
     text = str(value)
-    if "\0" in text or (text and not (os.path.isdir(text) and os.access(text, os.W_OK | os.X_OK))):
+    if "\0" in text or (text and not (Path(text).is_dir() and os.access(text, os.W_OK | os.X_OK))):
         raise ValueError(value)
     return text
 

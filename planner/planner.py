@@ -291,7 +291,7 @@ def _definition(statement: syntax.Statement) -> Plan:
         case syntax.Show():
             return ShowPlan(what=statement.what, name=None if statement.name is None else statement.name.text)
         case syntax.SetOption():
-            return SetPlan(name=statement.name.text, value=statement.value)
+            return SetPlan(name=statement.name.text, value=statement.value, position=statement.name.position)
     raise internal(f"no plan for {type(statement).__name__}")
 
 

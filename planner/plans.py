@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from runnel.catalog import Dependency, Table, WatermarkClause
 from runnel.connector import ColumnDefinition, KeyedTable, RowAddressedTable, WritableTable, WriteMode
 from runnel.dag import DAG
+from runnel.errors import Position
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
 from runnel.relation import Field, Relation
@@ -163,10 +164,11 @@ class ShowPlan(Plan):
 
 @frozen(kw_only=True)
 class SetPlan(Plan):
-    """`value` is the text or literal given; None for DEFAULT."""
+    """`value` is the text or literal given; None for DEFAULT. `position` is that of the name."""
 
     name: str
     value: str | int | bool | float | None
+    position: Position | None = None
 
 
 @frozen(kw_only=True)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, indexes, make_batch, true_flags
-from runnel.errors import DataError
+from runnel.errors import DataError, Position
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression, columns_of
@@ -36,13 +36,14 @@ NEEDS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI, JoinKind.CROSS)
 class JoinShape:
     """What a join does with the pairs of equal keys: `condition` is over the columns of both sides; `columns` are those of the
     result (None: all); the keys whose number is in `null_safe` match by IS NOT DISTINCT FROM. `answers_at_once`: the pairs of
-    a probe batch come before the next one is asked for, so the build side can't go to files."""
+    a probe batch come before the next one is asked for, so the build side can't go to files. `position` is for errors."""
 
     kind: JoinKind
     condition: Expression | None = None
     columns: tuple[int, ...] | None = None
     null_safe: tuple[int, ...] = ()
     answers_at_once: bool = False
+    position: Position | None = None
 
 
 class JoinPlan:
@@ -58,6 +59,7 @@ class JoinPlan:
         kind, condition, columns = shape.kind, shape.condition, shape.columns
         self.kind = kind
         self.answers_at_once = shape.answers_at_once
+        self.position = shape.position
         self.null_safe = frozenset(shape.null_safe)
         self.left_keys = [compile_expression(item) for item in keys[0]]
         self.right_keys = [compile_expression(item) for item in keys[1]]
@@ -162,7 +164,7 @@ class JoinTable:
             if self._plan.kind in KEEPS_RIGHT:
                 self.matched[pairs.build] = True
             if not self._plan.is_left_only:
-                _check_single(self._plan.kind, matches)
+                _check_single(self._plan, matches)
                 yield self._rows(batch, pairs, None)
 
     def finish(self, batch: pa.RecordBatch, matches: Indexes) -> Iterator[pa.RecordBatch]:
@@ -225,7 +227,7 @@ class JoinTable:
             yield self._rows(batch, pairs, None)
             return
         found = matches + np.bincount(pairs.probe, minlength=batch.num_rows)
-        _check_single(kind, found)
+        _check_single(self._plan, found)
         lonely = np.flatnonzero(found == 0) if is_last else pairs.probe[:0]
         if not len(lonely):
             yield self._rows(batch, pairs, None)
@@ -278,9 +280,10 @@ class JoinTable:
             yield self._plan.row_batch([*nulls, *build], len(chosen))
 
 
-def _check_single(kind: JoinKind, matches: Indexes) -> None:
-    if kind is JoinKind.SINGLE and len(matches) and matches.max() > 1:
+def _check_single(plan: JoinPlan, matches: Indexes) -> None:
+    if plan.kind is JoinKind.SINGLE and len(matches) and matches.max() > 1:
         raise DataError(
             "more than one row returned by a subquery used as an expression",
             hint="let the subquery return at most one row, with an aggregate or LIMIT 1",
+            position=plan.position,
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from runnel.duckdb_arrow import carried_schema, from_duckdb, to_duckdb
 from runnel.duckdb_errors import translated
 from runnel.duckdb_stream import DuckDBStream
 from runnel.errors import Error, internal
-from runnel.fragment import InputRows
+from runnel.fragment import InputRows, place_of
 from runnel.processor import Inbox, Outbox, Processor, ProcessorContext
 from runnel.processors.constants import row_count
 from runnel.relation import Limit, Relation, walk
@@ -162,7 +163,7 @@ class OnDuckDB(Processor):
         cursor, self._cursor = self._opened(), None
         assert self._kernel is not None
         inputs = list(self._inputs.values())
-        stream = DuckDBStream(self._kernel, cursor, text, inputs, self._finish, self._relation.position)
+        stream = DuckDBStream(self._kernel, cursor, text, inputs, self._finish, partial(place_of, self._relation))
         stream.start(self.context.wake)
         return stream
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Mapping, TableColumn
 from runnel.connector import DataConnector
-from runnel.errors import internal
+from runnel.errors import Error, internal
 from runnel.planner.plans import SetPlan, ShowPlan
 from runnel.relation import Field
 from runnel.rows import Result, Row
@@ -43,7 +43,11 @@ def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
 def run_set(database: Database, plan: SetPlan, call: Call) -> int:
     """Changes a setting."""
     if plan.name.upper() != "ALL":
-        database.set(plan.name, plan.value)
+        try:
+            database.set(plan.name, plan.value)
+        except Error as error:
+            error.position = error.position or plan.position
+            raise
     elif plan.value is None:
         for setting in SETTINGS:
             if not setting.at_start:
