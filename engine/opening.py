@@ -10,7 +10,7 @@ from dataclasses import replace
 from runnel.catalog import EventTime, Table, WatermarkClause
 from runnel.connector import Connector, MappingDefinition
 from runnel.errors import ProgrammingError, suggest
-from runnel.sqltypes import Kind
+from runnel.sqltypes import INTERVAL, Kind
 
 IDLE_TIMEOUT = "idleTimeoutMillis"
 _MOMENTS = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
@@ -61,7 +61,7 @@ def _event_time(clause: WatermarkClause, table: Table, timeout: int | None) -> E
             position=clause.position,
         )
     if clause.lag and clause.is_interval is time.is_integer:
-        kind = "INTERVAL" if clause.is_interval else "an integer"
+        kind = INTERVAL if clause.is_interval else "an integer"
         raise ProgrammingError(
             f"the watermark column type ({time}) and the interval type ({kind}) do not match",
             hint="write ts - 5" if time.is_integer else "write ts - INTERVAL '5' SECOND",
