@@ -10,66 +10,34 @@ row is late where rows that it could match may have gone: it is matched with tho
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
-from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import (
-    MAX_ROWS,
-    Indexes,
-    Mask,
-    empty_columns,
-    flags,
-    from_flags,
-    from_numbers,
-    indexes,
-    make_batch,
-    numbers,
-    validity,
-)
+from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, indexes
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError
 from runnel.expressions.nodes import Expression
-from runnel.key_hash import keyed_state
 from runnel.memory import Reservation, too_large
 from runnel.processor import Outbox, ProcessorContext, Watermark
-from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME
 from runnel.processors.interval_matching import Matching
 from runnel.processors.interval_plan import LEFT, RIGHT, IntervalPlan
 from runnel.processors.join_table import JoinShape
 from runnel.processors.late_rows import LateRows
 from runnel.processors.time_runs import Rows, Run, RunBuffer
+from runnel.processors.waiting import WaitingProcessor, restored_rows, rows_state
 from runnel.relation import Field, JoinKind
 from runnel.stream_joins import IntervalShape
 
-_SEEN, _TOLD = "$seen", "$told"
-_MARKS = ("$left", "$right")
 
-
-class _Step(Enum):
-    """How far the work on a watermark, or on the end of an input, has got."""
-
-    NONE = 0
-    EXPIRING = 1
-    PROMISING = 2
-
-
-class IntervalJoin(EmittingProcessor):
+class IntervalJoin(WaitingProcessor):
     """Joins two inputs as they come."""
 
     def __init__(self, plan: IntervalPlan) -> None:
-        super().__init__()
+        super().__init__((plan.waiting[LEFT].numbers, plan.waiting[RIGHT].numbers))
         self._plan = plan
         self._buffers = (RunBuffer(), RunBuffer())
-        self._ended = [False, False]
-        self._seen: dict[int, int] = {}
-        self._told: dict[int, int] = {}
-        self._promises: deque[Watermark] = deque()
-        self._step = _Step.NONE
         self._reservation = Reservation(None)
         self._late_rows: LateRows | None = None
 
@@ -125,7 +93,7 @@ class IntervalJoin(EmittingProcessor):
 
     def _waits(self, side: int, rows: Rows) -> Mask:
         """The rows of a side that something may still match."""
-        if self._ended[1 - side]:
+        if self.ended[1 - side]:
             return np.zeros(rows.count, np.bool_)
         waits = np.ones(rows.count, np.bool_)
         horizon = self._buffers[side].horizon
@@ -197,64 +165,22 @@ class IntervalJoin(EmittingProcessor):
                 columns.append(from_flags(np.full(len(chosen), mark)))
             yield plan.row_batch(columns, len(chosen))
 
-    def process_watermark(self, watermark: Watermark) -> bool:
-        if self._step is _Step.NONE:
-            if not self.drain():
-                return False
-            self._seen[watermark.column] = watermark.time
-            self._step = _Step.EXPIRING
-            self.emit_all(self._expired(watermark))
-        return self._concluded()
-
-    def _expired(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
+    def on_watermark(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
         for side, buffer in enumerate(self._buffers):
             if self._plan.waiting[side].watermark == watermark.column:
                 for rows, gone in buffer.expire(watermark.time):
                     yield from self._alone(side, rows.batch, gone[~rows.matched[gone]])
 
-    def complete_edge(self, ordinal: int) -> bool:
+    def on_end(self, ordinal: int) -> Iterator[pa.RecordBatch]:
         """Nothing can match the rows of the other side any more."""
-        if self._step is _Step.NONE:
-            if not self.drain():
-                return False
-            self._ended[ordinal] = True
-            self._step = _Step.EXPIRING
-            self.emit_all(self._last(1 - ordinal))
-        return self._concluded()
+        yield from self._last(1 - ordinal)
 
     def _last(self, side: int) -> Iterator[pa.RecordBatch]:
         for rows in self._buffers[side].take_all():
             yield from self._alone(side, rows.batch, np.flatnonzero(~rows.matched))
 
-    def _concluded(self) -> bool:
-        """Hands out what came of a watermark or an end, then what may be promised since. False: not all yet."""
-        if self._step is _Step.EXPIRING:
-            if not self.drain():
-                return False
-            self._promises.extend(self._new_promises())
-            self._step = _Step.PROMISING
-        while self._promises:
-            if not self.outbox.offer(self._promises[0]):
-                return False
-            self._promises.popleft()
-        self._step = _Step.NONE
-        return True
-
-    def _new_promises(self) -> list[Watermark]:
-        if all(self._ended):
-            return []
-        limits: dict[int, list[int | None]] = {}
-        for side, waiting in enumerate(self._plan.waiting):
-            for place, number in enumerate(waiting.numbers):
-                seen = GREATEST_TIME if self._ended[side] else self._seen.get(number)
-                limits.setdefault(number, []).extend((seen, self._buffers[side].least_hold(place)))
-        found = []
-        for number, times in sorted(limits.items()):
-            known = [time for time in times if time is not None]
-            if len(known) == len(times) and min(known) > self._told.get(number, LEAST_TIME):
-                self._told[number] = min(known)
-                found.append(Watermark(min(known), number))
-        return found
+    def held_back(self, ordinal: int, place: int) -> int:
+        return self._buffers[ordinal].least_hold(place)
 
     def complete(self) -> bool:
         for side in (LEFT, RIGHT):
@@ -265,49 +191,27 @@ class IntervalJoin(EmittingProcessor):
         return self.drain()
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """The rows that wait, each with whether it was matched, and the watermarks."""
+        """The rows that wait, and the watermarks."""
         for side, buffer in enumerate(self._buffers):
-            keys = self._plan.state_keys[side]
             for run in buffer:
-                rows = run.living_rows(buffer.horizon)
-                columns = [*rows.batch.columns, from_flags(rows.matched)]
-                batch = pa.RecordBatch.from_arrays(columns, names=[*rows.batch.schema.names, _MARKS[side]])
-                yield keyed_state(batch, *keys) if keys else batch
-        known = sorted(self._seen.keys() | self._told.keys())
-        if known:
-            columns = [from_numbers(np.array(known, np.int64), pa.int64())]
-            columns += [_times(known, times) for times in (self._seen, self._told)]
-            yield pa.RecordBatch.from_arrays(columns, names=["$watermark", _SEEN, _TOLD])
+                yield rows_state(side, run.living_rows(buffer.horizon), self._plan.state_keys[side])
+        yield from self.watermark_state()
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        names = batch.schema.names
-        if names[-1] == _TOLD:
-            self._restore_watermarks(batch)
+        if self.restores_watermarks(batch):
             return
-        side = _MARKS.index(names[-1])
-        columns = batch.columns[:-1]
-        schema = pa.schema([pa.field(name, column.type) for name, column in zip(names, columns, strict=False)])
-        given = make_batch(columns, schema, batch.num_rows) if columns else empty_columns(batch.num_rows)
+        side, given, matched = restored_rows(batch)
         rows, _ = self._plan.rows_of(side, given, self.context.job.evaluation)
-        rows.matched = flags(batch.column(len(columns))).copy()
+        rows.matched = matched
         if rows.count:
             self._buffers[side].add(Run(rows))
-
-    def _restore_watermarks(self, batch: pa.RecordBatch) -> None:
-        """Of what several processors had seen and promised, the least."""
-        known = numbers(batch.column(0), np.int64).tolist()
-        for times, column in ((self._seen, batch.column(1)), (self._told, batch.column(2))):
-            valid = validity(column)
-            for place, time in enumerate(numbers(column, np.int64).tolist()):
-                if valid is None or valid[place]:
-                    times[known[place]] = min(time, times.get(known[place], time))
 
     def finish_restore(self) -> bool:
         for side, buffer in enumerate(self._buffers):
             number = self._plan.waiting[side].watermark
-            if number is not None and number in self._seen:
+            if number is not None and number in self.seen:
                 # What is gone for this watermark was gone before the snapshot.
-                for _ in buffer.expire(self._seen[number]):
+                for _ in buffer.expire(self.seen[number]):
                     pass
         return True
 
@@ -316,11 +220,6 @@ class IntervalJoin(EmittingProcessor):
         for buffer in self._buffers:
             buffer.runs = []
         self._reservation.release()
-
-
-def _times(known: list[int], times: dict[int, int]) -> pa.Array:
-    values = np.array([times.get(number, 0) for number in known], np.int64)
-    return from_numbers(values, pa.int64(), np.array([number in times for number in known], np.bool_))
 
 
 def interval_join(

@@ -108,7 +108,12 @@ class Run:
         self.is_wild = False
         self._time_bits, self._shift = 0, 0
         words = self._words()
-        self.order: Indexes = np.arange(rows.count) if words is None else np.argsort(words, kind="stable")
+        if words is None:
+            self.order: Indexes = np.arange(rows.count)
+        elif self._shift:
+            self.order = np.lexsort((rows.times, words))
+        else:
+            self.order = np.argsort(words, kind="stable")
         self._sorted = None if words is None else words[self.order]
         expiry = rows.expiry
         self._first_expiry = NEVER if expiry is None or not rows.count else int(expiry.min())
