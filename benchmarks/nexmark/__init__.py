@@ -1,6 +1,6 @@
 """NEXMark: queries q0 to q23 in Runnel's dialect, and what they are in DuckDB's, which is their oracle.
 
-Each file is one SELECT over `bid`, `auction`, `person` and (q13) `side_input`. README.md says where the queries come from, which
+Each file is one SELECT over `bid`, `auction`, `person` and (q13) `side_input`. README.md says where they come from, which
 of them run as streams, and what the specification leaves to guess.
 """
 
@@ -14,9 +14,7 @@ NAMES = tuple(sorted(path.stem for path in FOLDER.glob("q*.sql")))
 TABLES = ("bid", "auction", "person")
 
 STREAMED = tuple(
-    name
-    for name in NAMES
-    if name not in ("q03", "q04", "q06", "q09", "q15", "q16", "q17", "q18", "q19", "q20", "q23")
+    name for name in NAMES if name not in ("q03", "q04", "q06", "q09", "q15", "q16", "q17", "q18", "q19", "q20", "q23")
 )
 """The queries whose answers only ever grow, so that a stream without end can be asked them."""
 
@@ -36,9 +34,7 @@ def duckdb_query(name: str) -> str:
 
 _TUMBLE = re.compile(r"TABLE\(TUMBLE\(TABLE (\w+), DESCRIPTOR\((\w+)\), (INTERVAL '\d+' \w+)\)\)")
 _HOP = re.compile(r"TABLE\(HOP\(TABLE (\w+), DESCRIPTOR\((\w+)\), (INTERVAL '\d+' \w+), (INTERVAL '\d+' \w+)\)\)")
-_SESSION = re.compile(
-    r"TABLE\(SESSION\(TABLE (\w+) PARTITION BY (\w+), DESCRIPTOR\((\w+)\), (INTERVAL '\d+' \w+)\)\)"
-)
+_SESSION = re.compile(r"TABLE\(SESSION\(TABLE (\w+) PARTITION BY (\w+), DESCRIPTOR\((\w+)\), (INTERVAL '\d+' \w+)\)\)")
 _REWRITES = (
     (_TUMBLE, r"(SELECT *, time_bucket(\3, \2) AS window_start, time_bucket(\3, \2) + \3 AS window_end FROM \1)"),
     (

@@ -1,0 +1,141 @@
+"""Windows over streams: speed against a loop written by hand, growth with input, windows and keys.
+
+    python -m benchmarks.streams [rounds]
+
+The rows (key, value, time; times in order, 100 µs apart) are made beforehand as Arrow batches; a thread writes them to a
+pushed stream. The loop by hand does what the tumbling query does with pyarrow alone, batch by batch, on as many threads.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from threading import Thread
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import runnel
+from benchmarks.measure import Budget, Contestant, Result, measure
+
+ROWS = 5_000_000
+KEYS = 1_000
+BATCH_ROWS = 1 << 16
+STEP = 100
+"""Microseconds of event time from one row to the next."""
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.timestamp("us"))])
+QUERY = "SELECT window_end, k, COUNT(*) AS n, SUM(v) AS s, MAX(v) AS m FROM TABLE({window}) GROUP BY window_end, k"
+TUMBLE = "TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)"
+HOP_10 = "HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND, INTERVAL '1' SECOND)"
+HOP_100 = "HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '100' SECOND, INTERVAL '1' SECOND)"
+SESSION = "SESSION(TABLE events PARTITION BY k, DESCRIPTOR(ts), INTERVAL '500' MILLISECOND)"
+
+
+def batches(rows: int, keys: int) -> list[pa.RecordBatch]:
+    """The rows of the stream."""
+    made = []
+    for start in range(0, rows, BATCH_ROWS):
+        n = np.arange(start, min(start + BATCH_ROWS, rows))
+        k = (n * 2_654_435_761 >> 7) % keys
+        made.append(
+            pa.RecordBatch.from_arrays(
+                [pa.array(k), pa.array(n % 1000), pa.array(n * STEP).view(pa.timestamp("us"))], schema=SCHEMA
+            )
+        )
+    return made
+
+
+def streamed(window: str, given: Sequence[pa.RecordBatch], schema: pa.Schema = SCHEMA) -> int:
+    """Runs the query over the rows as a stream; gives the number of rows that come out."""
+    with runnel.connect() as connection:
+        writer = connection.register_stream("events", schema, time_column="ts", max_disorder=timedelta(0))
+        cursor = connection.cursor().execute(QUERY.format(window=window))
+
+        def write() -> None:
+            for batch in given:
+                writer.write(batch)
+            writer.close()
+
+        thread = Thread(target=write)
+        thread.start()
+        rows = sum(batch.num_rows for batch in cursor.fetch_record_batch())
+        thread.join()
+        return rows
+
+
+def by_hand(given: Sequence[pa.RecordBatch]) -> int:
+    """The tumbling query as a loop: each batch grouped, the groups of a window combined when a later row comes."""
+    width = 10_000_000
+    rows = 0
+    opened: list[pa.Table] = []
+    current: int | None = None
+    for batch in given:
+        end = pc.add(pc.multiply(pc.divide(batch.column(2).view(pa.int64()), width), width), width)
+        table = pa.table({"w": end, "k": batch.column(0), "v": batch.column(1)})
+        grouped = table.group_by(["w", "k"]).aggregate([("v", "count"), ("v", "sum"), ("v", "max")])
+        newest = pc.max(end).as_py()
+        opened.append(grouped)
+        if current is not None and newest > current:
+            rows += _combined(opened, newest)
+        current = newest
+    return rows + _combined(opened, None)
+
+
+def _combined(opened: list[pa.Table], newest: int | None) -> int:
+    """Combines the windows before `newest`; leaves the others in `opened`."""
+    everything = pa.concat_tables(opened)
+    opened.clear()
+    if newest is not None:
+        is_open = pc.greater_equal(everything.column("w"), newest)
+        opened.append(everything.filter(is_open))
+        everything = everything.filter(pc.invert(is_open))
+    return everything.group_by(["w", "k"]).aggregate([("v_count", "sum"), ("v_sum", "sum"), ("v_max", "max")]).num_rows
+
+
+def results(rounds: int = 7) -> Iterator[Result]:
+    """The rows of DESIGN's table on windows."""
+    rows = batches(ROWS, KEYS)
+    note = f"{ROWS:,} rows, {KEYS:,} keys, COUNT, SUM and MAX of a BIGINT"
+    assert streamed(TUMBLE, rows) == by_hand(rows)
+    yield measure(
+        "stream: tumbling windows of 10 s",
+        [Contestant("Runnel", partial(streamed, TUMBLE, rows)), Contestant("a loop by hand", partial(by_hand, rows))],
+        rounds=rounds,
+        note=note,
+        budget=Budget("a loop by hand", round(1 / 0.7, 2)),
+    )
+    yield measure(
+        "stream: sliding windows of 10 s by 1 s",
+        [Contestant("sliding", partial(streamed, HOP_10, rows)), Contestant("tumbling", partial(streamed, TUMBLE, rows))],
+        rounds=rounds,
+        note=note,
+        budget=Budget("tumbling", 2.5),
+    )
+    yield measure(
+        "stream: sliding windows of 100 s by 1 s",
+        [
+            Contestant("100 s by 1 s", partial(streamed, HOP_100, rows)),
+            Contestant("10 s by 1 s", partial(streamed, HOP_10, rows)),
+        ],
+        rounds=rounds,
+        note=note,
+        budget=Budget("10 s by 1 s", 1.2),
+    )
+    yield measure(
+        "stream: sessions",
+        [Contestant("Runnel", partial(streamed, SESSION, rows))],
+        rounds=rounds,
+        note=note + ", a gap of half a second",
+    )
+
+
+if __name__ == "__main__":
+    for result in results(int(sys.argv[1]) if len(sys.argv) > 1 else 5):
+        print(result.title, result.note)
+        for timing in result.timings:
+            print(f"  {timing.name}: {timing.median:.3f} s, {ROWS / timing.median / 1e6:.2f} M rows/s")
+        print(" ", result.verdict)
