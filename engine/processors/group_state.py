@@ -59,6 +59,9 @@ class Layout:
     def state_types(self) -> list[pa.DataType]:
         return [item for state in self.states for item in state.types]
 
+    def without_first_key(self) -> Layout:
+        return Layout(self.key_types[1:], self.argument_types, self.states, self.arguments)
+
     @property
     def schema(self) -> pa.Schema:
         """Of keys and states as they travel."""

@@ -78,21 +78,27 @@ class TimedAggregateProcessor(EmittingProcessor):
         else:
             self._take_rows(batch)
 
+    def evaluated(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The key columns, then the argument columns of rows."""
+        frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
+        return [evaluate(item, frame) for item in self._aggregation.evaluators]
+
     def _take_rows(self, batch: pa.RecordBatch) -> None:
         aggregation = self._aggregation
-        frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
-        columns: list[pa.Array] = [evaluate(item, frame) for item in aggregation.evaluators]
+        columns = self.evaluated(batch)
         num_rows = batch.num_rows
         least = self._due.least(columns)
         if aggregation.stage is Stage.SINGLE and self._has_late(least):
-            late = self._late_among(columns)
-            self._late_rows.add(int(late.sum()), *self._latest(least))
-            if self._timing.diverts:
-                self._late.append(batch.filter(from_flags(late)))
-            kept = from_flags(~late)
-            columns = [column.filter(kept) for column in columns]
-            num_rows = len(columns[0])
-            least = self._due.least(columns)
+            late, gone = self.late_among(columns)
+            if late.any():
+                self._late_rows.add(int(late.sum()), *self._latest(least))
+                if self._timing.diverts:
+                    self._late.append(batch.filter(from_flags(late)))
+            if gone.any():
+                kept = from_flags(~gone)
+                columns = [column.filter(kept) for column in columns]
+                num_rows = len(columns[0])
+                least = self._due.least(columns)
         self._groups.add(columns, num_rows, least)
         for item, groups in zip(aggregation.distinct_sets, self._distinct, strict=True):
             rows = aggregation.distinct_rows(item, columns)
@@ -104,20 +110,22 @@ class TimedAggregateProcessor(EmittingProcessor):
         partial = partial_of(batch, self._aggregation.layout)
         least = self._due.least(partial.keys)
         if self._has_late(least):
-            late = self._late_among(partial.keys)
-            counts = filled(partial.columns[self._aggregation.count_slot][0], np.int64)
-            self._late_rows.add(int(counts[late].sum()), *self._latest(least))
-            partial = partial.take(indexes(np.flatnonzero(~late)))
+            late, gone = self.late_among(partial.keys)
+            if late.any():
+                counts = filled(partial.columns[self._aggregation.count_slot][0], np.int64)
+                self._late_rows.add(int(counts[late].sum()), *self._latest(least))
+            partial = partial.take(indexes(np.flatnonzero(~gone)))
         self._groups.add_partial(partial)
 
     def _has_late(self, least: Sequence[int]) -> bool:
         return any(due < time for due, time in zip(least, self._times, strict=True))
 
-    def _late_among(self, keys: Sequence[pa.Array]) -> Mask:
+    def late_among(self, keys: Sequence[pa.Array]) -> tuple[Mask, Mask]:
+        """Which rows, or states, miss a result that was given, and which can be in none that is to come."""
         late: Mask = np.zeros(len(keys[0]), np.bool_)
         for due, time in zip(self._due.of(keys), self._times, strict=True):
             late |= due < time
-        return late
+        return late, late
 
     def _latest(self, least: Sequence[int]) -> tuple[int, int]:
         """The due time that is farthest behind its watermark, and that watermark."""
@@ -130,7 +138,7 @@ class TimedAggregateProcessor(EmittingProcessor):
             place = self._due.watermarks.index(watermark.column)
             if watermark.time > self._times[place]:
                 self._times[place] = watermark.time
-                self._settle()
+                self.settle()
                 if not self.drain():
                     return False
         return self.outbox.offer(watermark)
@@ -138,10 +146,10 @@ class TimedAggregateProcessor(EmittingProcessor):
     def flush(self) -> bool:
         if self._aggregation.stage is Stage.ACCUMULATE and self.drain():
             # Rows behind this processor's own watermark, which the last stage may still be waiting for.
-            self._settle()
+            self.settle()
         return self.drain()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Gives away what is complete by the watermarks."""
         if not self._groups.is_due(self._times):
             return
@@ -157,25 +165,34 @@ class TimedAggregateProcessor(EmittingProcessor):
 
     def _results(self, partial: Partial, distinct: Sequence[Partial | None]) -> Iterator[pa.RecordBatch]:
         aggregation = self._aggregation
-        if aggregation.distinct_sets:
-            parts = [spread_out(partial, aggregation.plain, aggregation.layout)]
-            for item, rows in zip(aggregation.distinct_sets, distinct, strict=True):
-                if rows is not None:
-                    parts.append(aggregation.of_distinct(item, rows, self.check_accumulated))
-            partial = GroupState(aggregation.layout, self.check_accumulated).combine(parts)
+        partial = self.with_distinct(partial, distinct)
         for start in range(0, partial.num_rows, MAX_ROWS):
             piece = partial.slice(start, min(MAX_ROWS, partial.num_rows - start))
             yield aggregation.result_of(piece, self.context.job.evaluation)
 
+    def with_distinct(self, partial: Partial, distinct: Sequence[Partial | None]) -> Partial:
+        """Groups with the states that are made of distinct arguments."""
+        aggregation = self._aggregation
+        if not aggregation.distinct_sets:
+            return partial
+        parts = [spread_out(partial, aggregation.plain, aggregation.layout)]
+        for item, rows in zip(aggregation.distinct_sets, distinct, strict=True):
+            if rows is not None:
+                parts.append(aggregation.of_distinct(item, rows, self.check_accumulated))
+        return GroupState(aggregation.layout, self.check_accumulated).combine(parts)
+
     def complete(self) -> bool:
         if self.drain():
-            rest = self._groups.take_all()
-            if rest is not None:
-                if self._aggregation.stage is Stage.ACCUMULATE:
-                    self._pass_on(rest)
-                else:
-                    self.emit_all(self._results(rest, [groups.take_all() for groups in self._distinct]))
+            self.finish()
         return self.drain()
+
+    def finish(self) -> None:
+        """Gives away all that is left."""
+        rest = self._groups.take_all()
+        if self._aggregation.stage is Stage.ACCUMULATE:
+            self._pass_on(rest)
+        elif rest is not None:
+            self.emit_all(self._results(rest, [groups.take_all() for groups in self._distinct]))
 
     def _offer_waiting(self) -> bool:
         while self._late:
@@ -196,11 +213,15 @@ class TimedAggregateProcessor(EmittingProcessor):
         yield pa.RecordBatch.from_arrays(columns, schema=_WATERMARKS)
         keys = [f"k{i}" for i in range(len(aggregation.keys))]
         for partial in self._groups.partials():
-            yield keyed_state(exported(partial, aggregation.plain_layout), *keys)
+            yield self.keyed(exported(partial, aggregation.plain_layout), keys)
         for i, groups in enumerate(self._distinct):
             for partial in groups.partials():
                 names = [f"d{i}_{j}" for j in range(len(partial.keys))]
-                yield keyed_state(pa.RecordBatch.from_arrays(partial.keys, names=names), *names[: len(keys)])
+                yield self.keyed(pa.RecordBatch.from_arrays(partial.keys, names=names), names[: len(keys)])
+
+    def keyed(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
+        """State by the keys that divide it over processors."""
+        return keyed_state(batch, *keys)
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         first = batch.schema.names[0]

@@ -125,6 +125,10 @@ class TimedGroups:
         return any(least < time for least, time in zip(self._least, times, strict=True))
 
     @property
+    def is_empty(self) -> bool:
+        return not self._row_count and not self._runs
+
+    @property
     def open_groups(self) -> int:
         """How many groups are held, as far as rows are collapsed; one may be counted several times."""
         return sum(run.left for run in self._runs)

@@ -189,8 +189,12 @@ def test_groups_wait_for_the_first_of_two_bounds() -> None:
 
 
 def made(calls: dict[str, Aggregate], stage: Stage = Stage.SINGLE) -> tuple[TimedAggregateProcessor, BenchOutbox]:
+    return made_of(supplier(calls, stage))
+
+
+def made_of(factory: Any) -> tuple[Any, BenchOutbox]:
     """A processor and where it puts its rows."""
-    processor = supplier(calls, stage)()
+    processor = factory()
     outbox = BenchOutbox(1, tight=False)
     processor.init(outbox, context_of())
     return processor, outbox
@@ -211,7 +215,8 @@ def held(processor: TimedAggregateProcessor) -> int:
 def feed(processor: TimedAggregateProcessor, items: Items) -> None:
     for item in items:
         if isinstance(item, Watermark):
-            assert processor.process_watermark(item)
+            while not processor.process_watermark(item):
+                pass
         else:
             processor.process(0, BenchInbox([item]))
 

@@ -1,0 +1,258 @@
+"""GROUP BY over windows that overlap (HOP, CUMULATE), without a row for each window of each row: see `frames`.
+
+Rows are grouped by the end of their frame and the other keys. What of this a watermark completes goes to the frames of the
+windows to come; then the windows that it completes come out. A row may be late for some of its windows only: it is counted
+as late, and still is in those to come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import Indexes, Mask, from_numbers, indexes, join_arrays, numbers, validity
+from runnel.dag import ProcessorFactory
+from runnel.expressions.nodes import Aggregate, Column, Expression
+from runnel.frozen import frozen
+from runnel.key_hash import keyed_state
+from runnel.processor import Outbox, ProcessorContext
+from runnel.processors.aggregation import Aggregation, Stage
+from runnel.processors.event_time import LEAST_TIME
+from runnel.processors.frames import FrameTimes, WindowFrames
+from runnel.processors.group_state import GroupState, Partial, exported, join_states
+from runnel.processors.timed_aggregate import TimedAggregateProcessor, Timing
+from runnel.sqltypes import BIGINT, to_arrow
+from runnel.streams import WINDOW_COLUMNS, TimeBound, WindowShape
+
+FRAME = 0
+"""The number of the key that is the frame's end; the other keys follow."""
+
+FEW_ROWS = 8192
+"""Windows come out together until they have so many rows."""
+
+NEVER_COMES = -1
+"""The number of the watermark of an input that ends and has none."""
+
+
+@frozen(kw_only=True)
+class FramedKeys:
+    """How rows are grouped: by the windows of `shape` that they are in by `time`, and by `keys`. `columns` says what the key
+    columns of the result are: the number of one of `keys`, or −1, −2, −3 for window_time, window_end and window_start. `bound`
+    is that of the time column (None: the input ends, and all comes then)."""
+
+    shape: WindowShape
+    time: Column
+    keys: tuple[Expression, ...]
+    columns: tuple[int, ...]
+    bound: TimeBound | None
+
+    @property
+    def timing(self) -> tuple[tuple[int, TimeBound], ...]:
+        return ((FRAME, TimeBound(NEVER_COMES) if self.bound is None else self.bound.moved(1)),)
+
+
+class FramedAggregation(Aggregation):
+    """A compiled aggregation by frames, whose results are by windows."""
+
+    def __init__(self, framed: FramedKeys, aggregates: tuple[Aggregate, ...], names: tuple[str, ...], stage: Stage) -> None:
+        frame = Column(index=framed.time.index, name=framed.time.name, type=BIGINT)
+        internal = (*(f"k{i}" for i in range(1 + len(framed.keys))), *(f"a{i}" for i in range(len(aggregates))))
+        super().__init__((frame, *framed.keys), aggregates, internal, stage, counts_rows=stage is not Stage.SINGLE)
+        self.framed = framed
+        self.times = FrameTimes(framed.shape)
+        self.window_layout = self.plain_layout.without_first_key()
+        self.distinct_layouts = [item.layout.without_first_key() for item in self.distinct_sets]
+        time = to_arrow(framed.time.type)
+        self.bound_type = pa.timestamp("us") if pa.types.is_date(time) else time
+        if stage is not Stage.ACCUMULATE:
+            self.schema = self._window_schema(names)
+
+    def _window_schema(self, names: tuple[str, ...]) -> pa.Schema:
+        types = [self.bound_type if place < 0 else self.layout.key_types[1 + place] for place in self.framed.columns]
+        types += [to_arrow(call.type) for call in self.aggregates]
+        return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
+
+    def result_keys(self, partial: Partial) -> list[pa.Array]:
+        """The key columns of the result for groups whose first key is the end of their window."""
+        ends, valid = numbers(partial.keys[FRAME], np.int64), validity(partial.keys[FRAME])
+        return [self._bounds(ends, place, valid) if place < 0 else partial.keys[1 + place] for place in self.framed.columns]
+
+    def _bounds(self, ends: Indexes, place: int, valid: Mask | None) -> pa.Array:
+        part = WINDOW_COLUMNS[place]
+        values = ends if part == "window_end" else ends - 1 if part == "window_time" else self.times.start(ends)
+        found = from_numbers(values, pa.int64(), valid)
+        return found.cast(self.bound_type) if pa.types.is_integer(self.bound_type) else found.view(self.bound_type)
+
+
+class FramedAggregateProcessor(TimedAggregateProcessor):
+    """Holds the open frames, and the frames of the windows to come."""
+
+    def __init__(self, aggregation: FramedAggregation, timing: Timing) -> None:
+        super().__init__(aggregation, timing)
+        self._framed = aggregation
+        self._given = LEAST_TIME
+        self._without_time: list[Partial | None] = []
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        aggregation = self._framed
+        layouts = [aggregation.window_layout, *aggregation.distinct_layouts]
+        states = [GroupState(layout, self.check_accumulated) for layout in layouts]
+        self._frames = [WindowFrames(aggregation.times, state.combine) for state in states]
+
+    def evaluated(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        columns = super().evaluated(batch)
+        columns[FRAME] = self._framed.times.frame_ends(columns[FRAME])
+        return columns
+
+    @property
+    def _moment(self) -> int:
+        """Windows that end until here are complete."""
+        bound = self._framed.framed.bound
+        return self._times[0] + (0 if bound is None else bound.offset)
+
+    def late_among(self, keys: Sequence[pa.Array]) -> tuple[Mask, Mask]:
+        frames, valid = numbers(keys[FRAME], np.int64), validity(keys[FRAME])
+        late = self._framed.times.first_end(frames) <= self._moment
+        gone = self._framed.times.last_end(frames) <= self._moment
+        return (late, gone) if valid is None else (late & valid, gone & valid)
+
+    def settle(self) -> None:
+        if self._aggregation.stage is Stage.ACCUMULATE:
+            super().settle()
+            return
+        if self._groups.is_due(self._times):
+            self._move([groups.take_due(self._times) for groups in (self._groups, *self._distinct)])
+        moment = self._moment
+        end = self._frames[0].next_end(self._given)
+        if end is not None and end <= moment:
+            self.emit_all(self._windows(moment))
+        else:
+            self._given = max(self._given, moment)
+
+    def finish(self) -> None:
+        if self._aggregation.stage is Stage.ACCUMULATE:
+            super().finish()
+            return
+        if not self._groups.is_empty:
+            self._move([groups.take_all() for groups in (self._groups, *self._distinct)])
+        self.emit_all(self._windows(None))
+
+    def _move(self, parts: Sequence[Partial | None]) -> None:
+        """Puts the groups of complete frames, plain ones and distinct arguments, to the frames of windows."""
+        self._without_time = [None] * len(parts)
+        for place, (part, frames) in enumerate(zip(parts, self._frames, strict=True)):
+            if part is not None:
+                self._without_time[place] = _distributed(part, frames)
+
+    def _windows(self, until: int | None) -> Iterator[pa.RecordBatch]:
+        """The windows that end until then (None: all, and what has no time)."""
+        plain, *distinct = self._frames
+        found: list[Partial] = []
+        end = plain.next_end(self._given)
+        while end is not None and (until is None or end <= until):
+            partial = plain.window(end)
+            sets = [frames.window(end) for frames in distinct]
+            if partial is not None:
+                found.append(self._of_window(partial, sets, end))
+            self._given = end
+            if sum(part.num_rows for part in found) >= FEW_ROWS:
+                yield self._result(found)
+                found = []
+            end = plain.next_end(end)
+        if found:
+            yield self._result(found)
+        if until is None:
+            if self._without_time and self._without_time[0] is not None:
+                yield self._result([self.with_distinct(self._without_time[0], self._without_time[1:])])
+                self._without_time = []
+            return
+        self._given = max(self._given, until)
+        for frames in self._frames:
+            frames.forget(self._given)
+
+    def _of_window(self, partial: Partial, distinct: Sequence[Partial | None], end: int) -> Partial:
+        sets = [None if rows is None else _with_end(rows, end) for rows in distinct]
+        return self.with_distinct(_with_end(partial, end), sets)
+
+    def _result(self, parts: Sequence[Partial]) -> pa.RecordBatch:
+        joined = _joined(parts)
+        found = Partial(self._framed.result_keys(joined), joined.columns, joined.num_rows)
+        return self._framed.result_of(found, self.context.job.evaluation)
+
+    def state(self) -> Iterator[pa.RecordBatch]:
+        """As of open groups: frames that windows to come contain are groups too, which the watermark then completes at once."""
+        yield from super().state()
+        aggregation = self._framed
+        keys = [f"k{i}" for i in range(len(aggregation.keys))]
+        for place, frames in enumerate(self._frames):
+            parts = [_with_end(frame.partial, frame.end) for frame in frames.frames()]
+            if not parts:
+                continue
+            if place:
+                rows = _joined(parts).keys
+                names = [f"d{place - 1}_{i}" for i in range(len(rows))]
+                yield self.keyed(pa.RecordBatch.from_arrays(rows, names=names), names[: len(keys)])
+            else:
+                yield self.keyed(exported(_joined(parts), aggregation.plain_layout), keys)
+
+    def keyed(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
+        return keyed_state(batch, *keys[1:]) if len(keys) > 1 else batch
+
+    def finish_restore(self) -> bool:
+        if self._times[0] > LEAST_TIME:
+            self._given = self._moment
+        return True
+
+    def close(self) -> None:
+        super().close()
+        self.__dict__.pop("_frames", None)
+
+
+def _distributed(groups: Partial, frames: WindowFrames) -> Partial | None:
+    """Gives each group to its frame; those without a time are left."""
+    left = None
+    valid = validity(groups.keys[FRAME])
+    if valid is not None:
+        left = groups.take(indexes(np.flatnonzero(~valid)))
+        groups = groups.take(indexes(np.flatnonzero(valid)))
+    ends = numbers(groups.keys[FRAME], np.int64)
+    order = np.argsort(ends, kind="stable")
+    groups, ends = groups.take(indexes(order)), ends[order]
+    if not len(ends):
+        return left
+    starts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(ends)]
+    for start, stop in pairwise(starts):
+        frames.add(int(ends[start]), _without_frame(groups.slice(start, stop - start)))
+    return left
+
+
+def _without_frame(partial: Partial) -> Partial:
+    return Partial(partial.keys[1:], partial.columns, partial.num_rows)
+
+
+def _with_end(partial: Partial, end: int) -> Partial:
+    ends = from_numbers(np.full(partial.num_rows, end, np.int64), pa.int64())
+    return Partial([ends, *partial.keys], partial.columns, partial.num_rows)
+
+
+def _joined(parts: Sequence[Partial]) -> Partial:
+    """The groups of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = [join_arrays(columns) for columns in zip(*(part.keys for part in parts), strict=True)]
+    states = zip(*(part.columns for part in parts), strict=True)
+    columns = [[join_states(same) for same in zip(*state, strict=True)] for state in states]
+    return Partial(keys, columns, sum(part.num_rows for part in parts))
+
+
+def framed_aggregate(
+    framed: FramedKeys, aggregates: tuple[Aggregate, ...], names: tuple[str, ...], stage: Stage, diverts: bool = False
+) -> ProcessorFactory:
+    """A supplier of processors that aggregate by windows and keys. Between two stages the edge must be partitioned by k1, k2, …
+    (k0 is the frame), or lead to a single processor; otherwise as `timed_aggregate`."""
+    aggregation = FramedAggregation(framed, aggregates, names, stage)
+    return lambda: FramedAggregateProcessor(aggregation, Timing(framed.timing, diverts))
