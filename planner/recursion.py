@@ -20,6 +20,7 @@ from runnel.planner.physical import Physical, column_names
 from runnel.processors.recursion import StageDefinition
 from runnel.relation import Recursion
 from runnel.sqltypes import to_arrow
+from runnel.streams import WINDOW_COLUMNS
 
 
 def choose_recursion(node: Recursion, snapshot: Snapshot) -> Physical:
@@ -149,6 +150,21 @@ def _group_limit(node: physical.GroupLimit) -> StageDefinition:
     return StageDefinition(group_limit(node.keys, node.order, node.count, node.offset), needs_all=True)
 
 
+def _assign_windows(node: physical.AssignWindows) -> StageDefinition:
+    from runnel.processors.assign_windows import assign_windows
+
+    return StageDefinition(assign_windows(node.shape, node.time, column_names(node.fields), node.columns))
+
+
+def _session_rows(node: physical.SessionRows) -> StageDefinition:
+    from runnel.processors.session_rows import session_rows
+
+    keys = tuple(dict.fromkeys(key.index for key in node.keys))
+    width = len(node.fields) - len(WINDOW_COLUMNS)
+    supplier = session_rows(node.gap, node.time, keys, width, column_names(node.fields), None)
+    return StageDefinition(supplier, needs_all=True)
+
+
 def _window(node: physical.Window) -> StageDefinition:
     from runnel.processors.window import window
 
@@ -167,4 +183,6 @@ _STAGES: dict[type[Physical], Callable[[Any], StageDefinition]] = {
     physical.Limit: _limit,
     physical.GroupLimit: _group_limit,
     physical.Window: _window,
+    physical.AssignWindows: _assign_windows,
+    physical.SessionRows: _session_rows,
 }

@@ -55,6 +55,7 @@ from runnel.relation import (
 )
 from runnel.relation import walk as relations_of
 from runnel.sqltypes import BIGINT
+from runnel.streams import AssignWindows, WindowKind
 from runnel.subqueries import GroupLimit, OuterColumn, ScalarSubquery, Series, UnnestTogether
 from runnel.windows import Window
 
@@ -292,6 +293,24 @@ def _window(to: Anchoring, node: Window) -> Pulled:
     return replace(below, relation=relation, columns=(*below.columns, *added))
 
 
+def _assign_windows(to: Anchoring, node: AssignWindows) -> Pulled:
+    """Sessions are those of each outer row; other windows are the same for all."""
+    below = to.rows(node.input)
+    below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
+    values = provided(below.parts)
+    time, *partition = (with_outer(substitute(item, below.columns), values) for item in node.own_expressions)
+    relation = below.relation
+    if not isinstance(time, Column):
+        names = (*(item.name for item in relation.fields), "$time")
+        relation = Project(input=relation, expressions=(*references(relation.fields), time), names=names)
+        time = references(relation.fields)[-1]
+    if node.shape.kind is WindowKind.SESSION:
+        partition = [pair[1] for pair in map(pair_of, below.parts) if pair is not None] + partition
+    windows = replace(node, input=relation, time=time, partition=tuple(partition))
+    added = references(windows.fields)[len(relation.fields) :]
+    return replace(below, relation=windows, columns=(*below.columns, *added))
+
+
 def _expand(to: Anchoring, node: Expand) -> Pulled:
     below = to.rows(node.input)
     below = to.ready(below, [substitute(item, below.columns) for item in node.own_expressions])
@@ -324,5 +343,6 @@ _RULES: dict[type[Relation], Callable[[Anchoring, Any], Pulled]] = {
     Series: _per_row,
     UnnestTogether: _per_row,
     Window: _window,
+    AssignWindows: _assign_windows,
     Expand: _expand,
 }

@@ -28,6 +28,7 @@ from runnel.relation import (
     transform,
 )
 from runnel.sqltypes import BOOLEAN
+from runnel.streams import AssignWindows
 from runnel.subqueries import SUBQUERIES, DependentJoin, Exists, InSubquery, Series, UnnestTogether, deepened
 from runnel.windows import Window
 
@@ -148,6 +149,7 @@ _RULES: dict[type[Relation], Callable[[Any], Relation]] = {
     Series: _with_added,
     UnnestTogether: _with_added,
     Window: _with_added,
+    AssignWindows: _with_added,
     Values: _values,
     Join: _join,
 }
