@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
-from runnel.batches import empty_columns, indexes, join_batches, numbers
+from runnel.batches import join_batches
 from runnel.dag import ProcessorFactory
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import Expression
@@ -16,9 +15,8 @@ from runnel.memory import Reservation, size_of
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import constant
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.window_calls import ROW_BYTES, CompiledWindow, arranged, by_arrangement, computed
+from runnel.processors.window_calls import ROW_BYTES, CompiledWindow, by_arrangement
 from runnel.processors.window_frames import check_offset
-from runnel.processors.window_values import NUMBERINGS
 from runnel.relation import Field
 from runnel.windows import WindowCall
 
@@ -73,12 +71,8 @@ class WindowProcessor(EmittingProcessor):
 
     def _prune(self, call: int) -> None:
         """Keeps the rows that may still be among the first of their partition."""
-        rows = join_batches(self._batches)
-        ordered = arranged(self._plan.arrangements[0][0], rows, self.context)
-        ranks = numbers(NUMBERINGS[self._plan.calls[call].call.function](ordered), np.int64)
-        kept = np.sort(ordered.order[ranks <= self._most])
-        self._batches = [rows.take(indexes(kept))]
-        self._held = len(kept)
+        self._batches = [self._plan.first_rows(join_batches(self._batches), call, self._most, self.context)]
+        self._held = self._batches[0].num_rows
         self._held_bytes = size_of(self._batches[0])
         self._next_prune = max(2 * self._held, PRUNE_ROWS)
 
@@ -102,13 +96,7 @@ class WindowProcessor(EmittingProcessor):
     def _computed(self) -> Iterator[pa.RecordBatch]:
         rows = join_batches(self._batches)
         self._batches = []
-        results: dict[int, pa.Array] = {}
-        for found in computed(self._plan.arrangements, rows, self.context):
-            # An empty batch goes nowhere, and lets others have the thread.
-            yield empty_columns(0)
-            if found is not None:
-                results[found[0]] = found[1]
-        yield from self._plan.output(rows, [results[i] for i in range(len(results))])
+        yield from self._plan.results(rows, self.context)
         self._reservation.release()
 
     def state(self) -> Iterable[pa.RecordBatch]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, make_batch
+from runnel.batches import MAX_ROWS, empty_columns, indexes, make_batch, numbers
 from runnel.expressions.aggregates import is_aggregate
 from runnel.expressions.context import Frame as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
@@ -124,6 +125,22 @@ class CompiledWindow:
     names: tuple[str, ...]
     most: tuple[int, Expression] | None
     fields: tuple[Field, ...] | None
+
+    def results(self, rows: pa.RecordBatch, context: ProcessorContext) -> Iterator[pa.RecordBatch]:
+        """The rows with the values of all calls beside them; before that empty batches, which go nowhere but let others have
+        the thread."""
+        values: dict[int, pa.Array] = {}
+        for found in computed(self.arrangements, rows, context):
+            yield empty_columns(0)
+            if found is not None:
+                values[found[0]] = found[1]
+        yield from self.output(rows, [values[i] for i in range(len(values))])
+
+    def first_rows(self, rows: pa.RecordBatch, call: int, most: int, context: ProcessorContext) -> pa.RecordBatch:
+        """The rows to which the numbering `call` gives at most `most`, as they came."""
+        ordered = arranged(self.arrangements[0][0], rows, context)
+        ranks = numbers(NUMBERINGS[self.calls[call].call.function](ordered), np.int64)
+        return rows.take(indexes(np.sort(ordered.order[ranks <= most])))
 
     def output(self, rows: pa.RecordBatch, results: list[pa.Array]) -> Iterator[pa.RecordBatch]:
         """The rows with the values of all calls beside them."""
