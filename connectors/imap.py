@@ -11,7 +11,7 @@ from threading import Lock
 
 from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
-from runnel.connectors.map_columns import resolve_columns
+from runnel.connectors.map_columns import JOURNAL_CAPACITY, OPTIONS, resolve_columns
 from runnel.connectors.map_durable import DurableMap, open_durable
 from runnel.connectors.map_staging import Staging
 from runnel.connectors.map_store import MapStore
@@ -39,7 +39,11 @@ class MapConnector(Connector):
         if definition.object_type is not None:
             raise ProgrammingError("connector IMap has no object types", hint="leave OBJECT TYPE out")
         columns, layout = resolve_columns(definition)
-        return MapTable(definition.name, columns, layout, self._map(external))
+        table = MapTable(definition.name, columns, layout, self._map(external))
+        capacity = OPTIONS.read(definition.options).get(JOURNAL_CAPACITY)
+        if capacity is not None:
+            table.keep_journal(capacity)
+        return table
 
     def _map(self, external: str) -> Staging:
         with self._lock:

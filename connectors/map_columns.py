@@ -16,7 +16,7 @@ from runnel.catalog import TableColumn
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.map_layout import KEY, VALUE, Layout, is_key_path
 from runnel.connectors.map_values import KEY_KINDS
-from runnel.connectors.options import OptionSet, text
+from runnel.connectors.options import OptionSet, integer, text
 from runnel.errors import ProgrammingError, suggest
 from runnel.sqltypes import (
     BIGINT,
@@ -43,12 +43,14 @@ KEY_FORMAT = text("keyFormat", required=True)
 VALUE_FORMAT = text("valueFormat")
 KEY_CLASS = text("keyJavaClass")
 VALUE_CLASS = text("valueJavaClass")
+JOURNAL_CAPACITY = integer("journalCapacity", least=1)
 OPTIONS = OptionSet(
     "IMap",
     KEY_FORMAT,
     VALUE_FORMAT,
     KEY_CLASS,
     VALUE_CLASS,
+    JOURNAL_CAPACITY,
     # Names of types that only a serialiser would need: taken, so that statements written for Hazelcast run.
     *(text(side + name) for side in ("key", "value") for name in ("CompactTypeName", "PortableFactoryId")),
     *(text(side + name) for side in ("key", "value") for name in ("PortableClassId", "PortableClassVersion")),

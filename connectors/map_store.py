@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import chain, repeat
 from threading import RLock
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,13 @@ from runnel.batches import indexes
 from runnel.connectors.map_keys import Key, duplicate, key_parts
 from runnel.connectors.map_layout import Layout, check_key, select_fields
 from runnel.connectors.map_segment import Mask, Numbers, Segment, Tail, merge_last
-from runnel.connectors.map_update import kept_fields, knows_all_fields
+from runnel.connectors.map_update import kept_fields, knows_all_fields, rows_at
 from runnel.connectors.map_values import decoder
 from runnel.expressions.values import array_of
 from runnel.sqltypes import SqlType
+
+if TYPE_CHECKING:
+    from runnel.connectors.map_journal import Watch
 
 TAIL_ROWS = 4096
 """A tail of this length becomes a segment even if nobody scans."""
@@ -69,6 +72,8 @@ class MapStore:
         self.statement_lock = RLock()
         """Held by a statement from before its scan until after its commit; never taken with `lock` held."""
         self.log: ChangeLog | None = None
+        self.watch: Watch | None = None
+        """Told of changes while somebody reads them as a stream."""
         self._layouts: dict[tuple[tuple[str, ...], tuple[SqlType, ...]], Layout] = {}
         self._reset(0)
 
@@ -108,14 +113,17 @@ class MapStore:
             firsts, segments, tail = self._places
             if number >= tail.first:
                 row = tail.rows[number - tail.first]
-                return row if tail.layout is layout else self._seen_by(row, tail.layout, layout)
+                return row if tail.layout is layout else self.seen_by(row, tail.layout, layout)
             if segments:
                 found = segments[bisect_right(firsts, number) - 1].find(number, layout)
                 if found is not None:
                     return found
             # The row was rewritten or taken out since the index was read: that says now where it is.
 
-    def _seen_by(self, row: tuple[Any, ...], stored: Layout, wanted: Layout) -> tuple[Any, ...]:
+    def seen_by(self, row: tuple[Any, ...], stored: Layout, wanted: Layout) -> tuple[Any, ...]:
+        """A row of one layout as another one sees it."""
+        if stored is wanted:
+            return row
         arrays = select_fields(_row_batch(row, stored), stored, wanted, range(len(wanted.paths)))
         return tuple(decoder(array, item)(0) for array, item in zip(arrays, wanted.types, strict=True))
 
@@ -129,6 +137,19 @@ class MapStore:
     def has(self, key: Key) -> bool:
         return key in self._index
 
+    def keys(self) -> list[Key]:
+        return list(self._index)
+
+    def numbers_of(self, keys: Sequence[Key]) -> Numbers:
+        """The numbers of the rows with these keys; -1 where there is none."""
+        return np.fromiter(map(self._index.get, keys, repeat(-1)), dtype=np.int64, count=len(keys))
+
+    def rows_at(self, numbers: Numbers, layout: Layout) -> pa.RecordBatch:
+        """The rows with these numbers, all alive, as a layout sees them; NULLs for -1. With `lock` held."""
+        if self._places[2].rows:
+            self._seal()
+        return rows_at(self._places[1], numbers, layout)
+
     # Writing
 
     def put(self, key: Key, row: tuple[Any, ...], layout: Layout) -> None:
@@ -136,6 +157,7 @@ class MapStore:
         self.check(layout)
         if self.log is not None:
             self.log.rows(layout, [_row_batch(row, layout)], None)
+        made = None if self.watch is None else self.watch.put(key, row, layout)
         tail = self._places[2]
         if tail.layout is not layout:
             if tail.rows:
@@ -152,6 +174,8 @@ class MapStore:
             self._seal()
         if self.log is not None:
             self.log.changed()
+        if made is not None:
+            made()
 
     def remove(self, key: Key, layout: Layout) -> int:
         """Takes one row out; gives how many there were. With `lock` held."""
@@ -160,9 +184,12 @@ class MapStore:
             return 0
         if self.log is not None:
             self.log.delete(layout.key_layout, [_row_batch(key_parts(key, layout), layout.key_layout)], None)
+        made = None if self.watch is None else self.watch.remove_many([[key]])
         self._kill(self._index.pop(key))
         self._deleted += 1
         self._after_deletes()
+        if made is not None:
+            made()
         return 1
 
     def insert_many(
@@ -186,6 +213,7 @@ class MapStore:
             self.log.rows(layout, batches, staged)
         if not fresh:
             return
+        made = None if self.watch is None else self.watch.put_many(batches, keys, layout)
         self._key = layout.key_layout
         for batch in batches:
             first = self._places[2].first
@@ -197,6 +225,8 @@ class MapStore:
         self._merge()
         if self.log is not None:
             self.log.changed()
+        if made is not None:
+            made()
 
     def put_many(
         self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout, staged: str | None
@@ -206,9 +236,12 @@ class MapStore:
         self.check(layout)
         if self.log is not None and (staged is not None or any(keys)):
             self.log.rows(layout, batches, staged)
+        made = None if self.watch is None else self.watch.put_many(batches, keys, layout)
         self.load(batches, keys, layout)
         if self.log is not None:
             self.log.changed()
+        if made is not None:
+            made()
 
     def load(self, batches: Sequence[pa.RecordBatch], keys: Sequence[list[Key]], layout: Layout) -> None:
         """`put_many` without the log."""
@@ -222,20 +255,16 @@ class MapStore:
     def _add_batch(self, batch: pa.RecordBatch, keys: list[Key], layout: Layout) -> None:
         index, count = self._index, len(keys)
         first = self._places[2].first
-        old = _distinct(self._numbers_of(keys)) if index else NO_NUMBERS
+        old = _distinct(self.numbers_of(keys)) if index else NO_NUMBERS
         before = len(index)
         self._publish([*self._places[1], Segment(batch, layout, first)], Tail(first + count, layout))
         index.update(zip(keys, range(first, first + count), strict=True))
         if len(index) - before + len(old) < count:
             # A key came more than once: the index has its last row, the others are dead.
             numbers = np.arange(first, first + count)
-            old = np.concatenate([old, numbers[self._numbers_of(keys) != numbers]])
+            old = np.concatenate([old, numbers[self.numbers_of(keys) != numbers]])
         self._kill_all(old)
         self._merge()
-
-    def _numbers_of(self, keys: list[Key]) -> Numbers:
-        """The numbers of the rows with these keys; -1 where there is none."""
-        return np.fromiter(map(self._index.get, keys, repeat(-1)), dtype=np.int64, count=len(keys))
 
     def update(self, key: Key, row: tuple[Any, ...], layout: Layout) -> None:
         """Writes one row over one that is there, keeping its fields that the layout doesn't know. With `lock` held."""
@@ -257,7 +286,7 @@ class MapStore:
         known, wide = knows_all_fields(segments, layout), layout
         chosen, chosen_keys = [], []
         for batch, chunk in zip(batches, keys, strict=True):
-            numbers = self._numbers_of(chunk)
+            numbers = self.numbers_of(chunk)
             there = np.flatnonzero(numbers >= 0)
             is_all = len(there) == len(chunk)
             rows = batch if is_all else batch.take(indexes(there))
@@ -276,9 +305,12 @@ class MapStore:
         self.check(layout)
         if self.log is not None and (staged is not None or any(keys)):
             self.log.delete(layout.key_layout, batches, staged)
+        made = None if self.watch is None else self.watch.remove_many(keys)
         removed = self.unload(keys)
         if self.log is not None:
             self.log.changed()
+        if made is not None:
+            made()
         return removed
 
     def unload(self, keys: Sequence[list[Key]]) -> int:
@@ -298,9 +330,12 @@ class MapStore:
         count = len(self._index)
         if self.log is not None and count:
             self.log.clear()
+        made = None if self.watch is None else self.watch.clear()
         self._reset(self._places[2].next)
         if self.log is not None:
             self.log.changed()
+        if made is not None:
+            made()
         return count
 
     def release(self) -> None:

@@ -7,7 +7,17 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from runnel.catalog import Index, TableColumn
-from runnel.connector import IndexedTable, IndexLookup, KeyedTable, ScanRequest, Sink, SinkRequest, Source, WriteMode
+from runnel.connector import (
+    IndexedTable,
+    IndexLookup,
+    KeyedTable,
+    ReadableTable,
+    ScanRequest,
+    Sink,
+    SinkRequest,
+    Source,
+    WriteMode,
+)
 from runnel.connectors.map_index import check_index
 from runnel.connectors.map_index_scan import MapIndexSource
 from runnel.connectors.map_keys import Key, duplicate, null_key
@@ -97,6 +107,20 @@ class MapTable(IndexedTable, KeyedTable):
                     error.message = f'column "{column.name}": {error.message}'
                     break
             raise
+
+    def changes(self) -> ReadableTable:
+        # Loaded on first use: few maps are read as streams.
+        from runnel.connectors.map_changes import MapChanges
+
+        return MapChanges(self.name, self.columns, self._layout, self._store)
+
+    def keep_journal(self, capacity: int) -> None:
+        """Keeps the last changes, so many, also while nobody reads them."""
+        from runnel.connectors.map_journal import journal_of
+
+        with self._store.lock:
+            journal = journal_of(self._store, self._layout)
+            journal.capacity, journal.is_kept = capacity, True
 
     def clear(self) -> int:
         with self._store.statement_lock, self._store.lock:

@@ -24,19 +24,26 @@ def kept_fields(
 ) -> tuple[pa.RecordBatch, Layout]:
     """Rows that replace those with `numbers`, with the fields added that only the old ones have; and the layout of it."""
     other = _other_fields(segments, layout)
+    kept = rows_at(segments, numbers, other).columns
+    wide = Layout(layout.paths + other.paths, layout.types + other.types)
+    return pa.RecordBatch.from_arrays([*rows.columns, *kept], schema=wide.schema), wide
+
+
+def rows_at(segments: Sequence[Segment], numbers: Numbers, wanted: Layout) -> pa.RecordBatch:
+    """The rows with these numbers as a layout sees them; NULLs for a negative number."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
-    bounds = [*np.searchsorted(ordered, [segment.first for segment in segments]).tolist(), len(ordered)]
-    parts = []
+    first = int(np.searchsorted(ordered, 0))
+    bounds = [first, *np.searchsorted(ordered, [segment.first for segment in segments[1:]]).tolist(), len(ordered)]
+    parts = [[pa.nulls(first, field.type) for field in wanted.schema]]
     for i, segment in enumerate(segments):
         places = indexes(segment.positions(ordered[bounds[i] : bounds[i + 1]]))
-        columns = select_fields(segment.batch, segment.layout, other, range(len(other.paths)))
+        columns = select_fields(segment.batch, segment.layout, wanted, range(len(wanted.paths)))
         parts.append([column.take(places) for column in columns])
     back = np.empty(len(order), dtype=np.int64)
     back[order] = np.arange(len(order))
-    kept = [pa.concat_arrays(list(column)).take(indexes(back)) for column in zip(*parts, strict=True)]
-    wide = Layout(layout.paths + other.paths, layout.types + other.types)
-    return pa.RecordBatch.from_arrays([*rows.columns, *kept], schema=wide.schema), wide
+    found = [pa.concat_arrays(list(column)).take(indexes(back)) for column in zip(*parts, strict=True)]
+    return pa.RecordBatch.from_arrays(found, schema=wanted.schema)
 
 
 def _other_fields(segments: Sequence[Segment], layout: Layout) -> Layout:

@@ -323,6 +323,10 @@ class KeyedTable(ReadableTable, WritableTable):
         """All columns of the row with that key (the values of `key_columns`), or None. Microseconds, no lock. A key value
         may be of any Python type that equals the column's (an int for a DECIMAL)."""
 
+    def changes(self) -> ReadableTable | None:
+        """The changes of this table as a stream, for TABLE(CHANGES(TABLE …)); None where there is none."""
+        return None
+
     @abstractmethod
     def put(self, row: tuple[Any, ...], mode: WriteMode) -> int:
         """Writes one row (all columns; INSERT, SINK or UPDATE) or, for DELETE, takes the row out whose key columns equal

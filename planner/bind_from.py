@@ -67,6 +67,12 @@ class FromBinder:
             call = function_call(tree.this)
             if call is not None and call[0] in WINDOW_FUNCTIONS:
                 return self._windows(tree, alias, names)
+            if call is not None and call[0] == "CHANGES":
+                from runnel.planner.bind_changes import changes_of
+
+                return self._scan(
+                    changes_of(self._binder, *call[1:], self._at(tree)), alias or "changes", names, self._at(tree)
+                )
             if call is not None:
                 relation, name = self._table_function(tree, *call), call[0].lower()
                 if isinstance(relation, Scan):
@@ -123,6 +129,12 @@ class FromBinder:
 
     def _table(self, tree: Any, alias: str | None, names: tuple[str, ...]) -> Bound:
         position = self._at(tree)
+        if tree.args.get("version") is not None:
+            raise NotSupportedError(
+                "FOR SYSTEM_TIME is supported for the right side of a JOIN only",
+                hint="write FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency",
+                position=position,
+            )
         if tree.text("db").lower() == "information_schema" and not tree.text("catalog"):
             # Loaded on first use: few statements ask for it.
             from runnel.planner.information_schema import schema_table
@@ -273,10 +285,16 @@ class FromBinder:
             tree = join.this
         if isinstance(tree, exp.Unnest):
             return self._join_unnest(left, join, side)
+        version = None
+        if isinstance(tree, exp.Table) and tree.args.get("version") is not None:
+            version, tree = tree, tree.copy()
+            tree.set("version", None)
         is_lateral = isinstance(tree, exp.Lateral) or (isinstance(tree, exp.Table) and function_call(tree.this) is not None)
         right = self._lateral(tree, left, _SIDES[side]) if is_lateral else self._independent(tree, left)
         for nested in tree.args.get("joins") or [] if not isinstance(tree, exp.Subquery) else []:
             right = self._join(right, nested)
+        if version is not None or join.args.get("method") == "ASOF":
+            return self._join_as_of(left, right, join, version)
         if join.args.get("using") or join.args.get("method") == "NATURAL":
             return self._join_using(left, right, join, _SIDES[side])
         scope = left.scope.beside(right.scope, len(left.relation.fields), position)
@@ -287,6 +305,30 @@ class FromBinder:
             return Bound(_joined(JoinKind.CROSS, left, right, None, position), scope)
         condition = ExpressionBinder(self._binder, scope, "ON").condition(on)
         return Bound(_joined(_SIDES[side], left, right, condition, position), scope)
+
+    def _join_as_of(self, left: Bound, right: Bound, join: Any, version: Any) -> Bound:
+        # Loaded on first use: few statements have one.
+        from runnel.planner.bind_as_of import as_of, at_version, version_of
+
+        position = self._at(join.this)
+        kind = _SIDES[(join.args.get("side") or "").upper()]
+        width = len(left.relation.fields)
+        scope = left.scope.beside(right.scope, width, position)
+        if join.args.get("using") is not None and version is None:
+            names = [item.name for item in join.args["using"]]
+            found = [(left.scope.resolve(name, None, position), right.scope.resolve(name, None, position)) for name in names]
+            pairs = [(first, transform(second, lambda item: _shifted(item, width))) for first, second in found]
+            equal = [build.call("eq", [*pair], position) for pair in pairs[:-1]]
+            condition = build.call("and", [*equal, build.call("ge", [*pairs[-1]], position)], position)
+            return self._merged(as_of(kind, left.relation, right.relation, condition, position), scope, names, pairs, kind)
+        on = join.args.get("on")
+        if on is None:
+            raise ProgrammingError("FOR SYSTEM_TIME AS OF needs ON", hint="write ON a.k = b.k", position=position)
+        condition = ExpressionBinder(self._binder, scope, "ON").condition(on)
+        if version is not None:
+            moment = ExpressionBinder(self._binder, left.scope, "FOR SYSTEM_TIME").bind(version_of(version, position))
+            condition = at_version(left.relation, right.relation, moment, condition, position)
+        return Bound(as_of(kind, left.relation, right.relation, condition, position, version is not None), scope)
 
     def _independent(self, tree: Any, left: Bound) -> Bound:
         """An item that knows nothing of the columns left of it."""

@@ -175,7 +175,7 @@ class WindowBinder:
         if within is not None:
             return self._items.item(exp.Table(this=tree))
         if isinstance(tree, exp.Subquery):
-            table = _named_table(tree)
+            table = named_table(tree)
             return self._items.item(tree if table is None else table)
         raise ProgrammingError(
             f"the first argument of {call.name} must be a table",
@@ -291,7 +291,7 @@ def without_order(relation: Relation) -> tuple[Relation, int | None]:
     return relation, None
 
 
-def _named_table(tree: Any) -> Any:
+def named_table(tree: Any) -> Any:
     """The table of `(SELECT * FROM table)`, which is what TABLE and a name have become; None for another query."""
     query = tree.this
     if not isinstance(query, exp.Select) or any(tree.args.get(key) for key in ("alias", "joins", "order", "limit", "offset")):

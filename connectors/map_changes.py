@@ -1,0 +1,129 @@
+"""TABLE(CHANGES(TABLE m)): the changes of a map as a stream.
+
+A row has the columns of the mapping as the change left them (of a deleted row the key alone), those of the value as they were
+before, called old_…, the operation, a sequence that rises by one, and the time. A query sees the changes made after it
+started.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from runnel.batches import empty_columns
+from runnel.catalog import EventTime, TableColumn
+from runnel.connector import BATCH_ROWS, Pause, ReadableTable, ScanRequest, Source, SourcePartition, Token
+from runnel.connectors.map_journal import Journal, JournalReader, journal_of, release
+from runnel.connectors.map_layout import Layout
+from runnel.connectors.map_store import MapStore
+from runnel.errors import OperationalError
+from runnel.processor import JobContext
+from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR
+
+
+class MapChanges(ReadableTable):
+    """The change stream of one mapping. Its event time is the time of the change, which never goes back."""
+
+    connector = "IMap"
+
+    def __init__(self, mapping: str, columns: Sequence[TableColumn], layout: Layout, store: MapStore) -> None:
+        self.name = mapping
+        self._layout = layout
+        self._store = store
+        taken = {column.name.lower() for column in columns}
+        added = {"operation": VARCHAR, "sequence": BIGINT, "change_time": TIMESTAMP_TZ}
+        values = [i for i in range(len(columns)) if i not in layout.keys]
+        self.columns = (
+            *(TableColumn(column.name, column.type) for column in columns),
+            *(TableColumn(_free(f"old_{columns[i].name}", taken), columns[i].type) for i in values),
+            *(TableColumn(_free(name, taken), item) for name, item in added.items()),
+        )
+        count = len(columns)
+        self._places = (*range(count), *(count + i for i in values), *range(2 * count, 2 * count + len(added)))
+        self.event_time = EventTime(len(self.columns) - 1, 0)
+
+    @property
+    def is_unbounded(self) -> bool:
+        return True
+
+    def row_count(self) -> int | None:
+        return None
+
+    def scan(self, request: ScanRequest) -> Source:
+        names = [self.columns[i].name for i in request.columns]
+        return ChangesSource(self._store, self._layout, tuple(self._places[i] for i in request.columns), names)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, with a number behind it where a column is called so."""
+    found, number = name, 1
+    while found.lower() in taken:
+        number += 1
+        found = f"{name}_{number}"
+    taken.add(found.lower())
+    return found
+
+
+class ChangesSource(Source):
+    """A scan of changes: each execution is a reader of its own. `columns` are places in the journal's batches."""
+
+    def __init__(self, store: MapStore, layout: Layout, columns: tuple[int, ...], names: Sequence[str]) -> None:
+        self._store = store
+        self._layout = layout
+        self._columns = columns
+        self._names = tuple(names)
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        return [ChangesPartition(self._store, self._layout, self._columns, self._names)]
+
+
+class ChangesPartition(SourcePartition):
+    """One reader. It counts from the moment it is made, and until it is closed or forgotten."""
+
+    def __init__(self, store: MapStore, layout: Layout, columns: tuple[int, ...], names: tuple[str, ...]) -> None:
+        self._store = store
+        self._columns = list(columns)
+        self._names = list(names)
+        with store.lock:
+            store.check(layout)
+            self._journal = journal_of(store, layout)
+            self._reader = JournalReader(self._journal.next)
+            self._journal.readers.add(self._reader)
+        self._detach = weakref.finalize(self, _detach, store, self._journal, self._reader)
+        self._detach.atexit = False
+
+    def open(self, wake: Callable[[], None]) -> None:
+        self._reader.wake = wake
+
+    def read(self) -> pa.RecordBatch | Pause:
+        with self._store.lock:
+            batch = self._journal.read(self._reader, BATCH_ROWS)
+        if batch is None:
+            return Pause()
+        if not self._columns:
+            return empty_columns(batch.num_rows)
+        return batch.select(self._columns).rename_columns(self._names)
+
+    def position(self) -> Token | None:
+        return {"journal": self._journal.identity, "sequence": self._reader.next}
+
+    def seek(self, token: Token) -> None:
+        with self._store.lock:
+            if token["journal"] != self._journal.identity:
+                raise OperationalError(
+                    f'the changes of map "{self._store.name}" from {token["sequence"]} on are not kept any more',
+                    detail="the journal that they were in is gone",
+                    hint="journals are in memory, and last while somebody reads or 'journalCapacity' is given",
+                )
+            self._reader.next = token["sequence"]
+
+    def close(self) -> None:
+        self._detach()
+
+
+def _detach(store: MapStore, journal: Journal, reader: JournalReader) -> None:
+    with store.lock:
+        journal.readers.discard(reader)
+        release(store, journal)
