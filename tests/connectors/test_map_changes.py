@@ -279,7 +279,7 @@ def test_a_mapping_sees_what_another_one_of_the_map_writes(tmp_path: Path) -> No
             (1, 5, "y", None, "x", "UPDATE"),
             (1, 5, "z", 5, "y", "UPDATE"),
         ]
-        with pytest.raises(DataError, match="this[.]a"):
+        with pytest.raises(DataError, match=r"this[.]a"):
             wrong.fetchone()
         wide.close()
 
