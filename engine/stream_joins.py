@@ -7,7 +7,9 @@ more: at a watermark of the other side (`WaitingSide`).
 
 from __future__ import annotations
 
-from runnel.expressions.nodes import Expression
+from collections.abc import Sequence
+
+from runnel.expressions.nodes import Column, Expression
 from runnel.frozen import frozen
 from runnel.streams import TimeBound
 
@@ -50,3 +52,27 @@ class IntervalShape:
     condition: Expression | None
     left: WaitingSide
     right: WaitingSide
+
+
+@frozen(kw_only=True)
+class AsOfShape:
+    """How an as-of join picks and waits; `strict`, `forward` and `outer` as in `streams.AsOfJoin`. `version` is the bound of
+    the right time (None: the right side ends, and is read first), `due` that of the left time, `bounds` are those of all
+    left columns."""
+
+    outer: bool
+    strict: bool
+    forward: bool
+    version: TimeBound | None = None
+    due: TimeBound | None = None
+    bounds: tuple[tuple[int, TimeBound], ...] = ()
+
+
+def divided_by(left_keys: Sequence[Expression], right_keys: Sequence[Expression]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The columns of each side by whose hash rows may be divided among processors: keys that are columns of both sides."""
+    pairs = [
+        (first.index, second.index)
+        for first, second in zip(left_keys, right_keys, strict=True)
+        if isinstance(first, Column) and isinstance(second, Column)
+    ]
+    return tuple(first for first, _ in pairs), tuple(second for _, second in pairs)

@@ -12,9 +12,12 @@ of a row at time t in a window of a given size, window_start > t − size, windo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import Enum
 
-from runnel.expressions.nodes import Column, Expression
+from runnel.catalog import Table
+from runnel.errors import Position
+from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.frozen import frozen
 from runnel.relation import Change, Field, Relation, Single, mapped, walk
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType
@@ -95,20 +98,71 @@ class AssignWindows(Single):
 
 
 @frozen(kw_only=True)
-class Emission(Single):
-    """EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO of a SELECT: when and for how long the windows below it give results.
+class Emission:
+    """EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO of a SELECT: when, and for how long, its aggregation by windows gives
+    results. Over an input that ends it means nothing.
 
     `every`: microseconds of processing time between early results (None: only when the watermark completes a window).
-    `lateness`: how long, in event time, a completed window still takes rows and gives its result again. `late_table`: the name
-    of the mapping that gets rows that are too late. `final`: whether a BOOLEAN column window_final follows the input's.
+    `lateness`: a literal, how long in event time a completed window still takes rows and gives its result again. `late_table`
+    gets rows that are too late: the values of `late`, over the aggregation's input, go to its columns `late_columns`.
     """
 
-    every: int | None = None
-    lateness: int = 0
-    late_table: str | None = None
-    final: bool = False
+    every: int | None
+    lateness: Literal
+    late_table: Table | None = None
+    late_columns: tuple[int, ...] = ()
+    late: tuple[Expression, ...] = ()
+    position: Position | None = None
+
+    def map_expressions(self, change: Change) -> Emission:
+        return replace(self, late=mapped(self.late, change))
+
 
 
 def event_time_type(relation: Relation) -> SqlType | None:
     """The type of the first event time of a query; None where it has none."""
     return next((item.fields[item.time].type for item in walk(relation) if isinstance(item, ImposeOrder)), None)
+
+
+@frozen(kw_only=True)
+class AsOfJoin(Relation):
+    """Each left row with the one right row of equal keys that was the last at its time: of those with `right_time` at most
+    `left_time` (`strict`: less) the one with the greatest, of equal times the last that came. `forward`: the next one
+    instead, with `right_time` at least `left_time` and the least. Without one the left row is dropped, or (`outer`) comes
+    alone.
+
+    Keys are as in `relation.Join`; times are integers or temporal values of one type, NULL is no time.
+    """
+
+    left: Relation
+    right: Relation
+    left_keys: tuple[Expression, ...]
+    right_keys: tuple[Expression, ...]
+    left_time: Expression
+    right_time: Expression
+    outer: bool = False
+    strict: bool = False
+    forward: bool = False
+
+    @property
+    def own_expressions(self) -> tuple[Expression, ...]:
+        return (*self.left_keys, *self.right_keys, self.left_time, self.right_time)
+
+    def map_expressions(self, change: Change) -> Relation:
+        return self._replaced(
+            left_keys=mapped(self.left_keys, change),
+            right_keys=mapped(self.right_keys, change),
+            left_time=change(self.left_time),
+            right_time=change(self.right_time),
+        )
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: tuple[Relation, ...]) -> Relation:
+        return replace(self, left=inputs[0], right=inputs[1])
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.left.fields, *self.right.fields)

@@ -17,17 +17,19 @@ from runnel.errors import NotSupportedError, internal
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
 from runnel.planner import physical
-from runnel.planner.estimates import estimate, literal_count
+from runnel.planner.estimates import estimate, literal_count, never_ends
 from runnel.planner.index_choice import OrderColumn, choose_index
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import BIGINT
-from runnel.streams import AssignWindows, ImposeOrder, WindowKind
+from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window, WindowCall
 
-Narrowable: TypeAlias = physical.HashJoin | physical.IntervalJoin | physical.Unnest | physical.Series | physical.AssignWindows
+Narrowable: TypeAlias = (
+    physical.HashJoin | physical.IntervalJoin | physical.AsOfJoin | physical.Unnest | physical.Series | physical.AssignWindows
+)
 """The operators that can leave out columns."""
 
 PARTITION_BUILD_ROWS = 100_000
@@ -251,6 +253,13 @@ def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
     )
 
 
+def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
+    # Loaded on first use: few statements have one.
+    from runnel.planner.stream_joins import choose_as_of_join
+
+    return choose_as_of_join(node, lambda below: choose(below, snapshot))
+
+
 def _sort(node: logical.Sort, snapshot: Snapshot) -> Physical:
     ordered = _ordered(node, snapshot)
     if ordered is not None:
@@ -354,6 +363,16 @@ def _expand(node: logical.Expand, snapshot: Snapshot) -> Physical:
 
 
 def _window(node: Window, snapshot: Snapshot) -> Physical:
+    if node.input.is_unbounded and never_ends(node.input):
+        # Loaded on first use: few statements read streams.
+        from runnel.planner.choose_windows import choose_timed_window
+
+        return choose_timed_window(node, lambda item, below: _one_window(item, below, snapshot))
+    return _one_window(node, None, snapshot)
+
+
+def _one_window(node: Window, chosen: Physical | None, snapshot: Snapshot) -> physical.Window:
+    """The window over `chosen`, or over what is chosen for its input."""
     shared = [key for key in node.calls[0].partition if all(key in call.partition for call in node.calls)]
     keys = tuple(key for key in shared if isinstance(key, Column))
     below, calls = node.input, node.calls
@@ -362,11 +381,12 @@ def _window(node: Window, snapshot: Snapshot) -> Physical:
         # An edge divides rows by columns only.
         names = (*(item.name for item in below.fields), "$partition")
         below = logical.Project(input=below, expressions=(*logical.references(below.fields), shared[0]), names=names)
+        if chosen is not None:
+            chosen = _fused(chosen, None, below.expressions, below)
         keys = (Column(index=width, name="$partition", type=shared[0].type),)
         calls = tuple(_partitioned(call, shared[0], keys[0]) for call in calls)
-    return physical.Window(
-        fields=node.fields, rows=estimate(node), input=choose(below, snapshot), calls=calls, width=width, keys=keys
-    )
+    chosen = choose(below, snapshot) if chosen is None else chosen
+    return physical.Window(fields=node.fields, rows=estimate(node), input=chosen, calls=calls, width=width, keys=keys)
 
 
 def _partitioned(call: WindowCall, key: Expression, column: Column) -> WindowCall:
@@ -435,6 +455,7 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     logical.Generate: _generate,
     logical.Aggregate: _aggregate,
     logical.Join: _join,
+    AsOfJoin: _as_of_join,
     logical.Sort: _sort,
     logical.Limit: _limit,
     logical.Union: _union,

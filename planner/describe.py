@@ -18,7 +18,7 @@ from runnel.planner import physical
 from runnel.planner.physical import Physical
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import SqlType
-from runnel.streams import WINDOW_COLUMNS, AssignWindows, ImposeOrder, WindowKind
+from runnel.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
@@ -166,6 +166,17 @@ def _interval_join(node: physical.IntervalJoin) -> _Description:
     }
 
 
+def _as_of_join(node: AsOfJoin | physical.AsOfJoin) -> _Description:
+    shape = node if isinstance(node, AsOfJoin) else node.shape
+    sign = ("<" if shape.forward else ">") + ("" if shape.strict else "=")
+    columns = "" if isinstance(node, AsOfJoin) or node.columns is None else ", ".join(_field_names(node.fields)) or "none"
+    return "Left as-of join" if shape.outer else "As-of join", {
+        "on": _pairs(node.left_keys, node.right_keys, ()),
+        "time": f"{node.left_time} {sign} {node.right_time}",
+        "columns": columns,
+    }
+
+
 def time_link(link: TimeLink, left: Sequence[Field], right: Sequence[Field]) -> str:
     """How far apart the times of both sides may be."""
     first, second = left[link.left], right[link.right]
@@ -263,6 +274,12 @@ def _window(node: Window | physical.Window) -> _Description:
     if isinstance(node, physical.Window) and node.most is not None:
         properties["keep"] = f"{names[node.most.call]} <= {node.most.number}"
     return "Window", properties
+
+
+def _timed_window(node: physical.TimedWindow) -> _Description:
+    title, properties = _window(node)
+    order = {"in order of" if node.is_ordered else "until": listed(item for item, _ in node.held)}
+    return title, properties | order | ({"lead": time_span(node.lead, node.held[0][0].type)} if node.lead else {})
 
 
 def _series(node: Series | physical.Series) -> _Description:
@@ -385,6 +402,8 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.FramedAggregate: _framed_aggregate,
     physical.HashJoin: _hash_join,
     physical.IntervalJoin: _interval_join,
+    AsOfJoin: _as_of_join,
+    physical.AsOfJoin: _as_of_join,
     physical.Sort: _sort,
     physical.TopN: _top,
     physical.Limit: _limit,
@@ -395,6 +414,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.Expand: _expand,
     Window: _window,
     physical.Window: _window,
+    physical.TimedWindow: _timed_window,
     physical.Series: _series,
     physical.GroupLimit: _group_limit,
     physical.Write: _write,

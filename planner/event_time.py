@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from runnel.expressions.nodes import Call, Column, Expression, Literal
+from runnel.planner.estimates import never_ends
 from runnel.relation import (
     LEFT_ONLY,
     MARKS,
@@ -25,7 +26,7 @@ from runnel.relation import (
     Unnest,
 )
 from runnel.sqltypes import Kind
-from runnel.streams import AssignWindows, Emission, ImposeOrder, TimeBound, WindowKind
+from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, TimeBound, WindowKind
 from runnel.windows import Window
 
 Bounds = Mapping[int, TimeBound]
@@ -40,16 +41,23 @@ def time_bounds(relation: Relation) -> Bounds:
 
 def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
     """The bound of a column, or of a column and a constant that is added to it or taken from it."""
+    moved = moved_column(expression)
+    bound = None if moved is None else bounds.get(moved[0].index)
+    return None if moved is None or bound is None else bound.moved(moved[1])
+
+
+def moved_column(expression: Expression) -> tuple[Column, int] | None:
+    """The column that an expression is, and the constant that is added to it, in event time; None for what isn't that."""
     if isinstance(expression, Column):
-        return bounds.get(expression.index)
+        return expression, 0
     if isinstance(expression, Call) and expression.function in ("add", "subtract") and len(expression.arguments) == 2:
         left, right = expression.arguments
         if expression.function == "add" and isinstance(left, Literal):
             left, right = right, left
         by = constant_of(right)
-        bound = bound_of(left, bounds)
-        if bound is not None and by is not None:
-            return bound.moved(by if expression.function == "add" else -by)
+        found = moved_column(left)
+        if found is not None and by is not None:
+            return found[0], found[1] + (by if expression.function == "add" else -by)
     return None
 
 
@@ -72,8 +80,18 @@ def _scan(node: Scan) -> Bounds:
     return {}
 
 
-def _same(node: Filter | Limit | Unnest | Window) -> Bounds:
+def _same(node: Filter | Limit | Unnest) -> Bounds:
     return time_bounds(node.input)
+
+
+def _window(node: Window) -> Bounds:
+    if not never_ends(node.input):
+        # The rows come at the end of the input, which others that the watermark comes from may outlive.
+        return {}
+    # Loaded on first use: few queries on streams have one.
+    from runnel.planner.window_times import bounds_above
+
+    return bounds_above(node, time_bounds(node.input))
 
 
 def _project(node: Project) -> Bounds:
@@ -133,8 +151,9 @@ def _union(node: Union) -> Bounds:
     return union_watermarks(node)[0]
 
 
-def _emission(node: Emission) -> Bounds:
-    return time_bounds(node.input)
+def _as_of_join(node: AsOfJoin) -> Bounds:
+    """Of the right side come rows that are as old as they like."""
+    return time_bounds(node.left)
 
 
 _RULES: dict[type[Relation], Callable[[Any], Bounds]] = {
@@ -143,11 +162,11 @@ _RULES: dict[type[Relation], Callable[[Any], Bounds]] = {
     Filter: _same,
     Limit: _same,
     Unnest: _same,
-    Window: _same,
+    Window: _window,
     Project: _project,
     AssignWindows: _assign_windows,
     Aggregate: _aggregate,
     Join: _join,
+    AsOfJoin: _as_of_join,
     Union: _union,
-    Emission: _emission,
 }

@@ -294,6 +294,12 @@ def _interval_join(to: _Lowering, node: physical.IntervalJoin) -> _Output:
     return _Output(*lower_interval_join(to, node, to.lower(node.left), to.lower(node.right)))
 
 
+def _as_of_join(to: _Lowering, node: physical.AsOfJoin) -> _Output:
+    from runnel.planner.lower_streams import lower_as_of_join
+
+    return _Output(*lower_as_of_join(to, node, to.lower(node.left), to.lower(node.right)))
+
+
 def _sort(to: _Lowering, node: physical.Sort) -> _Output:
     from runnel.processors.sort import sort
 
@@ -374,6 +380,20 @@ def _window(to: _Lowering, node: physical.Window) -> _Output:
     return _Output(vertex, True, names)
 
 
+def _timed_window(to: _Lowering, node: physical.TimedWindow) -> _Output:
+    from runnel.planner.lower_streams import timed_window_of
+
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    supplier = timed_window_of(node, names)
+    keys = _key_names(node.keys, rows.names)
+    if not rows.is_parallel or not keys:
+        return to.follow(rows, "window", supplier, 1, names)
+    vertex = to.vertex("window", supplier, to.parallelism)
+    to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
+    return _Output(vertex, True, names)
+
+
 def _series(to: _Lowering, node: physical.Series) -> _Output:
     from runnel.processors.series import series
 
@@ -438,6 +458,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.FramedAggregate: _framed_aggregate,
     physical.HashJoin: _join,
     physical.IntervalJoin: _interval_join,
+    physical.AsOfJoin: _as_of_join,
     physical.Sort: _sort,
     physical.TopN: _top,
     physical.Limit: _limit,
@@ -446,6 +467,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.Unnest: _unnest,
     physical.Expand: _expand,
     physical.Window: _window,
+    physical.TimedWindow: _timed_window,
     physical.Series: _series,
     physical.Recursion: _recursion,
     physical.GroupLimit: _group_limit,

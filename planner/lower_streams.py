@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runnel.dag import Vertex, between
-from runnel.expressions.nodes import Column
+from runnel.dag import Supplier, Vertex, between
 from runnel.planner import physical
 from runnel.planner.physical import column_names
+from runnel.stream_joins import divided_by
 
 if TYPE_CHECKING:
     from runnel.planner.lower import _Lowering, _Output
+
+LEFT, RIGHT = 0, 1
 
 
 def lower_interval_join(
@@ -22,22 +24,63 @@ def lower_interval_join(
     from runnel.processors.join_table import JoinShape
 
     names = column_names(node.fields)
-    pairs = [
-        (left.names[first.index], right.names[second.index])
-        for first, second in zip(node.left_keys, node.right_keys, strict=True)
-        if isinstance(first, Column) and isinstance(second, Column)
-    ]
-    keys = (tuple(first for first, _ in pairs), tuple(second for _, second in pairs))
-    is_parallel = to.parallelism > 1 and bool(pairs)
+    keys = divided_by(node.left_keys, node.right_keys)
+    is_parallel = to.parallelism > 1 and bool(keys[LEFT])
     supplier = interval_join(
         (JoinShape(node.kind, node.condition, node.columns, node.null_safe), node.times),
         (node.left_keys, node.right_keys),
         (node.left.fields, node.right.fields),
         names,
-        keys,
     )
     vertex = to.vertex("join", supplier, to.parallelism if is_parallel else 1)
     for ordinal, (rows, side) in enumerate(((left, node.times.left), (right, node.times.right))):
         edge = between(rows.vertex, vertex).to_input(ordinal).with_watermarks({number: number for number in side.numbers})
-        to.dag.edge(edge.partitioned(*keys[ordinal]) if is_parallel else edge)
+        to.dag.edge(edge.partitioned(*(rows.names[place] for place in keys[ordinal])) if is_parallel else edge)
     return vertex, is_parallel, names
+
+
+def lower_as_of_join(
+    to: _Lowering, node: physical.AsOfJoin, left: _Output, right: _Output
+) -> tuple[Vertex, bool, tuple[str, ...]]:
+    """The vertex of an as-of join, as with `lower_interval_join`; without such keys several processors are given the whole
+    right side each, if it ends."""
+    from runnel.processors.as_of_join import as_of_join
+
+    names = column_names(node.fields)
+    keys = divided_by(node.left_keys, node.right_keys)
+    version = node.shape.version
+    is_divided = to.parallelism > 1 and bool(keys[LEFT]) and (version is not None or left.is_parallel or right.is_parallel)
+    is_parallel = is_divided or (to.parallelism > 1 and version is None and left.is_parallel)
+    supplier = as_of_join(
+        node.shape,
+        (node.left_keys, node.right_keys),
+        (node.left_time, node.right_time),
+        (node.left.fields, node.right.fields),
+        names,
+        node.columns,
+    )
+    vertex = to.vertex("as-of join", supplier, to.parallelism if is_parallel else 1)
+    edges = [between(left.vertex, vertex), between(right.vertex, vertex).to_input(RIGHT)]
+    if version is None:
+        # What ends is read first.
+        edges[LEFT] = edges[LEFT].with_priority(1)
+    numbers = {bound.watermark: bound.watermark for _, bound in node.shape.bounds}
+    edges[LEFT] = edges[LEFT].with_watermarks(numbers)
+    edges[RIGHT] = edges[RIGHT].with_watermarks({} if version is None else {version.watermark: version.watermark})
+    for ordinal, rows in enumerate((left, right)):
+        if is_divided:
+            edges[ordinal] = edges[ordinal].partitioned(*(rows.names[place] for place in keys[ordinal]))
+        elif is_parallel:
+            edges[ordinal] = edges[ordinal].isolated() if ordinal == LEFT else edges[ordinal].broadcast()
+        to.dag.edge(edges[ordinal])
+    return vertex, is_parallel, names
+
+
+def timed_window_of(node: physical.TimedWindow, names: tuple[str, ...]) -> Supplier:
+    """The processors of OVER on a stream."""
+    from runnel.processors.held_rows import Holding
+    from runnel.processors.timed_window import timed_window
+
+    most = None if node.most is None else (node.most.call, node.most.number)
+    keys = tuple(dict.fromkeys(key.index for key in node.keys))
+    return timed_window(node.calls, (node.width, names), Holding(node.held), most, keys)

@@ -23,7 +23,7 @@ from runnel.windows import WindowCall
 if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
     from runnel.processors.event_time import TimeRule
-    from runnel.stream_joins import IntervalShape
+    from runnel.stream_joins import AsOfShape, IntervalShape
     from runnel.streams import TimeBound
 
 
@@ -196,6 +196,25 @@ class IntervalJoin(Physical):
 
 
 @frozen(kw_only=True)
+class AsOfJoin(Physical):
+    """Each left row with the last right row of its key at its time, as in `streams.AsOfJoin`; `shape` says how it picks and
+    waits."""
+
+    left: Physical
+    right: Physical
+    left_keys: tuple[Expression, ...]
+    right_keys: tuple[Expression, ...]
+    left_time: Expression
+    right_time: Expression
+    shape: AsOfShape
+    columns: tuple[int, ...] | None = None
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return (self.left, self.right)
+
+
+@frozen(kw_only=True)
 class Sort(SingleInput):
     """All rows in order."""
 
@@ -283,6 +302,17 @@ class Window(SingleInput):
     width: int
     keys: tuple[Column, ...] = ()
     most: MostRows | None = None
+
+
+@frozen(kw_only=True)
+class TimedWindow(Window):
+    """A Window over an input without end: rows wait until the watermark passes one of the bounded expressions `held`, by which
+    all calls partition. With `is_ordered` it is the one that they order by first, and a row waits `lead` longer, in event
+    time: so far behind it does a frame reach."""
+
+    held: tuple[tuple[Expression, TimeBound], ...]
+    is_ordered: bool = False
+    lead: int = 0
 
 
 @frozen(kw_only=True)

@@ -11,10 +11,12 @@ from collections.abc import Callable
 from runnel.errors import NotSupportedError
 from runnel.planner import physical
 from runnel.planner.estimates import estimate, never_ends
-from runnel.planner.event_time import Bounds, time_bounds
+from runnel.planner.event_time import Bounds, bound_of, time_bounds
 from runnel.planner.physical import Physical
 from runnel.planner.time_links import interval_shape
 from runnel.relation import Join, JoinKind, Relation
+from runnel.stream_joins import AsOfShape
+from runnel.streams import AsOfJoin
 
 Choose = Callable[[Relation], Physical]
 
@@ -122,4 +124,62 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
         condition=rest,
         null_safe=node.null_safe,
         times=shape,
+    )
+
+
+def check_as_of_join(node: AsOfJoin, unbounded_state: bool = False) -> None:
+    """NotSupportedError where an as-of join of streams couldn't tell the version of a row, or would keep versions for ever."""
+    if not never_ends(node.right):
+        return
+    if not never_ends(node.left):
+        raise NotSupportedError(
+            "the right side of ASOF JOIN cannot be a streaming source where the left side ends",
+            detail="the versions of the right side would be read for ever",
+            hint="put the stream on the left side of the join",
+            position=node.right.position or node.position,
+        )
+    if node.forward:
+        raise NotSupportedError(
+            "ASOF JOIN between two streams looks back only",
+            hint="write ON a.ts >= b.ts",
+            position=node.position,
+        )
+    if bound_of(node.right_time, time_bounds(node.right)) is None:
+        raise NotSupportedError(
+            "the right side of an ASOF JOIN between streams must have an order imposed on the column that is compared",
+            detail="nothing says when the version of a row is known",
+            hint="add WATERMARK FOR to its mapping, or read TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(ts), lag))",
+            position=node.right.position or node.position,
+        )
+    if bound_of(node.left_time, time_bounds(node.left)) is None and not unbounded_state:
+        raise NotSupportedError(
+            "the left side of an ASOF JOIN between streams must have an order imposed on the column that is compared",
+            detail="nothing says which versions of the right side aren't needed any more",
+            hint="add WATERMARK FOR to its mapping, or read TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(ts), lag)); or end the "
+            "SELECT with OPTIONS ('allowUnboundedState'='true')",
+            position=node.left.position or node.position,
+        )
+
+
+def choose_as_of_join(node: AsOfJoin, choose: Choose) -> Physical:
+    """The operator of an as-of join."""
+    left = time_bounds(node.left)
+    shape = AsOfShape(
+        outer=node.outer,
+        strict=node.strict,
+        forward=node.forward,
+        version=bound_of(node.right_time, time_bounds(node.right)) if never_ends(node.right) else None,
+        due=bound_of(node.left_time, left),
+        bounds=tuple(sorted(left.items())),
+    )
+    return physical.AsOfJoin(
+        fields=node.fields,
+        rows=estimate(node.left),
+        left=choose(node.left),
+        right=choose(node.right),
+        left_keys=node.left_keys,
+        right_keys=node.right_keys,
+        left_time=node.left_time,
+        right_time=node.right_time,
+        shape=shape,
     )

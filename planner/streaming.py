@@ -14,7 +14,7 @@ from runnel.expressions.nodes import columns_of
 from runnel.planner.estimates import never_ends
 from runnel.planner.event_time import bound_of, time_bounds
 from runnel.relation import Aggregate, Join, Recursion, Relation, SetOperation, Sort, walk
-from runnel.streams import AssignWindows, WindowKind
+from runnel.streams import AsOfJoin, AssignWindows, WindowKind
 from runnel.subqueries import GroupLimit
 from runnel.windows import Window
 
@@ -67,12 +67,10 @@ def _sort(node: Sort) -> None:
 
 def _window(node: Window) -> None:
     if never_ends(node.input):
-        raise NotSupportedError(
-            "OVER and DISTINCT ON are not supported for a streaming query",
-            detail="an input of this query has no end, so no partition would ever be complete",
-            hint="put a LIMIT into a subquery over the stream, or read a table that has an end",
-            position=node.position,
-        )
+        # Loaded on first use: few statements have OVER on a stream.
+        from runnel.planner.window_refusals import check_window
+
+        check_window(node)
 
 
 def _set_operation(node: SetOperation) -> None:
@@ -91,6 +89,13 @@ def _join(node: Join) -> None:
         from runnel.planner.stream_joins import check_stream_join
 
         check_stream_join(node)
+
+
+def _as_of_join(node: AsOfJoin) -> None:
+    if node.is_unbounded:
+        from runnel.planner.stream_joins import check_as_of_join
+
+        check_as_of_join(node)
 
 
 def _recursion(node: Recursion) -> None:
@@ -132,6 +137,7 @@ _CHECKS: dict[type[Relation], Callable[[Any], None]] = {
     Window: _window,
     AssignWindows: _assign_windows,
     Join: _join,
+    AsOfJoin: _as_of_join,
     GroupLimit: _group_limit,
     Recursion: _recursion,
 }

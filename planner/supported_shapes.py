@@ -142,13 +142,14 @@ def _join(node: Any) -> Verdict:
     if kind not in ("", "INNER", "OUTER", "CROSS") or side not in ("", "LEFT", "RIGHT", "FULL"):
         return _unsupported(f"{side} {kind} JOIN".strip(), "use IN or EXISTS" if kind in ("SEMI", "ANTI") else None)
     method = str(node.args.get("method") or "")
-    if method not in ("", "NATURAL"):
-        remedy = "use JOIN LATERAL (SELECT … ORDER BY … LIMIT 1) ON true" if method == "ASOF" else None
-        return _unsupported(f"{method} JOIN", remedy)
+    if method not in ("", "NATURAL", "ASOF"):
+        return _unsupported(f"{method} JOIN")
     condition = node.args.get("on") is not None or bool(node.args.get("using"))
     if kind == "CROSS" and condition:
         return _wrong("CROSS JOIN has no condition", "use JOIN … ON")
-    if method and condition:
+    if method == "ASOF" and not condition:
+        return _wrong("ASOF JOIN needs ON or USING", "write ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts")
+    if method == "NATURAL" and condition:
         return _wrong("NATURAL JOIN has no condition", "use JOIN … USING")
     if not condition and not method and kind != "CROSS" and (kind or side) and not isinstance(node.this, exp.Unnest):
         return _wrong("this JOIN needs ON or USING", "or write CROSS JOIN")

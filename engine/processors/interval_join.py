@@ -194,7 +194,7 @@ class IntervalJoin(WaitingProcessor):
         """The rows that wait, and the watermarks."""
         for side, buffer in enumerate(self._buffers):
             for run in buffer:
-                yield rows_state(side, run.living_rows(buffer.horizon), self._plan.state_keys[side])
+                yield rows_state(side, run.living_rows(buffer.horizon), self._plan.divided_by[side])
         yield from self.watermark_state()
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
@@ -227,11 +227,10 @@ def interval_join(
     keys: tuple[Sequence[Expression], Sequence[Expression]],
     fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
-    state_keys: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
 ) -> ProcessorFactory:
     """A supplier of processors that join two streams: the pairs of equal keys within the link for which the condition of the
     join is true, and what its kind makes of rows without a match. Keys and condition are as in `relation.Join`, keys and
     fields of the left side first; the kind is one of `interval_plan.KINDS`. Several processors need both sides divided by
-    keys, of which `state_keys` has the names."""
-    plan = IntervalPlan(shape, keys, fields, names, state_keys)
+    keys that are columns of both (`divided_by`)."""
+    plan = IntervalPlan(shape, keys, fields, names)
     return lambda: IntervalJoin(plan)

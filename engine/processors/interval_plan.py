@@ -21,7 +21,7 @@ from runnel.processors.join_table import JoinPlan, JoinShape
 from runnel.processors.time_runs import NEVER, Rows, times_of
 from runnel.relation import Field, JoinKind
 from runnel.sqltypes import to_arrow
-from runnel.stream_joins import IntervalShape, WaitingSide
+from runnel.stream_joins import IntervalShape, WaitingSide, divided_by
 
 LEFT, RIGHT = 0, 1
 
@@ -39,8 +39,7 @@ KINDS = (*ONCE, JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT, JoinKind.RIGHT, J
 
 
 class IntervalPlan:
-    """A compiled join, shared by executions. `state_keys` are the names of the columns, for each side, that its rows are
-    divided by among several processors."""
+    """A compiled join, shared by executions."""
 
     def __init__(
         self,
@@ -48,14 +47,13 @@ class IntervalPlan:
         keys: tuple[Sequence[Expression], Sequence[Expression]],
         fields: tuple[Sequence[Field], Sequence[Field]],
         names: tuple[str, ...],
-        state_keys: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
     ) -> None:
         join, times = shape
         self.kind = join.kind
         self.rows = JoinPlan(join, keys, fields, names)
         self.link = times.link
         self.waiting = (times.left, times.right)
-        self.state_keys = state_keys
+        self.divided_by = divided_by(*keys)
         self.by_time: Evaluator | None = None if times.condition is None else compile_expression(times.condition)
         self.time_columns = frozenset() if times.condition is None else frozenset(columns_of(times.condition))
         self.keeps = tuple(self.kind in kinds for kinds in _KEEPS)

@@ -124,11 +124,11 @@ class WaitingProcessor(EmittingProcessor):
         return True
 
 
-def rows_state(side: int, rows: Rows, keys: Sequence[str]) -> pa.RecordBatch:
-    """Rows that wait, each with whether it was matched, as state that is divided by the columns `keys`."""
+def rows_state(side: int, rows: Rows, divided_by: Sequence[int]) -> pa.RecordBatch:
+    """Rows that wait, each with whether it was matched, as state that is divided by the columns at `divided_by`."""
     columns = [*rows.batch.columns, from_flags(rows.matched)]
     batch = pa.RecordBatch.from_arrays(columns, names=[*rows.batch.schema.names, _MARKS[side]])
-    return keyed_state(batch, *keys) if keys else batch
+    return keyed_state(batch, *(batch.schema.names[place] for place in divided_by)) if divided_by else batch
 
 
 def restored_rows(batch: pa.RecordBatch) -> tuple[int, pa.RecordBatch, Mask]:

@@ -33,7 +33,7 @@ from runnel.relation import (
     Values,
     WorkingTable,
 )
-from runnel.streams import WINDOW_COLUMNS, AssignWindows, ImposeOrder, WindowKind
+from runnel.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
@@ -132,11 +132,13 @@ def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
     if not kept and not count and node.aggregates:
         kept = [0]
     calls = [node.aggregates[i] for i in kept]
-    read = _read([*node.keys, *(item for call in calls for item in call.expressions)])
+    late = () if node.emission is None else node.emission.late
+    read = _read([*node.keys, *(item for call in calls for item in call.expressions), *late])
     below, places = _narrow(node.input, read)
     move = _moved(places)
     aggregate = replace(
         node,
+        emission=None if node.emission is None else node.emission.map_expressions(move),
         input=below,
         keys=tuple(map(move, node.keys)),
         aggregates=tuple(call.map_expressions(move) for call in calls),
@@ -167,6 +169,23 @@ def _join(node: Join, needed: set[int]) -> _Pruned:
     if node.kind in LEFT_ONLY:
         return joined, left_places
     return joined, left_places | {width: new_width} if has_mark else places
+
+
+def _as_of_join(node: AsOfJoin, needed: set[int]) -> _Pruned:
+    width = len(node.left.fields)
+    left, left_places = _narrow(node.left, {i for i in needed if i < width} | _read((*node.left_keys, node.left_time)))
+    right_needed = {i - width for i in needed if i >= width} | _read((*node.right_keys, node.right_time))
+    right, right_places = _narrow(node.right, right_needed)
+    joined = replace(
+        node,
+        left=left,
+        right=right,
+        left_keys=tuple(map(_moved(left_places), node.left_keys)),
+        right_keys=tuple(map(_moved(right_places), node.right_keys)),
+        left_time=renumber(node.left_time, left_places),
+        right_time=renumber(node.right_time, right_places),
+    )
+    return joined, left_places | {width + old: len(left.fields) + new for old, new in right_places.items()}
 
 
 def _union(node: Union, needed: set[int]) -> _Pruned:
@@ -266,6 +285,7 @@ _RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {
     Sort: _sort,
     Aggregate: _aggregate,
     Join: _join,
+    AsOfJoin: _as_of_join,
     Union: _union,
     SetOperation: _set_operation,
     Unnest: _unnest,

@@ -43,11 +43,11 @@ def ordered(name: str, column: str = "ts") -> str:
     return f"TABLE(IMPOSE_ORDER(TABLE {name}, DESCRIPTOR({column}), {lag}))"
 
 
-def streamed(connection: runnel.Connection, sql: str, tables: dict[str, pa.Table], seed: int) -> pa.Table:
+def streamed(connection: runnel.Connection, sql: str, tables: dict[str, pa.Table], seed: int, **options: Any) -> pa.Table:
     """The rows that a query gives over streams of the tables' rows, each written by a thread of its own."""
     rng = random.Random(seed)
     cuts = {name: [rng.randint(1, 9) for _ in range(table.num_rows + 1)] for name, table in tables.items()}
-    writers = {name: connection.register_stream(name, SCHEMA) for name in tables}
+    writers = {name: connection.register_stream(name, SCHEMA, **options) for name in tables}
     with connection.cursor() as cursor:
         cursor.execute(sql)
         threads = [threading.Thread(target=write, args=(writers[name], table, cuts[name])) for name, table in tables.items()]
@@ -129,3 +129,37 @@ THREE = {
 @pytest.mark.parametrize("name", THREE)
 def test_three_streams(connection: runnel.Connection, name: str) -> None:
     check(connection, THREE[name], 7, {"a": 70, "b": 90, "c": 80}, "n")
+
+
+AS_OF = {
+    "as of": "SELECT a.v, b.v FROM {a} a ASOF JOIN {b} b ON a.k = b.k AND a.n >= b.n",
+    "left": "SELECT a.v, b.v, b.n FROM {a} a ASOF LEFT JOIN {b} b ON a.n > b.n AND a.k = b.k",
+    "no key": "SELECT a.v, b.v FROM {a} a ASOF LEFT JOIN {b} b ON a.n >= b.n",
+    "below": "SELECT a.v, b.v, c.v FROM {a} a ASOF LEFT JOIN {b} b ON a.k = b.k AND a.n >= b.n "
+    "LEFT JOIN {c} c ON c.k = a.k AND c.n BETWEEN a.n - 3 AND a.n",
+}
+
+
+@pytest.mark.parametrize("name", AS_OF)
+def test_as_of_joins_of_streams(connection: runnel.Connection, name: str) -> None:
+    rng = random.Random(name)
+    tables = {"a": rows_of(rng, 120), "b": unique_times(rows_of(rng, 100)), "c": rows_of(rng, 60)}
+    tables = {key: table for key, table in tables.items() if f"{{{key}}}" in AS_OF[name]}
+    found = streamed(connection, AS_OF[name].format(**{key: ordered(key, "n") for key in tables}), tables, 1)
+    assert_rows(found.to_batches(), in_duckdb(AS_OF[name].format(**{key: key for key in tables}), tables), ordered=False)
+
+
+def unique_times(table: pa.Table) -> pa.Table:
+    """The rows with the first of each key's times: DuckDB doesn't say which of several it picks."""
+    kept = duckdb.sql('SELECT k, ts, n, v FROM "table" QUALIFY row_number() OVER (PARTITION BY n ORDER BY v) = 1 ORDER BY v')
+    return kept.to_arrow_table().cast(SCHEMA)
+
+
+@pytest.mark.parametrize("left", ["", "LEFT "])
+def test_the_version_of_a_stream_at_a_time(connection: runnel.Connection, left: str) -> None:
+    rng = random.Random(left)
+    tables = {"a": rows_of(rng, 120), "b": unique_times(rows_of(rng, 100))}
+    sql = f"SELECT a.v, r.v FROM a {left}JOIN b FOR SYSTEM_TIME AS OF a.n AS r ON a.k = r.k"
+    found = streamed(connection, sql, tables, 1, time_column="n", max_disorder=DISORDER)
+    wanted = in_duckdb(f"SELECT a.v, r.v FROM a ASOF {left}JOIN b r ON a.k = r.k AND a.n >= r.n", tables)
+    assert_rows(found.to_batches(), wanted, ordered=False)

@@ -1,0 +1,320 @@
+"""As-of joins: each left row with the last right row of its key at its time. Input 0 is the left side, input 1 the right one.
+
+Right rows are versions. A left row waits until the watermark of the versions has passed its time; where the versions end, they
+are read first, and no row waits. Of each key the versions are kept that a left row which waits, or may still come, can ask
+for: the last one before the left watermark, and those after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import MAX_ROWS, Indexes, Mask, indexes
+from runnel.dag import ProcessorFactory
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.nodes import Expression
+from runnel.key_hash import hash_columns
+from runnel.memory import Reservation, too_large
+from runnel.processor import Outbox, ProcessorContext, Watermark
+from runnel.processors.join_index import all_valid
+from runnel.processors.join_table import JoinPlan, JoinShape
+from runnel.processors.late_rows import LateRows
+from runnel.processors.row_identity import factorise, same
+from runnel.processors.time_runs import NEVER, TAME_TIME, Rows, Run, RunBuffer, Sought, joined, times_of
+from runnel.processors.waiting import WaitingProcessor, restored_rows, rows_state
+from runnel.relation import Field, JoinKind
+from runnel.stream_joins import AsOfShape, divided_by
+from runnel.streams import TimeBound
+
+LEFT, RIGHT = 0, 1
+
+PRUNED_FROM = 4_096
+"""Versions are looked through for old ones when there are so many, and twice as many as were kept the last time."""
+
+
+class AsOfPlan:
+    """A compiled as-of join, shared by executions; keys and times are pairs, the left side's first. `columns` are
+    those of the result (None: all)."""
+
+    def __init__(
+        self,
+        shape: AsOfShape,
+        keys: tuple[Sequence[Expression], Sequence[Expression]],
+        times: tuple[Expression, Expression],
+        fields: tuple[Sequence[Field], Sequence[Field]],
+        names: tuple[str, ...],
+        columns: tuple[int, ...] | None = None,
+    ) -> None:
+        kind = JoinKind.LEFT if shape.outer else JoinKind.INNER
+        self.rows = JoinPlan(JoinShape(kind, None, columns), keys, fields, names)
+        self.shape = shape
+        self.times = tuple(compile_expression(time) for time in times)
+        self.divided_by = divided_by(*keys)
+        self.numbers = tuple(sorted({bound.watermark for _, bound in shape.bounds}))
+        self.unit = "" if times[LEFT].type.is_integer else "µs"
+
+    def rows_of(self, side: int, batch: pa.RecordBatch, evaluation: EvaluationContext) -> tuple[Rows, Mask | None]:
+        """The rows of a batch that have a key and a time, and which these are (None: all). The times of both sides are turned
+        so that the last version at or before a left row's time is sought."""
+        keys = self.rows.probe_keys(batch, evaluation) if side == LEFT else self.rows.build_keys(batch, evaluation)
+        found, there = times_of(evaluate(self.times[side], Frame(batch.columns, batch.num_rows, evaluation)))
+        times = np.clip(found, -TAME_TIME, TAME_TIME)
+        times = -times if self.shape.forward else times
+        times = times - 1 if side == LEFT and self.shape.strict else times
+        valid = all_valid(keys)
+        if there is not None:
+            valid = there if valid is None else valid & there
+        expiry = times - self.shape.version.offset if side == LEFT and self.shape.version is not None else None
+        holds = [_hold(number, self.shape.bounds, batch) for number in self.numbers] if side == LEFT else []
+        matched = np.zeros(batch.num_rows, np.bool_)
+        rows = Rows(batch, hash_columns(keys) if keys else None, keys, times, expiry, holds, matched)
+        if valid is None or valid.all():
+            return rows, None
+        return rows.kept(valid), valid
+
+
+def _hold(number: int, bounds: Sequence[tuple[int, TimeBound]], batch: pa.RecordBatch) -> Indexes:
+    """How far a watermark of the left side may get while a row waits."""
+    least = np.full(batch.num_rows, NEVER)
+    for column, bound in bounds:
+        if bound.watermark == number:
+            times, there = times_of(batch.column(column))
+            held = np.clip(times, -TAME_TIME, TAME_TIME) - bound.offset
+            least = np.minimum(least, held if there is None else np.where(there, held, NEVER))
+    return least
+
+
+class AsOfJoin(WaitingProcessor):
+    """Holds versions, and left rows until their time has come."""
+
+    def __init__(self, plan: AsOfPlan) -> None:
+        super().__init__((plan.numbers, ()))
+        self._plan = plan
+        self._versions = RunBuffer()
+        self._left_rows = RunBuffer()
+        self._kept = 0
+        self._reservation = Reservation(None)
+        self._late_rows: LateRows | None = None
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        self._reservation = Reservation(context.job.memory)
+        self._late_rows = LateRows(context, self._plan.unit)
+
+    @property
+    def late_rows(self) -> int:
+        return 0 if self._late_rows is None else self._late_rows.count
+
+    def state_size(self) -> tuple[int, int]:
+        runs = [*self._versions, *self._left_rows]
+        return sum(run.living for run in runs), sum(run.size for run in runs)
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        if ordinal == RIGHT:
+            self._add_versions(batch)
+        else:
+            self.emit_all(self._arrive(batch))
+
+    def _add_versions(self, batch: pa.RecordBatch) -> None:
+        rows, _ = self._plan.rows_of(RIGHT, batch, self.context.job.evaluation)
+        bound = self._plan.shape.version
+        if bound is not None and bound.watermark in self.seen:
+            assert rows.times is not None
+            self._count_late(rows.times < self.seen[bound.watermark] + bound.offset, rows.times, self.seen[bound.watermark])
+        if rows.count:
+            self._versions.add(Run(rows))
+            self._prune()
+            self._account()
+
+    def _count_late(self, late: Mask, times: Indexes, watermark: int) -> None:
+        if late.any():
+            assert self._late_rows is not None
+            self._late_rows.add(int(np.count_nonzero(late)), int(times[late].min()), watermark)
+
+    def _arrive(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        rows, valid = self._plan.rows_of(LEFT, batch, self.context.job.evaluation)
+        if valid is not None:
+            yield from self._alone(batch, np.flatnonzero(~valid))
+        assert rows.times is not None
+        late = self._too_late(rows)
+        if late is not None:
+            yield from self._alone(rows.batch, np.flatnonzero(late))
+            rows = rows.kept(~late)
+        waits = np.zeros(rows.count, np.bool_)
+        bound = self._plan.shape.version
+        if bound is not None and not self.ended[RIGHT]:
+            assert rows.expiry is not None
+            waits = rows.expiry >= self.seen[bound.watermark] if bound.watermark in self.seen else ~waits
+        yield from self._resolved(rows, np.flatnonzero(~waits))
+        if waits.any():
+            self._left_rows.add(Run(rows if waits.all() else rows.kept(waits)))
+            self._account()
+
+    def _too_late(self, rows: Rows) -> Mask | None:
+        """The left rows whose versions may be gone: those behind their own watermark."""
+        due, shape = self._plan.shape.due, self._plan.shape
+        if due is None or shape.version is None or due.watermark not in self.seen or not rows.count:
+            return None
+        assert rows.times is not None
+        late: Mask = rows.times < self._due(due)
+        self._count_late(late, rows.times, self.seen[due.watermark])
+        return late if late.any() else None
+
+    def _due(self, due: TimeBound) -> int:
+        """Left rows ask for no version of a time before this one (in the times that rows are searched by)."""
+        return self.seen[due.watermark] + due.offset - self._plan.shape.strict
+
+    def _account(self) -> None:
+        self.check_accumulated(self._versions.held + self._left_rows.held)
+        if self._reservation.is_limited:
+            self._reservation.set(self._versions.size + self._left_rows.size)
+            memory = self._reservation.memory
+            if self._reservation.bytes > memory.limit:
+                raise too_large("the versions of an as-of join and the rows that wait for them", memory)
+
+    def _prune(self) -> None:
+        """Forgets versions that are older than the last one before all times that may still be asked for."""
+        due, versions = self._plan.shape.due, self._versions
+        if due is None or due.watermark not in self.seen or versions.held < max(PRUNED_FROM, 2 * self._kept):
+            return
+        least = min([self._due(due), *(int(run.living_rows(self._left_rows.horizon).times.min()) for run in self._left_rows)])  # type: ignore[union-attr]
+        rows = joined([run.rows for run in versions])
+        assert rows.times is not None
+        codes = factorise(rows.keys)[0] if rows.keys else np.zeros(rows.count, np.int64)
+        order = np.lexsort((rows.times, codes))
+        has_next = np.zeros(rows.count, np.bool_)
+        has_next[order[:-1]] = (codes[order][1:] == codes[order][:-1]) & (rows.times[order][1:] <= least)
+        kept = rows.kept(~has_next)
+        versions.runs = [Run(kept)]
+        self._kept = kept.count
+
+    def _resolved(self, rows: Rows, chosen: Indexes) -> Iterator[pa.RecordBatch]:
+        """Left rows with their versions."""
+        for start in range(0, len(chosen), MAX_ROWS):
+            part = chosen[start : start + MAX_ROWS]
+            best, found = self._found(rows, part)
+            for number, run in enumerate(self._versions):
+                hits = np.flatnonzero(best == number)
+                if len(hits):
+                    yield self._pairs(rows.batch, part[hits], run, found[hits])
+            yield from self._alone(rows.batch, part[best < 0])
+
+    def _found(self, rows: Rows, chosen: Indexes) -> tuple[Indexes, Indexes]:
+        """For each of the left rows the number of the run that has its version (−1: there is none), and the row of it there."""
+        best, found = np.full(len(chosen), -1), np.zeros(len(chosen), np.int64)
+        times = np.zeros(len(chosen), np.int64)
+        assert rows.times is not None
+        order = np.argsort(rows.times[chosen] if rows.hashes is None else rows.hashes[chosen], kind="stable")
+        for number, run in enumerate(self._versions):
+            place = np.empty(len(chosen), np.int64)
+            place[order] = latest(rows, chosen[order], run)
+            hits = np.flatnonzero(place >= 0)
+            assert run.rows.times is not None
+            given = run.rows.times[place[hits]]
+            # Of equal times, the run that came later.
+            better = (best[hits] < 0) | (given >= times[hits])
+            hits, given = hits[better], given[better]
+            best[hits], found[hits], times[hits] = number, place[hits], given
+        return best, found
+
+    def _pairs(self, left: pa.RecordBatch, rows: Indexes, run: Run, versions: Indexes) -> pa.RecordBatch:
+        plan = self._plan.rows
+        columns = [left.column(i).take(indexes(rows)) for i in plan.left_output]
+        columns += [run.rows.batch.column(i).take(indexes(versions)) for i in plan.right_output]
+        return plan.row_batch(columns, len(rows))
+
+    def _alone(self, batch: pa.RecordBatch, rows: Indexes) -> Iterator[pa.RecordBatch]:
+        """Left rows without a version."""
+        if not self._plan.shape.outer:
+            return
+        plan = self._plan.rows
+        for start in range(0, len(rows), MAX_ROWS):
+            chosen = indexes(rows[start : start + MAX_ROWS])
+            columns = [batch.column(i).take(chosen) for i in plan.left_output]
+            columns += [pa.nulls(len(chosen), plan.right_schema.field(i).type) for i in plan.right_output]
+            yield plan.row_batch(columns, len(chosen))
+
+    def on_watermark(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
+        shape = self._plan.shape
+        if shape.version is not None and watermark.column == shape.version.watermark:
+            for rows, gone in self._left_rows.expire(watermark.time):
+                yield from self._resolved(rows, gone)
+        self._prune()
+
+    def on_end(self, ordinal: int) -> Iterator[pa.RecordBatch]:
+        if ordinal == RIGHT:
+            for rows in self._left_rows.take_all():
+                yield from self._resolved(rows, np.arange(rows.count))
+
+    def held_back(self, ordinal: int, place: int) -> int:
+        return self._left_rows.least_hold(place)
+
+    def complete(self) -> bool:
+        if self._left_rows.runs:
+            if not self.drain():
+                return False
+            self.emit_all(self.on_end(RIGHT))
+        return self.drain()
+
+    def state(self) -> Iterator[pa.RecordBatch]:
+        """The rows that wait, the versions and the watermarks."""
+        for side, buffer in ((LEFT, self._left_rows), (RIGHT, self._versions)):
+            for run in buffer:
+                yield rows_state(side, run.living_rows(buffer.horizon), self._plan.divided_by[side])
+        yield from self.watermark_state()
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        if self.restores_watermarks(batch):
+            return
+        side, given, _ = restored_rows(batch)
+        rows, _ = self._plan.rows_of(side, given, self.context.job.evaluation)
+        if rows.count:
+            (self._left_rows if side == LEFT else self._versions).add(Run(rows))
+
+    def close(self) -> None:
+        super().close()
+        self._versions.runs, self._left_rows.runs = [], []
+        self._reservation.release()
+
+
+def latest(rows: Rows, chosen: Indexes, run: Run) -> Indexes:
+    """For each of the chosen rows the row of a run with its key and the greatest time that is not after its own; −1: none."""
+    assert rows.times is not None and run.rows.times is not None
+    times = rows.times[chosen]
+    hashes = None if rows.hashes is None else rows.hashes[chosen]
+    first, counts = run.find(Sought(len(chosen), hashes, None, times))
+    at = first + counts - 1
+    result = np.full(len(chosen), -1)
+    open_rows = np.flatnonzero(counts)
+    # Those found share the first bits of the hash: mostly the last one is it, else the one before, and so on.
+    while len(open_rows):
+        found = run.order[at[open_rows]]
+        fits = run.rows.times[found] <= times[open_rows]
+        if hashes is not None and run.rows.hashes is not None:
+            fits &= hashes[open_rows] == run.rows.hashes[found]
+            hits = np.flatnonzero(fits)
+            fits[hits] = same(rows.keys, chosen[open_rows[hits]], run.rows.keys, found[hits])
+        result[open_rows[fits]] = found[fits]
+        open_rows = open_rows[~fits]
+        at[open_rows] -= 1
+        open_rows = open_rows[at[open_rows] >= first[open_rows]]
+    return result
+
+
+def as_of_join(
+    shape: AsOfShape,
+    keys: tuple[Sequence[Expression], Sequence[Expression]],
+    times: tuple[Expression, Expression],
+    fields: tuple[Sequence[Field], Sequence[Field]],
+    names: tuple[str, ...],
+    columns: tuple[int, ...] | None = None,
+) -> ProcessorFactory:
+    """A supplier of processors of an as-of join; keys, times and fields of the left side first. Where the right side ends,
+    input 1 must have a smaller priority than input 0. Several processors need both sides divided by those keys that
+    are columns of both, or the whole right side each. `columns` are those of the result (None: all)."""
+    plan = AsOfPlan(shape, keys, times, fields, names, columns)
+    return lambda: AsOfJoin(plan)

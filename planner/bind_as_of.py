@@ -1,0 +1,108 @@
+"""Binding of ASOF JOIN and of FOR SYSTEM_TIME AS OF: equalities are keys, and one comparison of times picks the row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.expressions import build
+from runnel.expressions.nodes import Call, Expression, columns_of, conjuncts
+from runnel.planner.event_time import time_bounds
+from runnel.planner.rules.rewriting import column, shift
+from runnel.relation import JoinKind, Relation, Scan
+from runnel.streams import AsOfJoin
+
+_FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+_HINT = "write ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts"
+
+
+def as_of(
+    kind: JoinKind, left: Relation, right: Relation, condition: Expression, position: Position | None, is_temporal: bool = False
+) -> Relation:
+    """The join whose condition has equalities between the sides and one comparison of their times."""
+    name = "FOR SYSTEM_TIME AS OF" if is_temporal else "ASOF JOIN"
+    if kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise NotSupportedError(f"{kind.name} JOIN with {name} is not supported", hint="use INNER or LEFT", position=position)
+    width = len(left.fields)
+    keys: list[tuple[Expression, Expression]] = []
+    times: list[tuple[str, Expression, Expression]] = []
+    for part in conjuncts(condition):
+        found = _sides(part, width)
+        if found is None or (found[0] != "eq" and times):
+            raise NotSupportedError(
+                f"{name} takes equalities between both sides" + ("" if is_temporal else " and one comparison of their times"),
+                hint="put other conditions into WHERE" if found is None else _HINT,
+                position=part.position or position,
+            )
+        if found[0] == "eq":
+            keys.append((found[1], found[2]))
+        else:
+            times.append(found)
+    if not times:
+        raise ProgrammingError(f"{name} needs a comparison of times", hint=_HINT, position=position)
+    function, first, second = times[0]
+    if not (first.type.is_integer or first.type.is_temporal) or first.type.kind.name == "TIME":
+        raise NotSupportedError(
+            f"{name} compares integers, dates and timestamps, not {first.type}", position=first.position or position
+        )
+    return AsOfJoin(
+        left=left,
+        right=right,
+        left_keys=tuple(mine for mine, _ in keys),
+        right_keys=tuple(shift(other, -width) for _, other in keys),
+        left_time=first,
+        right_time=shift(second, -width),
+        outer=kind is JoinKind.LEFT,
+        strict=function in ("lt", "gt"),
+        forward=function in ("lt", "le"),
+        position=position,
+    )
+
+
+def _sides(part: Expression, width: int) -> tuple[str, Expression, Expression] | None:
+    """The comparison of a conjunct, turned so that the left side's expression comes first."""
+    if not isinstance(part, Call) or part.function not in _FLIPPED:
+        return None
+    first, second = part.arguments
+    if first.type != second.type or first.type.is_nested:
+        return None
+    for function, mine, other in ((part.function, first, second), (_FLIPPED[part.function], second, first)):
+        reads, others = columns_of(mine), columns_of(other)
+        if reads and others and max(reads) < width <= min(others):
+            return function, mine, other
+    return None
+
+
+def version_of(tree: Any, position: Position | None) -> Any:
+    """The expression of a table's FOR SYSTEM_TIME AS OF."""
+    version = tree.args["version"]
+    if version.name.upper() != "TIMESTAMP" or str(version.args.get("kind") or "").upper() != "AS OF":
+        raise NotSupportedError(
+            "of the versions of a table only FOR SYSTEM_TIME AS OF is supported",
+            hint="write JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency",
+            position=position,
+        )
+    return version.expression
+
+
+def at_version(left: Relation, right: Relation, moment: Expression, on: Expression, position: Position | None) -> Expression:
+    """The condition of a join with the version of the right side that was valid at `moment`, over the columns of both."""
+    width = len(left.fields)
+    place = _time_column(right)
+    if place is None:
+        raise ProgrammingError(
+            "FOR SYSTEM_TIME AS OF needs a table with an event time",
+            detail="nothing says from when on a row of it is valid",
+            hint="add WATERMARK FOR to its CREATE MAPPING, or write ASOF JOIN … ON a.ts >= b.ts",
+            position=position,
+        )
+    later = build.call("ge", [moment, shift(column(right.fields, place), width)], position)
+    return build.call("and", [on, later], position)
+
+
+def _time_column(relation: Relation) -> int | None:
+    if isinstance(relation, Scan):
+        return None if relation.table.event_time is None else relation.columns.index(relation.table.event_time.column)
+    places: Sequence[int] = [place for place, bound in sorted(time_bounds(relation).items()) if not bound.offset]
+    return places[0] if places else None

@@ -1,0 +1,207 @@
+"""What joins of streams have gone wrong at elsewhere: each trap with a test of its name. And what state they keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from runnel.processor import Processor, Watermark
+from runnel.processors import as_of_join
+from runnel.relation import JoinKind
+from runnel.stream_joins import AsOfShape
+from runnel.streams import TimeBound
+from runnel.testing.bench import BenchInbox
+from tests.processors.places import CollectingOutbox, place
+from tests.processors.test_as_of_join import joined as as_of
+from tests.processors.test_interval_join import LEFT_TIME, RIGHT_TIME, joined
+
+LEFT, RIGHT = 0, 1
+
+
+def rows(prefix: str, *values: tuple[int | None, int | None]) -> pa.Table:
+    """Rows of a key and a time, numbered."""
+    return pa.table(
+        {
+            f"{prefix}i": pa.array([key for key, _ in values], pa.int64()),
+            f"{prefix}s": pa.array([None] * len(values), pa.string()),
+            f"{prefix}t": pa.array([time for _, time in values], pa.int64()),
+            f"{prefix}v": pa.array(range(len(values)), pa.int64()),
+        }
+    )
+
+
+class Running:
+    """A processor in the middle of its work."""
+
+    def __init__(self, make: Any) -> None:
+        self.processor: Processor = make()
+        outbox, context = place()
+        self.outbox: CollectingOutbox = outbox
+        self.processor.init(outbox, context)  # type: ignore[arg-type]
+
+    def give(self, side: int, *values: tuple[int | None, int | None]) -> None:
+        inbox = BenchInbox(rows("lr"[side], *values).to_batches())
+        while inbox:
+            self.processor.process(side, inbox)
+        while not self.processor.flush():
+            pass
+
+    def watermark(self, number: int, time: int) -> None:
+        while not self.processor.process_watermark(Watermark(time, number)):
+            pass
+
+    def end(self, side: int) -> None:
+        while not self.processor.complete_edge(side):
+            pass
+
+    def taken(self) -> list[Any]:
+        """The key and time of both sides of what came out since the last time, and the watermarks."""
+        found: list[Any] = []
+        for item in self.outbox.items:
+            if isinstance(item, pa.RecordBatch):
+                names = [name for name in item.schema.names if name[1] in "it"]
+                found += [tuple(row[name] for name in names) for row in item.to_pylist()]
+            else:
+                found.append(item)
+        self.outbox.items.clear()
+        return found
+
+    @property
+    def state(self) -> int:
+        """How many rows a snapshot would have, but for the watermarks."""
+        batches: Sequence[pa.RecordBatch] = list(self.processor.state())  # type: ignore[attr-defined]
+        return sum(batch.num_rows for batch in batches if batch.schema.names[0] != "$watermark")
+
+
+def running(kind: JoinKind, low: int | None = -5, high: int | None = 5) -> Running:
+    return Running(joined(kind, "i", (low, high), None, rows("l"), rows("r")))
+
+
+def test_one_global_watermark_for_two_inputs() -> None:
+    """The left input is far ahead; what the right one still brings finds its rows nevertheless."""
+    join = running(JoinKind.LEFT)
+    join.give(LEFT, (1, 10), (1, 1000))
+    join.watermark(LEFT_TIME, 1000)
+    assert join.taken() == [Watermark(10, LEFT_TIME)]
+    join.give(RIGHT, (1, 12))
+    assert join.taken() == [(1, 10, 1, 12)]
+    join.watermark(RIGHT_TIME, 900)
+    assert join.taken() == [Watermark(1000, LEFT_TIME), Watermark(900, RIGHT_TIME)]
+
+
+@pytest.mark.parametrize(("kind", "expected"), [(JoinKind.SEMI, [(1, 10)]), (JoinKind.ANTI, [(2, 11)])])
+def test_semi_and_anti_joins_run_as_inner(kind: JoinKind, expected: list[Any]) -> None:
+    join = running(kind)
+    join.give(LEFT, (1, 10), (2, 11))
+    join.give(RIGHT, (1, 9), (1, 10), (1, 11))
+    join.watermark(LEFT_TIME, 50)
+    join.watermark(RIGHT_TIME, 50)
+    assert [item for item in join.taken() if not isinstance(item, Watermark)] == expected
+
+
+def test_null_keys_and_times_that_join() -> None:
+    join = running(JoinKind.FULL)
+    join.give(LEFT, (None, 10), (1, None))
+    join.give(RIGHT, (None, 10), (1, None))
+    assert sorted(join.taken(), key=str) == sorted(
+        [(None, 10, None, None), (1, None, None, None), (None, None, None, 10), (None, None, 1, None)], key=str
+    )
+    assert join.state == 0, "they would wait for nothing"
+
+
+def test_rows_go_when_nothing_can_match_them_any_more() -> None:
+    join = running(JoinKind.INNER)
+    for start in range(0, 5_000, 10):
+        join.give(LEFT, *((1 + n % 3, start + n) for n in range(10)))
+        join.give(RIGHT, *((1 + n % 3, start + n) for n in range(10)))
+        join.watermark(LEFT_TIME, start)
+        join.watermark(RIGHT_TIME, start)
+        assert join.state <= 2 * (10 + 5)
+        held = join.processor.state_size()[0]
+        assert held <= 2 * (10 + 5)
+    assert sum(buffer.held for buffer in join.processor._buffers) <= 100, "rows that are gone take no memory"
+
+
+def test_a_row_that_waits_holds_back_its_own_watermark_only() -> None:
+    join = running(JoinKind.LEFT, 0, 10)
+    join.give(LEFT, (1, 100))
+    join.watermark(LEFT_TIME, 200)
+    join.give(RIGHT, (7, 300))
+    join.watermark(RIGHT_TIME, 90)
+    assert join.taken() == [Watermark(100, LEFT_TIME), Watermark(90, RIGHT_TIME)]
+    join.watermark(RIGHT_TIME, 110)
+    assert join.taken() == [Watermark(110, RIGHT_TIME)]
+    join.watermark(RIGHT_TIME, 111)
+    assert join.taken() == [(1, 100, None, None), Watermark(200, LEFT_TIME), Watermark(111, RIGHT_TIME)]
+
+
+def test_a_late_row_is_counted_and_comes_out_alone() -> None:
+    join = running(JoinKind.LEFT)
+    join.give(RIGHT, (1, 10))
+    join.watermark(LEFT_TIME, 16)
+    join.watermark(RIGHT_TIME, 40)
+    join.taken()
+    join.give(LEFT, (1, 10))
+    assert join.taken() == [(1, 10, None, None)]
+    assert join.processor.late_rows == 1
+    assert join.state == 0
+
+
+def test_the_end_of_one_input_lets_the_other_go_on() -> None:
+    join = running(JoinKind.LEFT)
+    join.give(LEFT, (1, 10), (2, 20))
+    join.end(RIGHT)
+    assert join.taken()[:2] == [(1, 10, None, None), (2, 20, None, None)]
+    join.give(LEFT, (1, 30))
+    assert join.taken() == [(1, 30, None, None)]
+    join.watermark(LEFT_TIME, 40)
+    assert join.taken() == [Watermark(40, LEFT_TIME)]
+    assert join.state == 0
+
+
+def test_temporal_tables_never_pruned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each key one version stays that is older than the left watermark, whatever their number."""
+    monkeypatch.setattr(as_of_join, "PRUNED_FROM", 50)
+    shape = AsOfShape(
+        outer=True,
+        strict=False,
+        forward=False,
+        version=TimeBound(RIGHT_TIME),
+        due=TimeBound(LEFT_TIME),
+        bounds=((2, TimeBound(LEFT_TIME)),),
+    )
+    join = Running(as_of(shape, "i", rows("l"), rows("r")))
+    for start in range(0, 10_000, 20):
+        join.give(RIGHT, *((n % 4, start + n) for n in range(20)))
+        join.watermark(RIGHT_TIME, start)
+        join.watermark(LEFT_TIME, start)
+        assert join.state <= 100
+    join.taken()
+    join.give(LEFT, (2, 9_980), (3, 9_999))
+    assert join.taken() == []
+    join.watermark(RIGHT_TIME, 9_999)
+    assert join.taken() == [(2, 9_980, 2, 9_978)]
+    join.watermark(RIGHT_TIME, 10_000)
+    assert join.taken() == [(3, 9_999, 3, 9_999)]
+
+
+def test_a_late_row_of_an_as_of_join_has_no_version() -> None:
+    shape = AsOfShape(
+        outer=True,
+        strict=False,
+        forward=False,
+        version=TimeBound(RIGHT_TIME),
+        due=TimeBound(LEFT_TIME),
+        bounds=((2, TimeBound(LEFT_TIME)),),
+    )
+    join = Running(as_of(shape, "i", rows("l"), rows("r")))
+    join.give(RIGHT, (1, 5))
+    join.watermark(RIGHT_TIME, 100)
+    join.watermark(LEFT_TIME, 50)
+    join.taken()
+    join.give(LEFT, (1, 49), (1, 50))
+    assert join.taken() == [(1, 49, None, None), (1, 50, 1, 5)]
+    assert join.processor.late_rows == 1
