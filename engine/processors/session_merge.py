@@ -108,7 +108,8 @@ class OpenSessions:
         low = np.searchsorted(self._hashes, wanted)
         counts = np.searchsorted(self._hashes, wanted, side="right") - low
         within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-        return np.repeat(low, counts) + within
+        places: Indexes = np.repeat(low, counts) + within
+        return places
 
     def _begins(self, hashes: Hashes, first: Indexes, last: Indexes, is_open: Mask) -> Mask:
         """Where a span doesn't touch those before it. Open sessions are apart from each other, and so are the new spans: each

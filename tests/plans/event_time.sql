@@ -1,0 +1,9 @@
+-- Windows over time: what is assigned where, and what a watermark completes.
+SELECT __key, window_start, window_end FROM TABLE(TUMBLE(TABLE trades, DESCRIPTOR(ts), INTERVAL '10' SECOND)) WHERE ticker = 'A' AND window_end > TIMESTAMP '2026-01-01 00:00:00';
+SELECT __key FROM TABLE(TUMBLE(TABLE trades, DESCRIPTOR(ts), INTERVAL '10' SECOND)) WHERE ticker = 'A';
+SELECT window_time, __key FROM TABLE(HOP(TABLE trades, DESCRIPTOR(ts), INTERVAL '10' SECOND, INTERVAL '4' SECOND, INTERVAL '1' SECOND)) LIMIT 3;
+SELECT id, window_end FROM TABLE(CUMULATE(TABLE(IMPOSE_ORDER(TABLE events, DESCRIPTOR(id), 5)), DESCRIPTOR(id), 10, 60));
+SELECT id, window_end FROM TABLE(SESSION(TABLE(IMPOSE_ORDER(TABLE events, DESCRIPTOR(id), 5)) PARTITION BY ticker, DESCRIPTOR(id), 30)) WHERE ticker = 'A' AND amount > 3;
+SELECT id, window_end FROM TABLE(SESSION(TABLE events PARTITION BY ticker, DESCRIPTOR(id), 30));
+SELECT window_end FROM TABLE(SESSION(TABLE trades PARTITION BY UPPER(ticker), DESCRIPTOR(ts), INTERVAL '1' MINUTE));
+SELECT window_end FROM TABLE(TUMBLE((SELECT * FROM trades WHERE FALSE), DESCRIPTOR(ts), INTERVAL '1' MINUTE));
