@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(sort $(shell find engine planner connectors -name '*.py'))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slt lint format types bench dev java clean
+.PHONY: help run test slt lint format types bench flink dev java clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -35,6 +35,10 @@ types: $(VENV)/.dev ## mypy over an installed copy: the folders are not called w
 
 bench: $(VENV)/.bench ## the measurements, into benchmarks/RESULTS.md
 	$(BIN)/python -m benchmarks.run $(ARGS)
+
+flink: ## PyFlink in an environment of its own, for `make bench` to compare with
+	$(PYTHON) -m venv .flink
+	.flink/bin/python -m pip install --quiet 'apache-flink>=2.3,<3'
 
 dev: $(VENV)/.dev $(VENV)/.test ## all that working on it takes
 

@@ -14,11 +14,22 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import bids, cold_start, group_by, memory, point_queries, scans, spark, tpch_parquet
+from benchmarks import (
+    bids,
+    cold_start,
+    group_by,
+    memory,
+    nexmark_speed,
+    point_queries,
+    scans,
+    spark,
+    streams,
+    tpch_parquet,
+)
 from benchmarks.measure import Result, spelled
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-SUITES = (point_queries, scans, group_by, bids, tpch_parquet, spark, memory, cold_start)
+SUITES = (point_queries, scans, group_by, bids, tpch_parquet, streams, nexmark_speed, spark, memory, cold_start)
 
 
 def table(result: Result) -> str:

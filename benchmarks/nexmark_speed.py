@@ -1,0 +1,144 @@
+"""NEXMark on Runnel, query by query: from memory, from its generator, from JSON lines; beside Flink SQL where it is installed.
+
+    python -m benchmarks.nexmark_speed [million events] [query …]
+
+Each run is a process of its own, which tells its time, CPU seconds and peak memory (`benchmarks.nexmark.run_runnel`). Flink
+runs in an environment of its own that `make flink` makes; its job manager and workers share one JVM on the same cores, its
+time is the job's net run time. Flink reads the same JSON lines; for rows in memory it has "datagen", a counter with columns computed
+from it, which gives bids alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import polars as pl
+
+import runnel
+from benchmarks.measure import Result, Timing
+from benchmarks.nexmark import STREAMED, TABLES, query
+from benchmarks.nexmark.run_runnel import GENERATED, tables_of
+
+MILLIONS = 2
+FLINK = Path(__file__).parent.parent / ".flink" / "bin" / "python"
+RUNNER = Path(__file__).parent / "nexmark" / "run_flink.py"
+ON_FLINK = ("q00", "q01", "q02", "q05", "q07", "q08", "q11", "q12", "q14", "q22")
+GOALS = {"q00": 20, "q01": 20, "q02": 20, "q05": 20, "q07": 20, "q14": 10, "q22": 10}
+"""How many times as fast as Flink a query from memory is to be; from JSON lines, five times."""
+
+_TO_FLINK = (
+    (re.compile(r"(HOP\(TABLE \w+, DESCRIPTOR\(\w+\)), (INTERVAL '\d+' \w+), (INTERVAL '\d+' \w+)"), r"\1, \3, \2"),
+    (re.compile(r"SPLIT_PART\(url, '/', (\d)\)"), lambda match: f"SPLIT_INDEX(url, '/', {int(match[1]) - 1})"),
+    (re.compile(r"LENGTH\("), "CHAR_LENGTH("),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one process took: seconds, CPU seconds (None where it isn't known), peak bytes, rows that came out."""
+
+    seconds: float
+    cpu: float | None = None
+    peak: int = 0
+    rows: int = 0
+
+
+def flink_query(name: str) -> str:
+    """A query in Flink's SQL: HOP takes the slide first."""
+    text = re.sub(r"--.*\n", "", query(name))
+    for pattern, replacement in _TO_FLINK:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def write_json(folder: Path, events: int) -> None:
+    """The three tables as JSON lines."""
+    with runnel.connect() as connection:
+        for table in TABLES:
+            cursor = connection.cursor()
+            cursor.execute(GENERATED.format(name=table, table=table, events=events, more=""))
+            frame = cursor.execute(f"SELECT * FROM {table}").fetch_polars()
+            times = [name for name, kind in frame.schema.items() if isinstance(kind, pl.Datetime)]
+            frame = frame.with_columns([pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%S%.3f") for name in times])
+            frame.write_ndjson(folder / f"{table}.jsonl")
+
+
+def _run(command: Sequence[str]) -> Run:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    told = json.loads(done.stdout.strip().split("\n")[-1])
+    return Run(told["seconds"], told.get("cpu"), told.get("peak", 0), told.get("rows", 0))
+
+
+def runnel_run(name: str, source: str, events: int, folder: str) -> Run:
+    return _run([sys.executable, "-m", "benchmarks.nexmark.run_runnel", name, source, str(events), folder])
+
+
+def flink_run(name: str, source: str, events: int, folder: str) -> Run:
+    return _run([str(FLINK), str(RUNNER), flink_query(name), source, str(events), str(os.cpu_count()), folder])
+
+
+def _timing(label: str, runs: Sequence[Run], events: int) -> Timing:
+    seconds = [run.seconds for run in runs]
+    last = runs[-1]
+    cpu = "" if last.cpu is None else f", {last.cpu:.2f} s of CPU, peak {last.peak >> 20} MiB"
+    name = f"{label}: {events / median(seconds) / 1e6:.2f} M events/s{cpu}"
+    return Timing(name, median(seconds), min(seconds), max(seconds), len(seconds))
+
+
+def measured(name: str, events: int, folder: str, rounds: int, flink_rounds: int) -> Result:
+    """One query in all ways there are."""
+    ways = [("Runnel, memory", runnel_run, "memory"), ("Runnel, generator", runnel_run, "generator")]
+    ways.append(("Runnel, JSON lines", runnel_run, "json"))
+    if FLINK.exists() and name in ON_FLINK and flink_rounds:
+        ways.append(("Flink, JSON lines", flink_run, "json"))
+        if tables_of(query(name)) == ["bid"]:
+            ways.append(("Flink, datagen", flink_run, "datagen"))
+    runs: dict[str, list[Run]] = {label: [] for label, _, _ in ways}
+    for number in range(rounds):
+        for label, run, source in ways:
+            if run is runnel_run or number < flink_rounds:
+                runs[label].append(run(name, source, events, folder))
+    timings = tuple(_timing(label, done, events) for label, done in runs.items())
+    note = f"{events:,} events, {runs['Runnel, memory'][0].rows:,} rows out; {os.cpu_count()} cores"
+    return Result(f"NEXMark {name}", note + _goals(name, timings), timings)
+
+
+def _goals(name: str, timings: Sequence[Timing]) -> str:
+    seen = {timing.name.partition(":")[0]: timing.median for timing in timings}
+    told = []
+    for ours, theirs, goal in (
+        ("Runnel, memory", "Flink, datagen", GOALS.get(name)),
+        ("Runnel, JSON lines", "Flink, JSON lines", 5),
+    ):
+        if goal is not None and theirs in seen:
+            times = seen[theirs] / seen[ours]
+            told.append(f"{times:.3g} times {theirs} (goal {goal}: {'kept' if times >= goal else '**missed**'})")
+    return "; " + "; ".join(told) if told else ""
+
+
+def results(rounds: int = 7, millions: float = MILLIONS, names: Sequence[str] = STREAMED) -> Iterator[Result]:
+    """All queries that stream; three rounds, of Flink one."""
+    with tempfile.TemporaryDirectory() as folder:
+        events = int(millions * 1_000_000)
+        write_json(Path(folder), events)
+        for name in names:
+            yield measured(name, events, folder, min(rounds, 3), 1)
+
+
+if __name__ == "__main__":
+    given = sys.argv[1:]
+    for result in results(1, float(given[0]) if given else MILLIONS, given[1:] or STREAMED):
+        print(result.title, result.note)
+        for timing in result.timings:
+            print(f"  {timing.name}: {timing.median:.3f} s")
