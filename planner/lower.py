@@ -196,7 +196,7 @@ def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
     rows = to.in_pieces(to.lower(node.input), expressions)
     names = column_names(node.fields)
     if not rows.is_parallel:
-        return to.follow(rows, "aggregate", _aggregation(node, names, Stage.SINGLE), 1, names)
+        return _with_late(to, node, to.follow(rows, "aggregate", _aggregation(node, names, Stage.SINGLE), 1, names))
     if not node.two_stage:
         return _aggregate_by_key(to, node, rows, names)
     keys = tuple(f"k{i}" for i in range(len(node.keys)))
@@ -213,7 +213,8 @@ def _aggregation(node: physical.HashAggregate, names: tuple[str, ...], stage: St
     if isinstance(node, physical.TimedAggregate):
         from runnel.processors.timed_aggregate import Timing, timed_aggregate
 
-        return timed_aggregate(node.keys, node.aggregates, names, stage, Timing(node.bounds))
+        timing = Timing(node.bounds, node.late is not None, node.every, node.lateness)
+        return timed_aggregate(node.keys, node.aggregates, names, stage, timing)
     from runnel.processors.aggregate import aggregate
 
     return aggregate(node.keys, node.aggregates, names, stage)
@@ -223,13 +224,27 @@ def _aggregate_by_key(to: _Lowering, node: physical.HashAggregate, rows: _Output
     """One stage: the rows of a group meet in the processor that its keys' hash names."""
     from runnel.processors.aggregation import Stage
 
-    supplier = _aggregation(node, names, Stage.SINGLE)
-    keys = _key_names(node.keys, rows.names)
-    if not keys:
+    return _with_late(to, node, _by_key(to, rows, _aggregation(node, names, Stage.SINGLE), node.keys, names))
+
+
+def _by_key(to: _Lowering, rows: _Output, supplier: Supplier, keys: tuple[Expression, ...], names: tuple[str, ...]) -> _Output:
+    """An aggregation for which the rows come together by key."""
+    key_names = _key_names(keys, rows.names)
+    if not key_names:
         return to.follow(rows, "aggregate", supplier, 1, names)
     vertex = to.vertex("aggregate", supplier, to.parallelism)
-    to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
+    to.dag.edge(between(rows.vertex, vertex).partitioned(*key_names))
     return _Output(vertex, True, names)
+
+
+def _with_late(to: _Lowering, node: physical.HashAggregate | physical.FramedAggregate, rows: _Output) -> _Output:
+    """What comes out of an aggregation, and beside that the way of its late rows, where they are to be written."""
+    if isinstance(node, physical.TimedAggregate | physical.FramedAggregate) and node.late is not None:
+        # Loaded on first use: few queries have it.
+        from runnel.planner.lower_late import write_late_rows
+
+        write_late_rows(to, node.late, rows.vertex, rows.is_parallel)
+    return rows
 
 
 def _framed_aggregate(to: _Lowering, node: physical.FramedAggregate) -> _Output:
@@ -240,16 +255,11 @@ def _framed_aggregate(to: _Lowering, node: physical.FramedAggregate) -> _Output:
     rows = to.in_pieces(to.lower(node.input), expressions)
     names = column_names(node.fields)
     framed = FramedKeys(shape=node.shape, time=node.time, keys=node.keys, columns=node.columns, bound=node.bound)
-    single = framed_aggregate(framed, node.aggregates, names, Stage.SINGLE)
+    single = framed_aggregate(framed, node.aggregates, names, Stage.SINGLE, node.late is not None)
     if not rows.is_parallel:
-        return to.follow(rows, "aggregate", single, 1, names)
+        return _with_late(to, node, to.follow(rows, "aggregate", single, 1, names))
     if not node.two_stage:
-        keys = _key_names(node.keys, rows.names)
-        if not keys:
-            return to.follow(rows, "aggregate", single, 1, names)
-        vertex = to.vertex("aggregate", single, to.parallelism)
-        to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
-        return _Output(vertex, True, names)
+        return _with_late(to, node, _by_key(to, rows, single, node.keys, names))
     first = framed_aggregate(framed, node.aggregates, names, Stage.ACCUMULATE)
     keys = tuple(f"k{i + 1}" for i in range(len(node.keys)))
     partial = to.follow(rows, "accumulate", first, to.parallelism, ("k0", *keys))

@@ -127,11 +127,25 @@ class HashAggregate(SingleInput):
 
 
 @frozen(kw_only=True)
+class LateRows:
+    """Where rows go that came too late: the values of `expressions`, over the aggregation's input."""
+
+    table: WritableTable
+    request: SinkRequest
+    expressions: tuple[Expression, ...]
+
+
+@frozen(kw_only=True)
 class TimedAggregate(HashAggregate):
     """A HashAggregate over an input without end: a group comes out when the watermark passes one of its bounded keys, which
     `bounds` gives by their numbers."""
 
     bounds: tuple[tuple[int, TimeBound], ...]
+    every: int | None = None
+    """Microseconds between early results of the groups that are open."""
+    lateness: int = 0
+    """How long, in event time, a complete group still takes rows and is given again."""
+    late: LateRows | None = None
 
 
 @frozen(kw_only=True)
@@ -147,6 +161,7 @@ class FramedAggregate(SingleInput):
     aggregates: tuple[AggregateCall, ...]
     two_stage: bool
     bound: TimeBound | None
+    late: LateRows | None = None
 
 
 @frozen(kw_only=True)

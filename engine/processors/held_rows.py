@@ -1,0 +1,236 @@
+"""Rows that wait until they are complete: until a watermark says that a bounded column takes their value no more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, join_batches, numbers, validity
+from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
+from runnel.expressions.nodes import Expression
+from runnel.frozen import frozen
+from runnel.memory import size_of
+from runnel.processor import Watermark
+from runnel.processors.event_time import event_times
+from runnel.streams import TimeBound
+
+NEVER = np.iinfo(np.int64).max
+ALWAYS = np.iinfo(np.int64).min
+
+_SEEN = "$seen"
+_SCHEMA = pa.schema([pa.field("$watermark", pa.int64()), pa.field(_SEEN, pa.int64())])
+
+
+@frozen
+class Holding:
+    """How long rows wait: until one of the `bounds`, each that of an expression over the rows, is below its watermark. `lead`:
+    how much longer, in event time, though they are late already without it. Rows without a value wait for the end, or
+    (`nulls_first`) are due before all others."""
+
+    bounds: tuple[tuple[Expression, TimeBound], ...]
+    lead: int = 0
+    nulls_first: bool = False
+
+
+@frozen
+class Late:
+    """Rows that came too late: how many, the least time at which one was due, and the watermark."""
+
+    count: int
+    due: int
+    watermark: int
+
+
+class CompiledHolding:
+    """A Holding made ready, shared by executions."""
+
+    def __init__(self, holding: Holding) -> None:
+        self.lead = holding.lead
+        self.watermarks = sorted({bound.watermark for _, bound in holding.bounds})
+        self._null = ALWAYS if holding.nulls_first else NEVER
+        self._bounds: list[list[tuple[Evaluator, int]]] = [
+            [(compile_expression(item), bound.offset) for item, bound in holding.bounds if bound.watermark == number]
+            for number in self.watermarks
+        ]
+
+    def due(self, batch: pa.RecordBatch, context: EvaluationContext) -> list[Indexes]:
+        """For each watermark the time that it must exceed for each row to be due."""
+        frame = Frame(batch.columns, batch.num_rows, context)
+        found = []
+        for bounds in self._bounds:
+            times = [self._less(event_times(evaluate(item, frame)), offset) for item, offset in bounds]
+            found.append(times[0] if len(times) == 1 else np.minimum.reduce(times))
+        return found
+
+    def _less(self, column: pa.Array, offset: int) -> Indexes:
+        """Values less an offset; what is out of range is as far out as can be."""
+        values: Indexes = numbers(column, np.int64)
+        with np.errstate(over="ignore"):
+            less = values - offset
+        if offset > 0:
+            less = np.where(less > values, ALWAYS, less)
+        elif offset < 0:
+            less = np.where(less < values, NEVER - 1, less)
+        valid = validity(column)
+        return less if valid is None else np.where(valid, less, self._null)
+
+
+@dataclass(slots=True)
+class _Run:
+    """Rows that wait: those at `rows` of a batch, and for each watermark when they are due."""
+
+    batch: pa.RecordBatch
+    rows: Indexes
+    due: list[Indexes]
+    first: list[int]
+    last: list[int]
+
+    def at(self, mask: Mask) -> _Run:
+        return _run(self.batch, self.rows[mask], [item[mask] for item in self.due])
+
+    @property
+    def taken(self) -> pa.RecordBatch:
+        return self.batch if len(self.rows) == self.batch.num_rows else self.batch.take(indexes(self.rows))
+
+
+def _run(batch: pa.RecordBatch, rows: Indexes, due: list[Indexes]) -> _Run:
+    if 2 * len(rows) < batch.num_rows:
+        batch, rows = batch.take(indexes(rows)), np.arange(len(rows))
+    return _Run(batch, rows, due, [int(item.min()) for item in due], [int(item.max()) for item in due])
+
+
+class HeldRows:
+    """The rows of one processor. `count` of them wait."""
+
+    def __init__(self, holding: CompiledHolding) -> None:
+        self._holding = holding
+        self._runs: list[_Run] = []
+        self.seen: dict[int, int] = {}
+        self.count = 0
+
+    @property
+    def size(self) -> int:
+        """About how many bytes they take."""
+        return sum(size_of(run.batch) for run in tuple(self._runs)) + 16 * self.count
+
+    def add(self, batch: pa.RecordBatch, context: EvaluationContext) -> Late | None:
+        """Takes in rows, but for those that are late, of which it tells."""
+        due = self._holding.due(batch, context)
+        late: Late | None = None
+        is_late = self._before(due, 0)
+        if is_late is not None and is_late.any():
+            late = self._late(due, is_late)
+            kept = ~is_late
+            self._hold(batch, np.flatnonzero(kept), [item[kept] for item in due])
+        else:
+            self._hold(batch, np.arange(batch.num_rows), due)
+        return late
+
+    def put_back(self, batch: pa.RecordBatch, context: EvaluationContext) -> None:
+        """Takes in rows that were held before."""
+        self._hold(batch, np.arange(batch.num_rows), self._holding.due(batch, context))
+
+    def _late(self, due: list[Indexes], is_late: Mask) -> Late:
+        by = [
+            (self.seen[number] - int(times[is_late].min()), number)
+            for number, times in zip(self._holding.watermarks, due, strict=True)
+            if number in self.seen
+        ]
+        most, number = max(by)
+        return Late(int(is_late.sum()), self.seen[number] - most, self.seen[number])
+
+    def _before(self, due: list[Indexes], lead: int) -> Mask | None:
+        """Which rows are due, by the watermarks that were seen; None: none can be."""
+        found: Mask | None = None
+        for number, times in zip(self._holding.watermarks, due, strict=True):
+            if number in self.seen:
+                here = times < self.seen[number] - lead
+                found = here if found is None else found | here
+        return found
+
+    def _hold(self, batch: pa.RecordBatch, rows: Indexes, due: list[Indexes]) -> None:
+        """Small runs are put together, so that there are few."""
+        if not len(rows):
+            return
+        self.count += len(rows)
+        run = _run(batch, rows, due)
+        while self._runs and len(self._runs[-1].rows) <= len(run.rows) < MAX_ROWS:
+            last = self._runs.pop()
+            both = join_batches([last.taken, run.taken])
+            times = [np.concatenate(pair) for pair in zip(last.due, run.due, strict=True)]
+            run = _run(both, np.arange(both.num_rows), times)
+        self._runs.append(run)
+
+    def advance(self, watermark: Watermark) -> bool:
+        """Notes a watermark. Whether it is news."""
+        if watermark.column not in self._holding.watermarks or watermark.time <= self.seen.get(watermark.column, ALWAYS):
+            return False
+        self.seen[watermark.column] = watermark.time
+        return True
+
+    def complete(self) -> list[pa.RecordBatch]:
+        """The rows that are complete now; they wait no more."""
+        return self._select(self._holding.lead, is_taken=True)
+
+    def due(self) -> list[pa.RecordBatch]:
+        """The rows that wait, though no later one will be due before them."""
+        return self._select(0, is_taken=False)
+
+    def _select(self, lead: int, is_taken: bool) -> list[pa.RecordBatch]:
+        found: list[_Run] = []
+        kept: list[_Run] = []
+        for run in self._runs:
+            limits = [self.seen.get(number, ALWAYS) for number in self._holding.watermarks]
+            if all(first >= limit - lead or limit == ALWAYS for first, limit in zip(run.first, limits, strict=True)):
+                kept.append(run)
+                continue
+            mask = self._before(run.due, lead)
+            assert mask is not None
+            if mask.all():
+                found.append(run)
+            else:
+                found.append(run.at(mask))
+                kept.append(run.at(~mask))
+        if is_taken:
+            self._runs = kept
+            self.count -= sum(len(run.rows) for run in found)
+        return [run.taken for run in found]
+
+    def take_all(self) -> list[pa.RecordBatch]:
+        """All rows that wait; they do no more."""
+        found = [run.taken for run in self._runs]
+        self.clear()
+        return found
+
+    def clear(self) -> None:
+        self._runs = []
+        self.count = 0
+
+    def watermark_state(self) -> Iterator[pa.RecordBatch]:
+        """The watermarks that were seen, for a snapshot."""
+        if self.seen:
+            known = sorted(self.seen.items())
+            columns = [from_numbers(np.array(column, np.int64), pa.int64()) for column in zip(*known, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+
+    def row_state(self) -> Iterator[pa.RecordBatch]:
+        """The rows that wait, for a snapshot."""
+        for run in self._runs:
+            yield run.taken
+
+    def restores_watermarks(self, batch: pa.RecordBatch) -> bool:
+        """Whether a batch of state is about watermarks, which it takes in then: of several processors', the least."""
+        if batch.schema.names != _SCHEMA.names:
+            return False
+        for number, time in zip(*(numbers(column, np.int64).tolist() for column in batch.columns), strict=True):
+            self.seen[number] = min(time, self.seen.get(number, time))
+        return True
+
+
+def in_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """All rows of some batches; None where there are none."""
+    return join_batches(batches) if batches else None

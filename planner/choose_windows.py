@@ -1,0 +1,49 @@
+"""How OVER is run on a stream: in one operator, or several, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runnel.planner import physical
+from runnel.planner.estimates import estimate
+from runnel.planner.event_time import time_bounds
+from runnel.planner.physical import Physical
+from runnel.planner.window_times import Stage, places_of, stages_of
+from runnel.relation import references
+from runnel.windows import Window
+
+ChooseOne = Callable[[Window, Physical | None], physical.Window]
+"""Chooses the operator for a window over a table, over the operator that is given for its input (None: to be chosen)."""
+
+
+def choose_timed_window(node: Window, choose: ChooseOne) -> Physical:
+    """The operators for a window on a stream, of which `planner.streaming` has seen that it can be run."""
+    stages = stages_of(node, time_bounds(node.input)) or []
+    if len(stages) == 1:
+        return _stage(node, stages[0], choose, None)
+    below: Physical | None = None
+    made = Window(input=node.input, calls=(), names=())
+    for stage in stages:
+        calls = tuple(node.calls[place] for place in stage.calls)
+        made = Window(input=made if made.calls else node.input, calls=calls, names=tuple(node.names[i] for i in stage.calls))
+        below = _stage(made, stage, choose, below)
+    assert below is not None
+    width = len(node.input.fields)
+    columns = references(made.fields)
+    order = [columns[place] for place in (*range(width), *(width + place for place in places_of(stages)))]
+    return physical.Calc(fields=node.fields, rows=estimate(node), input=below, projections=tuple(order))
+
+
+def _stage(node: Window, stage: Stage, choose: ChooseOne, below: Physical | None) -> Physical:
+    window = choose(node, below)
+    return physical.TimedWindow(
+        fields=window.fields,
+        rows=window.rows,
+        input=window.input,
+        calls=window.calls,
+        width=window.width,
+        keys=window.keys,
+        held=stage.held,
+        is_ordered=stage.is_ordered,
+        lead=stage.lead,
+    )
