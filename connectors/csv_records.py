@@ -15,10 +15,10 @@ from runnel.batches import from_flags, true_flags
 from runnel.catalog import TableColumn
 from runnel.connectors.csv_faults import python_dialect
 from runnel.connectors.csv_reader import CsvHead, arrow_options, distinct_names
-from runnel.connectors.file_conversion import Converter, Place, blank_to_null, converter, numbers_only, unfit
+from runnel.connectors.file_conversion import Converter, blank_to_null, converter, numbers_only, unfit
 from runnel.connectors.file_format import batch_of, external_name, match_names
 from runnel.connectors.record_parser import RecordParser
-from runnel.errors import DataError, Error
+from runnel.errors import DataError
 from runnel.expressions.attempts import attempted
 from runnel.sqltypes import VARCHAR, to_arrow
 
@@ -103,10 +103,9 @@ class CsvRecords(RecordParser):
         for index in np.flatnonzero(true_flags(found.is_null()) & true_flags(blank_to_null(text).is_valid())).tolist():
             if not bad[index]:
                 bad[index] = True
-                line = piece.line_of(index)
-                place = Place(self.path, f"line {line}")
-                error = unfit(text[index].as_py(), column.name, column.type, place, is_inferred=self.asked.is_inferred)
-                self.malformed.leave_out(error, piece.record_of(index))
+                value = text[index].as_py()
+                error = unfit(value, column.name, column.type, None, is_inferred=self.asked.is_inferred)
+                self.leave_out(error, piece.line_of(index), piece.record_of(index))
         return found
 
     def _width(self, data: bytes) -> int:
@@ -170,7 +169,9 @@ class Piece:
         try:
             table = arrow_csv.read_csv(pa.BufferReader(self._data), **options)
         except pa.ArrowInvalid as error:
-            self._parser.malformed.leave_out(self._unreadable(error), self._data.decode())
+            self._parser.leave_out(
+                DataError("rows can't be read as CSV", detail=str(error)), self._line, self._data.decode()
+            )
             return batch_of([pa.nulls(0, pa.string())] * len(used), list(map(str, used)), 0)
         if ragged:
             self._tell_ragged()
@@ -212,10 +213,6 @@ class Piece:
         for first, after, count in self._rows[1]:
             error = DataError(
                 f"a row has {count} fields where {self._width} are expected",
-                detail=self._parser.detail(self._line + first),
                 hint="quote fields that hold the delimiter, or set the options delimiter, quote and escape",
             )
-            self._parser.malformed.leave_out(error, self._record(first, after))
-
-    def _unreadable(self, error: pa.ArrowInvalid) -> Error:
-        return DataError("rows can't be read as CSV", detail=f"{self._parser.detail(self._line)}: {error}")
+            self._parser.leave_out(error, self._line + first, self._record(first, after))

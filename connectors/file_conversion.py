@@ -86,8 +86,8 @@ class Place:
     where: str
 
 
-def unfit(value: object, column: str, target: SqlType, place: Place, *, is_inferred: bool) -> DataError:
-    """The error for a value that doesn't fit its column's type."""
+def unfit(value: object, column: str, target: SqlType, place: Place | None, *, is_inferred: bool) -> DataError:
+    """The error for a value that doesn't fit its column's type; without a place where the caller adds it."""
     text = str(value).encode("utf-8", "backslashreplace").decode()
     is_code = is_inferred and target.is_numeric and re.match(_CODE, text) is not None
     shown = text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
@@ -100,7 +100,7 @@ def unfit(value: object, column: str, target: SqlType, place: Place, *, is_infer
             hint = f"digits with a leading zero or a plus sign stay text, but {hint}"
     return DataError(
         f"value '{shown}' doesn't fit column \"{column}\" of type {target}",
-        detail=f'file "{place.path}", {place.where}',
+        detail=None if place is None else f'file "{place.path}", {place.where}',
         hint=hint,
     )
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from runnel.batches import empty_columns
 from runnel.catalog import TableColumn
-from runnel.connectors.file_conversion import Place, unfit
+from runnel.connectors.file_conversion import unfit
 from runnel.connectors.file_format import batch_of, external_name
 from runnel.connectors.json_faults import JsonFaults
 from runnel.connectors.json_format import ChunkReader
@@ -81,15 +81,15 @@ class JsonLines(RecordParser):
             if isinstance(record, dict):
                 kept.append((number, text, record))
                 return
-            error = DataError("a record is not an object", detail=self.detail(number))
+            error = DataError("a record is not an object")
         except RecursionError:
             reason = "it is nested too deeply"
         except ValueError:
             reason = _reason(text)
         if reason is not None:
-            error = DataError("a record is not valid JSON", detail=f"{self.detail(number)}: {reason}")
+            error = DataError("a record is not valid JSON", detail=reason)
         error.hint = "a JSON file holds one object a line, or one array of objects"
-        self.malformed.leave_out(error, _shown(text))
+        self.leave_out(error, number, _shown(text))
 
     def _check(
         self, values: list[Any], column: TableColumn, kept: Sequence[tuple[int, bytes, dict[str, Any]]], bad: set[int]
@@ -99,9 +99,9 @@ class JsonLines(RecordParser):
             if index not in bad:
                 bad.add(index)
                 number, text, _ = kept[index]
-                place = Place(self.path, f"line {number}")
-                error = unfit(plain_text(values[index]), column.name, column.type, place, is_inferred=self.asked.is_inferred)
-                self.malformed.leave_out(error, _shown(text))
+                value = plain_text(values[index])
+                error = unfit(value, column.name, column.type, None, is_inferred=self.asked.is_inferred)
+                self.leave_out(error, number, _shown(text))
 
 
 def _pieces(data: bytes, line: int) -> list[tuple[bytes, int]]:

@@ -29,6 +29,14 @@ class RecordParser(ABC):
         self.options = options
         self.asked = asked
         self.malformed = malformed
+        self.left_out: list[int] = []
+        """The lines of the records that were left out, as far as the caller didn't clear it."""
+
+    def leave_out(self, error: DataError, line: int, record: str) -> None:
+        """Raises the error, with its place, or leaves the record on that line out."""
+        error.detail = self.detail(line) if error.detail is None else f"{self.detail(line)}: {error.detail}"
+        self.malformed.leave_out(error, record)
+        self.left_out.append(line)
 
     def begin(self, data: bytes, is_end: bool) -> int | None:
         """How many bytes at the file's start are no records; what they say is remembered. None: more of the file is
@@ -81,8 +89,8 @@ class RecordParser(ABC):
                 if kept:
                     yield b"".join(kept), number - len(kept)
                     kept = []
-                error = not_utf8(self.path, number)
-                self.malformed.leave_out(_with_detail(error, self.detail(number)), text.decode("utf-8", "backslashreplace"))
+                error = DataError("a record is not valid UTF-8", hint=not_utf8(self.path).hint)
+                self.leave_out(error, number, text.decode("utf-8", "backslashreplace"))
         if kept:
             yield b"".join(kept), number - len(kept) + 1
 
@@ -90,10 +98,6 @@ class RecordParser(ABC):
 def lines_of(data: bytes) -> list[bytes]:
     """The lines of whole records, each with its end."""
     return [text + b"\n" for text in data.split(b"\n")[:-1]]
-
-
-def _with_detail(error: DataError, detail: str) -> DataError:
-    return DataError(error.message, detail=detail, hint=error.hint)
 
 
 def batches_of_file(parser: RecordParser) -> Batches:
@@ -121,15 +125,13 @@ def batches_of_file(parser: RecordParser) -> Batches:
                 raise too_long(parser, line)
             if not block:
                 if held.strip():
-                    parser.malformed.leave_out(_cut_off(parser, line), held.decode("utf-8", "backslashreplace"))
+                    parser.leave_out(_cut_off(), line, held.decode("utf-8", "backslashreplace"))
                     parser.malformed.log()
                 return
 
 
-def _cut_off(parser: RecordParser, line: int) -> DataError:
-    return DataError(
-        "the file ends in the middle of a record", detail=parser.detail(line), hint="it was cut off, or a quote is never closed"
-    )
+def _cut_off() -> DataError:
+    return DataError("the file ends in the middle of a record", hint="it was cut off, or a quote is never closed")
 
 
 def too_long(parser: RecordParser, line: int) -> OperationalError:
