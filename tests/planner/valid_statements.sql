@@ -83,3 +83,9 @@ select a similar to 'b'
 select a[1:2]
 select unnest(a), 1 + unnest(array[1, 2]) from t
 select array(select a from t order by b)
+SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND, offset => INTERVAL '1' SECOND)) AS w (a, b)
+SELECT * FROM SESSION(TABLE(IMPOSE_ORDER(TABLE public."t x", DESCRIPTOR(ts), 5)) PARTITION BY a, f(b, c), DESCRIPTOR(ts), gap => 5) s
+SELECT * FROM a JOIN HOP(input => (SELECT 1), time_col => DESCRIPTOR(x.ts), slide => 1, size => 2) h ON a.k = h.k
+SELECT session, tumble, hop, descriptor, "offset" FROM session WHERE tumble > 1
+CREATE MAPPING m (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, watermark INT) TYPE File OPTIONS ('path'='x')
+CREATE MAPPING m (WATERMARK FOR "t s" AS ("t s" - 5)) TYPE File OPTIONS ('path'='x')
