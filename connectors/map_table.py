@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import pyarrow as pa
+
+from runnel.batches import Mask
 from runnel.catalog import Index, TableColumn
 from runnel.connector import (
     IndexedTable,
@@ -26,8 +29,9 @@ from runnel.connectors.map_rows import value_check
 from runnel.connectors.map_scan import MapSource
 from runnel.connectors.map_sink import MapSink
 from runnel.connectors.map_staging import Staging
-from runnel.connectors.map_values import key_form
+from runnel.connectors.map_values import key_form, key_values
 from runnel.errors import DataError, Error
+from runnel.sqltypes import from_arrow
 
 
 class MapTable(IndexedTable, KeyedTable):
@@ -72,6 +76,14 @@ class MapTable(IndexedTable, KeyedTable):
                 detail=str(error),
                 hint="cast the column to VARCHAR",
             ) from error
+
+    def get_many(self, keys: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Mask]:
+        store, layout = self._store, self._layout
+        forms = [key_values(array, from_arrow(array.type)) for array in keys]
+        with store.lock:
+            store.check(layout)
+            numbers = store.numbers_of(forms[0] if len(forms) == 1 else list(zip(*forms, strict=True)))
+            return store.rows_at(numbers, layout), numbers >= 0
 
     def put(self, row: tuple[Any, ...], mode: WriteMode) -> int:
         layout, store = self._layout, self._store

@@ -13,14 +13,16 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
+from runnel.batches import Mask
 from runnel.catalog import Index, Table, WatermarkClause
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
 from runnel.processor import JobContext
-from runnel.sqltypes import SqlType
+from runnel.sqltypes import SqlType, from_arrow
 
 if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
@@ -326,6 +328,19 @@ class KeyedTable(ReadableTable, WritableTable):
     def changes(self) -> ReadableTable | None:
         """The changes of this table as a stream, for TABLE(CHANGES(TABLE …)); None where there is none."""
         return None
+
+    def get_many(self, keys: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Mask]:
+        """All columns of the rows with these keys, as they are now: a row for each key, of NULLs where there is none, and where
+        there is one. `keys` are one array for each of `key_columns`, without NULLs; integers may be of any width."""
+        from runnel.expressions.values import array_of, python_values
+
+        wanted = list(zip(*(python_values(array, from_arrow(array.type)) for array in keys), strict=True))
+        known = {key: self.get(key) for key in dict.fromkeys(wanted)}
+        nothing = (None,) * len(self.columns)
+        rows = [known[key] or nothing for key in wanted]
+        columns = [array_of([row[i] for row in rows], column.type) for i, column in enumerate(self.columns)]
+        batch = pa.RecordBatch.from_arrays(columns, names=[column.name for column in self.columns])
+        return batch, np.array([known[key] is not None for key in wanted], np.bool_)
 
     @abstractmethod
     def put(self, row: tuple[Any, ...], mode: WriteMode) -> int:

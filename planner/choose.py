@@ -28,7 +28,13 @@ from runnel.subqueries import GroupLimit, Series, UnnestTogether
 from runnel.windows import Window, WindowCall
 
 Narrowable: TypeAlias = (
-    physical.HashJoin | physical.IntervalJoin | physical.AsOfJoin | physical.Unnest | physical.Series | physical.AssignWindows
+    physical.HashJoin
+    | physical.IntervalJoin
+    | physical.AsOfJoin
+    | physical.LookupJoin
+    | physical.Unnest
+    | physical.Series
+    | physical.AssignWindows
 )
 """The operators that can leave out columns."""
 

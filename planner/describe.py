@@ -136,7 +136,17 @@ def _aggregate(node: logical.Aggregate | physical.HashAggregate) -> _Description
 
 def _timed_aggregate(node: physical.TimedAggregate) -> _Description:
     title, properties = _aggregate(node)
-    return title, {**properties, "until": listed(node.keys[number] for number, _ in node.bounds)}
+    first = node.bounds[0][0]
+    properties["until"] = listed(node.keys[number] for number, _ in node.bounds)
+    if node.every is not None:
+        properties["early results every"] = str(timedelta(microseconds=node.every))
+    if node.lateness:
+        properties["allowed lateness"] = time_span(node.lateness, node.keys[first].type)
+    return title, properties | _late(node.late)
+
+
+def _late(late: physical.LateRows | None) -> Properties:
+    return {} if late is None else {"late rows": late.table.name}
 
 
 def _join(node: logical.Join) -> _Description:
@@ -162,6 +172,17 @@ def _interval_join(node: physical.IntervalJoin) -> _Description:
         "on": _pairs(node.left_keys, node.right_keys, node.null_safe),
         "times": "" if link is None else time_link(link, node.left.fields, node.right.fields),
         "where": _optional(node.condition),
+        "columns": "" if node.columns is None else ", ".join(_field_names(node.fields)) or "none",
+    }
+
+
+def _lookup_join(node: physical.LookupJoin) -> _Description:
+    table = node.lookup.table
+    names = [table.columns[place].name for place in table.key_columns]
+    return _join_title(node.kind, f" by look-up in {table.name}"), {
+        "key": ", ".join(f"{name} = {key}" for name, key in zip(names, node.keys, strict=True)),
+        "where": " AND ".join(str(item) for item in (node.lookup.predicate, node.condition) if item is not None),
+        "values": "as they are when the row comes",
         "columns": "" if node.columns is None else ", ".join(_field_names(node.fields)) or "none",
     }
 
@@ -230,6 +251,7 @@ def _framed_aggregate(node: physical.FramedAggregate) -> _Description:
     if shape.offset:
         properties["offset"] = time_span(shape.offset, time)
     properties["complete"] = "by the watermark" if node.bound is not None else "at the end"
+    properties |= _late(node.late)
     return f"Aggregate in frames of {shape.kind.value.capitalize()} windows", properties
 
 
@@ -404,6 +426,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.IntervalJoin: _interval_join,
     AsOfJoin: _as_of_join,
     physical.AsOfJoin: _as_of_join,
+    physical.LookupJoin: _lookup_join,
     physical.Sort: _sort,
     physical.TopN: _top,
     physical.Limit: _limit,

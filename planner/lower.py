@@ -304,6 +304,17 @@ def _interval_join(to: _Lowering, node: physical.IntervalJoin) -> _Output:
     return _Output(*lower_interval_join(to, node, to.lower(node.left), to.lower(node.right)))
 
 
+def _lookup_join(to: _Lowering, node: physical.LookupJoin) -> _Output:
+    from runnel.processors.join_table import JoinShape
+    from runnel.processors.lookup_join import lookup_join
+
+    rows = to.lower(node.input)
+    names = column_names(node.fields)
+    shape = JoinShape(node.kind, node.condition, node.columns)
+    supplier = lookup_join(node.lookup, shape, node.keys, (node.input.fields, node.right), names)
+    return to.follow(rows, f"look-up {node.lookup.table.name}", supplier, to.beside(rows), names)
+
+
 def _as_of_join(to: _Lowering, node: physical.AsOfJoin) -> _Output:
     from runnel.planner.lower_streams import lower_as_of_join
 
@@ -469,6 +480,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.HashJoin: _join,
     physical.IntervalJoin: _interval_join,
     physical.AsOfJoin: _as_of_join,
+    physical.LookupJoin: _lookup_join,
     physical.Sort: _sort,
     physical.TopN: _top,
     physical.Limit: _limit,

@@ -23,6 +23,7 @@ from runnel.windows import WindowCall
 if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
     from runnel.processors.event_time import TimeRule
+    from runnel.processors.lookup_join import Lookup
     from runnel.stream_joins import AsOfShape, IntervalShape
     from runnel.streams import TimeBound
 
@@ -208,6 +209,19 @@ class IntervalJoin(Physical):
     @property
     def inputs(self) -> tuple[Physical, ...]:
         return (self.left, self.right)
+
+
+@frozen(kw_only=True)
+class LookupJoin(SingleInput):
+    """Each row with the one that `keys` find in a table at that moment; `lookup` says in which, `right` what it gives. The
+    other fields are as with HashJoin."""
+
+    kind: JoinKind
+    lookup: Lookup
+    right: tuple[Field, ...]
+    keys: tuple[Expression, ...]
+    condition: Expression | None = None
+    columns: tuple[int, ...] | None = None
 
 
 @frozen(kw_only=True)

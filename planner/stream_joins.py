@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runnel.connector import KeyedTable
 from runnel.errors import NotSupportedError
+from runnel.expressions import build
+from runnel.expressions.nodes import Cast, Column, Expression, conjuncts
 from runnel.planner import physical
 from runnel.planner.estimates import estimate, never_ends
 from runnel.planner.event_time import Bounds, bound_of, time_bounds
 from runnel.planner.physical import Physical
+from runnel.planner.rules.rewriting import conjunction, shift
 from runnel.planner.time_links import interval_shape
-from runnel.relation import Join, JoinKind, Relation
+from runnel.relation import Join, JoinKind, Relation, Scan
 from runnel.stream_joins import AsOfShape
 from runnel.streams import AsOfJoin
 
@@ -109,9 +113,12 @@ def _remedy(node: Join, left: Bounds, right: Bounds) -> str:
 
 
 def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
-    """The operator that joins two streams; None where a side ends."""
-    if not never_ends(node.left) or not never_ends(node.right):
+    """The operator that joins a stream with another one or with a table that is looked up; None where a side ends, and is read
+    first."""
+    if not never_ends(node.left):
         return None
+    if not never_ends(node.right):
+        return _look_up(node, choose)
     shape, rest = interval_shape(node)
     return physical.IntervalJoin(
         fields=node.fields,
@@ -125,6 +132,43 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
         null_safe=node.null_safe,
         times=shape,
     )
+
+
+def _look_up(node: Join, choose: Choose) -> Physical | None:
+    """The join of a stream with a table by the table's key; None where it isn't one."""
+    scan = node.right
+    if not isinstance(scan, Scan) or not isinstance(scan.table, KeyedTable) or node.null_safe or scan.limit is not None:
+        return None
+    # Loaded on first use: it brings the operator with it.
+    from runnel.processors.lookup_join import KINDS, Lookup
+
+    keys: dict[int, Expression] = {}
+    rest = []
+    for left, right in zip(node.left_keys, node.right_keys, strict=True):
+        place = _stored_column(right)
+        if place is not None and scan.columns[place] in scan.table.key_columns and scan.columns[place] not in keys:
+            keys[scan.columns[place]] = left
+        else:
+            rest.append(build.call("eq", [left, shift(right, len(node.left.fields))]))
+    if node.kind not in KINDS or set(keys) != set(scan.table.key_columns):
+        return None
+    return physical.LookupJoin(
+        fields=node.fields,
+        rows=estimate(node),
+        input=choose(node.left),
+        kind=node.kind,
+        lookup=Lookup(table=scan.table, columns=scan.columns, predicate=scan.predicate),
+        right=scan.fields,
+        keys=tuple(keys[place] for place in scan.table.key_columns),
+        condition=conjunction([*rest, *conjuncts(node.condition)]),
+    )
+
+
+def _stored_column(key: Expression) -> int | None:
+    """The column that a key is, perhaps as a wider integer: those are found under the same key."""
+    if isinstance(key, Cast) and key.type.is_integer and key.operand.type.is_integer:
+        key = key.operand
+    return key.index if isinstance(key, Column) else None
 
 
 def check_as_of_join(node: AsOfJoin, unbounded_state: bool = False) -> None:
