@@ -20,6 +20,7 @@ from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
 
 if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
+    from runnel.streams import Emission
 
 Change = Callable[[Expression], Expression]
 
@@ -209,14 +210,19 @@ class Aggregate(Single):
     keys: tuple[Expression, ...]
     aggregates: tuple[AggregateCall, ...]
     names: tuple[str, ...]
+    emission: Emission | None = None
+    """When results of an input without end come, where the SELECT says so."""
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
-        return (*self.keys, *(item for call in self.aggregates for item in call.expressions))
+        late = () if self.emission is None else self.emission.late
+        return (*self.keys, *(item for call in self.aggregates for item in call.expressions), *late)
 
     def map_expressions(self, change: Change) -> Relation:
         return self._replaced(
-            keys=mapped(self.keys, change), aggregates=tuple(call.map_expressions(change) for call in self.aggregates)
+            keys=mapped(self.keys, change),
+            aggregates=tuple(call.map_expressions(change) for call in self.aggregates),
+            emission=None if self.emission is None else self.emission.map_expressions(change),
         )
 
     @property

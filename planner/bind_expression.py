@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.nodes import Expression, Literal, Parameter
+from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression, Literal, Parameter
 from runnel.expressions.window_functions import is_window_function
 from runnel.planner.bind_aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.collected import Aggregates
@@ -133,7 +133,15 @@ class ExpressionBinder(AggregateBinder):
             raise ProgrammingError(f"* can't stand in {self._clause}", position=self._at(tree))
         if tree.args.get("db"):
             raise ProgrammingError(f'"{tree.sql()}" has too many parts', hint="write table.column", position=self._at(tree))
+        if self._query.emits and self._is_window_final(tree):
+            assert self._aggregates is not None
+            return self._aggregates.add(Aggregate(function=WINDOW_FINAL, arguments=(), type=BOOLEAN, position=self._at(tree)))
         return self._scope.resolve(tree.name, tree.table or None, self._at(tree))
+
+    def _is_window_final(self, tree: Any) -> bool:
+        """Whether a column is the one that tells the last result of a window, where groups are given more than once."""
+        is_named = tree.name.lower() == WINDOW_FINAL and not tree.table
+        return is_named and self._aggregates is not None and not self._scope.find(tree.name, None)
 
     def _literal(self, tree: Any) -> Expression:
         position = self._at(tree)

@@ -95,6 +95,19 @@ class Binder:
     watermarks: Iterator[int] = field(default_factory=count)
     """Numbers for the watermarks of the statement, those of views and common tables too."""
 
+    emits: bool = False
+    """Whether the statement has EMIT EVERY or its like, so that window_final is a column."""
+
+    def statement_query(self, query: Query) -> Relation:
+        """The relation of the query that a statement is, or has."""
+        if query.emission is None:
+            return self.query(query.expression, None)
+        # Loaded on first use: few statements have these clauses.
+        from runnel.planner.bind_emission import with_emission
+
+        self.emits = True
+        return with_emission(self, self.query(query.expression, None), query.emission)
+
     def query(self, tree: Any, outer: Scope | None) -> Relation:
         """The relation of any query expression; `outer` is the scope around a correlated subquery."""
         with_ = tree.args.get("with_")

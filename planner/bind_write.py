@@ -38,10 +38,10 @@ class Write:
 
 def bind_insert(binder: Binder, statement: Insert) -> Write:
     """INSERT INTO, SINK INTO."""
-    table = _writable(binder, statement.table, statement.mode)
+    table = writable(binder, statement.table, statement.mode)
     columns = _target_columns(table, statement.table, statement.columns)
     tree = statement.query.expression
-    source = binder.query(tree, None) if not _is_values(tree) else None
+    source = binder.statement_query(statement.query) if not _is_values(tree) else None
     if source is None:
         rows = _value_rows(binder, table, columns, tree)
         fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in columns)
@@ -173,7 +173,8 @@ def _table(binder: Binder, name: Name) -> Table:
     return found.table
 
 
-def _writable(binder: Binder, name: Name, mode: WriteMode) -> WritableTable:
+def writable(binder: Binder, name: Name, mode: WriteMode) -> WritableTable:
+    """The table of that name, which can be written to in that mode."""
     table = _table(binder, name)
     if not isinstance(table, WritableTable) or mode not in table.write_modes:
         raise NotSupportedError(

@@ -23,6 +23,7 @@ class QueryBinder(Protocol):
     sql: str
     parameter_types: tuple[SqlType, ...]
     snapshot: Snapshot
+    emits: bool
 
     def note(self, kind: str, name: str, version: int) -> None:
         """Notes something of the catalog that the plan depends on."""

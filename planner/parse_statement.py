@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.errors import ProgrammingError
 from runnel.planner.parse_query import parse_expression, parse_query
 from runnel.planner.syntax import Name, Query
-from runnel.planner.tokens import TokenReader
+from runnel.planner.tokens import TokenReader, word_of
 
 _DEPTH = {
     TokenType.L_PAREN: 1,
@@ -40,8 +40,15 @@ class StatementReader(TokenReader):
         if self.peek() == "TABLE" and self.peek(1) != "(":
             rest = [*_star(rest[0]), *rest[1:]]
         self.index = len(self.tokens)
+        emission = None
+        if any(word_of(token) in ("EMIT", "ALLOWED", "LATE") for token in rest):
+            # Loaded on first use: few statements have them.
+            from runnel.planner.parse_emission import split_emission
+
+            rest, emission = split_emission(rest, self.sql, self.parameters)
         tree = parse_query(rest, self.sql, self.parameters)
-        return Query(sql=self.sql, position=position, expression=tree, text=text, parameters=len(self.parameters))
+        count = len(self.parameters)
+        return Query(sql=self.sql, position=position, expression=tree, text=text, parameters=count, emission=emission)
 
     def expression(self, *ends: str) -> Any:
         """A scalar expression that reaches to one of the words `ends` (not within parentheses) or to the end."""

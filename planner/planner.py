@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from runnel.catalog import Snapshot, Table, View, WatermarkClause, dependency_version
 from runnel.connector import ColumnDefinition, IndexedTable, KeyedTable, RowAddressedTable, SinkRequest, WriteMode
 from runnel.dag import DAG
-from runnel.errors import InterfaceError, ProgrammingError, internal
+from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError, internal
 from runnel.expressions.nodes import Parameter
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner import syntax
@@ -83,7 +83,7 @@ def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType,
 
 
 def _query(binder: Binder, statement: syntax.Query) -> Plan:
-    bound = binder.query(statement.expression, None)
+    bound = binder.statement_query(statement)
     parameters = _parameters(bound, binder.parameter_types)
     logical = apply(bound)
     check_streaming(logical)
@@ -195,6 +195,12 @@ def _pushed_down(binder: Binder, logical: Relation) -> tuple[Relation, str]:
 
 def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
     """The view's query is bound once, so that a view that can't work is refused now."""
+    if statement.query.emission is not None:
+        raise NotSupportedError(
+            "a view can't have EMIT EVERY, ALLOWED LATENESS or LATE DATA INTO",
+            hint="write them at the end of the query that reads the view's stream",
+            position=statement.query.emission.position,
+        )
     inner = replace(binder, views=(statement.name.text.lower(),))
     relation = inner.query(statement.query.expression, None)
     check_streaming(apply(relation))

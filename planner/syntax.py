@@ -33,6 +33,17 @@ class Statement:
     position: Position
 
 
+@frozen
+class EmissionClauses:
+    """EMIT EVERY `every` ALLOWED LATENESS `lateness` (sqlglot trees) LATE DATA INTO `late_table`, each None where it isn't
+    given."""
+
+    every: Any
+    lateness: Any
+    late_table: Name | None
+    position: Position
+
+
 @frozen(kw_only=True)
 class Query(Statement):
     """SELECT, WITH, VALUES, a set operation. `expression` is its sqlglot tree, which has passed `supported.check`;
@@ -41,6 +52,7 @@ class Query(Statement):
     expression: Any
     text: str
     parameters: int
+    emission: EmissionClauses | None = None
 
 
 @frozen

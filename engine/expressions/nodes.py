@@ -208,6 +208,11 @@ class SortKey(NamedTuple):
         return f"{self.expression}{' DESC' if self.descending else ''}{nulls}"
 
 
+WINDOW_FINAL = "window_final"
+"""Stands for the function of an `Aggregate` that isn't one: whether this is the result of all rows of the group, and not one
+that is given early."""
+
+
 @frozen(kw_only=True)
 class Aggregate:
     """One aggregate of an Aggregate relation: `function` is a key of `aggregates.AGGREGATES`.

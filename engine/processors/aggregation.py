@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import make_batch
+from runnel.batches import from_flags, make_batch
 from runnel.expressions.aggregate_states import Count, State
 from runnel.expressions.aggregates import AGGREGATES, row_arguments, states_of
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import Evaluator, compile_expression, is_volatile
-from runnel.expressions.nodes import Aggregate, Expression
+from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression
 from runnel.frozen import frozen
 from runnel.processors.group_state import GroupState, Layout, Partial
 from runnel.sqltypes import to_arrow
@@ -57,6 +58,9 @@ class Aggregation:
         flagged: dict[tuple[int, ...], bool] = {}
         self.slots: list[list[int]] = []
         for call in aggregates:
+            if call.function == WINDOW_FINAL:
+                self.slots.append([])
+                continue
             row = row_arguments(call)
             places = self._argument_places(row.expressions)
             flagged[places] = row.has_flag
@@ -113,7 +117,7 @@ class Aggregation:
 
     def _keeps_nulls(self, item: DistinctSet) -> bool:
         calls = zip(self.aggregates, self.slots, strict=True)
-        return any(AGGREGATES[call.function].keeps_nulls for call, slots in calls if set(slots) & set(item.states))
+        return any(set(slots) & set(item.states) and AGGREGATES[call.function].keeps_nulls for call, slots in calls)
 
     def of_distinct(self, item: DistinctSet, rows: Partial, check: Callable[[int], None]) -> Partial:
         """The states over distinct arguments, by group; the other states are NULL."""
@@ -125,10 +129,13 @@ class Aggregation:
         again.add(rows.keys, rows.num_rows)
         return spread_out(again.combined(), item.states, layout)
 
-    def result_of(self, partial: Partial, evaluation: EvaluationContext) -> pa.RecordBatch:
-        """The keys and the values of the aggregates."""
+    def result_of(self, partial: Partial, evaluation: EvaluationContext, is_final: bool = True) -> pa.RecordBatch:
+        """The keys and the values of the aggregates; `is_final`: not an early result."""
         columns = list(partial.keys)
         for call, slots in zip(self.aggregates, self.slots, strict=True):
+            if call.function == WINDOW_FINAL:
+                columns.append(from_flags(np.full(partial.num_rows, is_final)))
+                continue
             states = [column for slot in slots for column in partial.columns[slot]]
             columns.append(AGGREGATES[call.function].finish(states, call, evaluation))
         return make_batch(columns, self.schema, partial.num_rows)

@@ -93,7 +93,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
     def __init__(self, aggregation: FramedAggregation, timing: Timing) -> None:
         super().__init__(aggregation, timing)
         self._framed = aggregation
-        self._given = LEAST_TIME
+        self._until = LEAST_TIME
         self._without_time: list[Partial | None] = []
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
@@ -127,11 +127,11 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         if self._groups.is_due(self._times):
             self._move([groups.take_due(self._times) for groups in (self._groups, *self._distinct)])
         moment = self._moment
-        end = self._frames[0].next_end(self._given)
+        end = self._frames[0].next_end(self._until)
         if end is not None and end <= moment:
             self.emit_all(self._windows(moment))
         else:
-            self._given = max(self._given, moment)
+            self._until = max(self._until, moment)
 
     def finish(self) -> None:
         if self._aggregation.stage is Stage.ACCUMULATE:
@@ -152,13 +152,13 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         """The windows that end until then (None: all, and what has no time)."""
         plain, *distinct = self._frames
         found: list[Partial] = []
-        end = plain.next_end(self._given)
+        end = plain.next_end(self._until)
         while end is not None and (until is None or end <= until):
             partial = plain.window(end)
             sets = [frames.window(end) for frames in distinct]
             if partial is not None:
                 found.append(self._of_window(partial, sets, end))
-            self._given = end
+            self._until = end
             if sum(part.num_rows for part in found) >= FEW_ROWS:
                 yield self._result(found)
                 found = []
@@ -170,9 +170,9 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
                 yield self._result([self.with_distinct(self._without_time[0], self._without_time[1:])])
                 self._without_time = []
             return
-        self._given = max(self._given, until)
+        self._until = max(self._until, until)
         for frames in self._frames:
-            frames.forget(self._given)
+            frames.forget(self._until)
 
     def _of_window(self, partial: Partial, distinct: Sequence[Partial | None], end: int) -> Partial:
         sets = [None if rows is None else _with_end(rows, end) for rows in distinct]
@@ -204,7 +204,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
 
     def finish_restore(self) -> bool:
         if self._times[0] > LEAST_TIME:
-            self._given = self._moment
+            self._until = self._moment
         return True
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from runnel.processors.aggregate import PASS_ON_SHARE
 from runnel.processors.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.event_time import LEAST_TIME
+from runnel.processors.given_groups import GivenGroups
 from runnel.processors.group_state import GroupState, Partial, exported, partial_of
 from runnel.processors.late_rows import LateRows
 from runnel.processors.timed_groups import DueTimes, TimedGroups
@@ -38,10 +39,13 @@ _WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
 @frozen
 class Timing:
     """What makes groups end: `bounds` are the keys, by number, that a watermark bounds. `diverts`: whether late rows go to
-    output 1."""
+    output 1. `every`: microseconds between early results of open groups (None: none). `lateness`: how long, in event time, a
+    complete group still takes rows and is given again."""
 
     bounds: tuple[tuple[int, TimeBound], ...]
     diverts: bool = False
+    every: int | None = None
+    lateness: int = 0
 
 
 class TimedAggregateProcessor(EmittingProcessor):
@@ -55,6 +59,7 @@ class TimedAggregateProcessor(EmittingProcessor):
         self._times = [LEAST_TIME] * len(self._due.watermarks)
         self._late: deque[pa.RecordBatch] = deque()
         self._distinct: list[TimedGroups] = []
+        self._given: GivenGroups | None = None
 
     @property
     def late_rows(self) -> int:
@@ -69,10 +74,15 @@ class TimedAggregateProcessor(EmittingProcessor):
         self._distinct = [
             TimedGroups(item.layout, self._due, self.check_accumulated, alone) for item in aggregation.distinct_sets
         ]
+        if self._timing.lateness and aggregation.stage is not Stage.ACCUMULATE:
+            layouts = [aggregation.plain_layout, *(item.layout for item in aggregation.distinct_sets)]
+            self._given = GivenGroups(layouts, self._due, self._timing.lateness, len(aggregation.keys), self.check_accumulated)
         first = aggregation.layout.key_types[self._timing.bounds[0][0]]
         self._late_rows = LateRows(context, "" if pa.types.is_integer(first) else "µs")
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        if self._timing.every is not None and not self.alarm:
+            self.alarm = self.context.job.clock() + 1000 * self._timing.every
         if self._aggregation.stage is Stage.COMBINE:
             self._take_states(batch)
         else:
@@ -117,13 +127,18 @@ class TimedAggregateProcessor(EmittingProcessor):
             partial = partial.take(indexes(np.flatnonzero(~gone)))
         self._groups.add_partial(partial)
 
+    @property
+    def _deadlines(self) -> list[int]:
+        """Rows that were due before these times are late."""
+        return [time - self._timing.lateness for time in self._times]
+
     def _has_late(self, least: Sequence[int]) -> bool:
-        return any(due < time for due, time in zip(least, self._times, strict=True))
+        return any(due < time for due, time in zip(least, self._deadlines, strict=True))
 
     def late_among(self, keys: Sequence[pa.Array]) -> tuple[Mask, Mask]:
         """Which rows, or states, miss a result that was given, and which can be in none that is to come."""
         late: Mask = np.zeros(len(keys[0]), np.bool_)
-        for due, time in zip(self._due.of(keys), self._times, strict=True):
+        for due, time in zip(self._due.of(keys), self._deadlines, strict=True):
             late |= due < time
         return late, late
 
@@ -137,17 +152,50 @@ class TimedAggregateProcessor(EmittingProcessor):
         if watermark.column in self._due.watermarks:
             place = self._due.watermarks.index(watermark.column)
             if watermark.time > self._times[place]:
+                before = list(self._times)
                 self._times[place] = watermark.time
-                self.settle()
+                self._settle(before)
                 if not self.drain():
                     return False
         return self.outbox.offer(watermark)
 
     def flush(self) -> bool:
-        if self._aggregation.stage is Stage.ACCUMULATE and self.drain():
-            # Rows behind this processor's own watermark, which the last stage may still be waiting for.
-            self.settle()
+        if (self._aggregation.stage is Stage.ACCUMULATE or self._given is not None) and self.drain():
+            # Rows behind the watermark: the last stage may still be waiting for them, or they change a result.
+            self._settle(self._times)
         return self.drain()
+
+    def on_alarm(self) -> bool:
+        """Early results of all open groups."""
+        if self.alarm and self.drain():
+            self.alarm = 0
+            if self._aggregation.stage is Stage.ACCUMULATE:
+                self._pass_on(self._groups.take_all())
+            else:
+                self.emit_early()
+        return self.drain()
+
+    def emit_early(self) -> None:
+        """Gives the groups that are open, as they are now."""
+        self._settle(self._times)
+        if not self.drain():
+            self.alarm = self.context.job.clock()
+        elif not self._groups.is_empty:
+            partial = self._groups.merged()
+            self.emit_all(self._results(partial, [groups.merged() for groups in self._distinct], is_final=False))
+
+    def _settle(self, before: Sequence[int]) -> None:
+        """Gives away what is complete by the watermarks, which were at `before` when that was done last."""
+        if self._given is None:
+            self.settle()
+            return
+        given = self._given
+        if self._groups.is_due(self._times):
+            parts = [groups.take_due(self._times) for groups in (self._groups, *self._distinct)]
+            plain, *distinct = given.add(parts, before)
+            assert plain is not None
+            self.emit_all(self._results(plain, distinct))
+        given.forget(self._times)
 
     def settle(self) -> None:
         """Gives away what is complete by the watermarks."""
@@ -163,12 +211,12 @@ class TimedAggregateProcessor(EmittingProcessor):
         if partial is not None:
             self.emit(exported(partial, self._aggregation.layout, self._aggregation.schema))
 
-    def _results(self, partial: Partial, distinct: Sequence[Partial | None]) -> Iterator[pa.RecordBatch]:
+    def _results(self, partial: Partial, distinct: Sequence[Partial | None], is_final: bool = True) -> Iterator[pa.RecordBatch]:
         aggregation = self._aggregation
         partial = self.with_distinct(partial, distinct)
         for start in range(0, partial.num_rows, MAX_ROWS):
             piece = partial.slice(start, min(MAX_ROWS, partial.num_rows - start))
-            yield aggregation.result_of(piece, self.context.job.evaluation)
+            yield aggregation.result_of(piece, self.context.job.evaluation, is_final)
 
     def with_distinct(self, partial: Partial, distinct: Sequence[Partial | None]) -> Partial:
         """Groups with the states that are made of distinct arguments."""
@@ -192,7 +240,12 @@ class TimedAggregateProcessor(EmittingProcessor):
         if self._aggregation.stage is Stage.ACCUMULATE:
             self._pass_on(rest)
         elif rest is not None:
-            self.emit_all(self._results(rest, [groups.take_all() for groups in self._distinct]))
+            parts = [rest, *(groups.take_all() for groups in self._distinct)]
+            if self._given is not None:
+                parts = self._given.add(parts, self._times)
+                self._given.close()
+            assert parts[0] is not None
+            self.emit_all(self._results(parts[0], parts[1:]))
 
     def _offer_waiting(self) -> bool:
         while self._late:
@@ -208,16 +261,20 @@ class TimedAggregateProcessor(EmittingProcessor):
 
     def state(self) -> Iterator[pa.RecordBatch]:
         """The watermarks; the groups; for each set of distinct arguments its rows, in columns d<number of the set>_<number>."""
-        aggregation = self._aggregation
         columns = [from_numbers(np.array(values, np.int64), pa.int64()) for values in (self._due.watermarks, self._times)]
         yield pa.RecordBatch.from_arrays(columns, schema=_WATERMARKS)
-        keys = [f"k{i}" for i in range(len(aggregation.keys))]
-        for partial in self._groups.partials():
-            yield self.keyed(exported(partial, aggregation.plain_layout), keys)
-        for i, groups in enumerate(self._distinct):
+        yield from self._state_of((self._groups, *self._distinct), "")
+        if self._given is not None:
+            yield from self._state_of(self._given.groups, "given_")
+
+    def _state_of(self, sets: Sequence[TimedGroups], prefix: str) -> Iterator[pa.RecordBatch]:
+        """Groups, and sets of distinct arguments, in columns whose names begin with `prefix`."""
+        count = len(self._aggregation.keys)
+        for i, groups in enumerate(sets):
             for partial in groups.partials():
-                names = [f"d{i}_{j}" for j in range(len(partial.keys))]
-                yield self.keyed(pa.RecordBatch.from_arrays(partial.keys, names=names), names[: len(keys)])
+                batch = exported(partial, groups.layout)
+                names = [f"{prefix}d{i - 1}_{j}" if i else prefix + name for j, name in enumerate(batch.schema.names)]
+                yield self.keyed(batch.rename_columns(names), names[:count])
 
     def keyed(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
         """State by the keys that divide it over processors."""
@@ -229,10 +286,13 @@ class TimedAggregateProcessor(EmittingProcessor):
             for number, time in zip(*(numbers(column, np.int64).tolist() for column in batch.columns), strict=True):
                 place = self._due.watermarks.index(number)
                 self._times[place] = time if self._times[place] == LEAST_TIME else min(time, self._times[place])
-        elif first.startswith("d"):
-            self._distinct[int(first[1:].partition("_")[0])].add_partial(Partial(batch.columns, [], batch.num_rows))
-        else:
-            self._groups.add_partial(partial_of(batch, self._aggregation.plain_layout))
+            return
+        sets: Sequence[TimedGroups] = (self._groups, *self._distinct)
+        if first.startswith("given_"):
+            assert self._given is not None
+            sets, first = self._given.groups, first.removeprefix("given_")
+        groups = sets[1 + int(first[1:].partition("_")[0]) if first.startswith("d") else 0]
+        groups.add_partial(partial_of(batch, groups.layout))
 
     def close(self) -> None:
         super().close()

@@ -197,7 +197,7 @@ class TimedGroups:
         self.collapse()
         parts = [part for run in self._runs for part in _taken(run, times)]
         self._forget()
-        return self._together(parts)
+        return self.together(parts)
 
     def take_all(self) -> Partial | None:
         """All groups, which are then forgotten; None for none."""
@@ -205,14 +205,29 @@ class TimedGroups:
         parts = [run.rest() for run in self._runs]
         self._runs = []
         self._forget()
-        return self._together(parts)
+        return self.together(parts)
 
     def partials(self) -> list[Partial]:
         """All that was taken, as it lies there, and stays."""
         self.collapse()
         return [run.rest() for run in self._runs]
 
-    def _together(self, parts: Sequence[Partial]) -> Partial | None:
+    def merged(self) -> Partial:
+        """All groups, each once, which stay."""
+        self.collapse()
+        if len(self._runs) != 1:
+            self._merge()
+        return self._runs[0].rest() if self._runs else self._whole.combined()
+
+    def forget_due(self, times: Sequence[int]) -> None:
+        """Forgets the groups that are complete by the times of the watermarks."""
+        if self.is_due(times):
+            for run in self._runs:
+                _taken(run, times)
+            self._forget()
+
+    def together(self, parts: Sequence[Partial]) -> Partial | None:
+        """Parts as one, each group once; None for none."""
         if not parts:
             return None
         return self._whole.combine(parts) if len(parts) > 1 else parts[0]
@@ -220,6 +235,8 @@ class TimedGroups:
     def _merge(self) -> None:
         parts = [run.rest() for run in self._runs]
         self._runs = []
+        if not parts:
+            return
         merged = self._whole.combine(parts)
         self._merge_at = max(MERGED_ROWS, 2 * merged.num_rows)
         self.add_partial(merged)
