@@ -4,7 +4,7 @@ A session is a number; its span is kept by that number. Events of a batch are fi
 spans with the open sessions of the same keys, so that what is done for a batch depends on its own events. Where an event
 brings sessions together, one takes in the others: `root` leads from the number of any session to the one that it is now.
 
-Keys are told apart by their 64-bit hash. Whoever holds the rows makes sure of the rest (`session_rows`).
+Keys are told apart by their 64-bit hash. Whoever holds the rows makes sure of the rest (`session_output`).
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ import pytest
 
 from runnel.errors import DataError, OperationalError
 from runnel.expressions.nodes import Column
+from runnel.memory import Memory
 from runnel.processor import Item, Watermark
-from runnel.processors import session_rows as module
+from runnel.processors import session_output as module
 from runnel.processors.session_merge import OpenSessions
 from runnel.processors.session_rows import session_rows
 from runnel.sqltypes import BIGINT, TINYINT, SqlType
@@ -84,6 +85,26 @@ def test_without_a_watermark_they_come_at_the_end(seed: int) -> None:
     rows, items = disordered(random.Random(seed), 20)
     batches = [item for item in items if isinstance(item, pa.RecordBatch)]
     verify_processor(supplier(4, None), [batches], sessions(rows, 4), ordered=False)
+
+
+def test_rows_that_memory_has_no_room_for_go_to_files() -> None:
+    random_ = random.Random(1)
+    rows: Rows = [(random_.randrange(500), random_.randrange(4000), i) for i in range(20_000)]
+    batches = [batch(rows[at : at + 1000]) for at in range(0, len(rows), 1000)]
+    memory = Memory(limit=400_000)
+    options: dict[str, Any] = {"ordered": False, "row_by_row": False, "snapshots": False, "memory": memory}
+    verify_processor(supplier(4, None), [batches], sessions(rows, 4), **options)
+    assert memory.spilled_bytes
+    assert not memory.used
+
+
+def test_one_key_with_more_rows_than_there_is_memory_for_is_an_error() -> None:
+    rows: Rows = [(1, i, i) for i in range(20_000)]
+    batches = [batch(rows[at : at + 1000]) for at in range(0, len(rows), 1000)]
+    for keys in ((), (0,)):
+        options: dict[str, Any] = {"row_by_row": False, "snapshots": False, "memory": Memory(limit=300_000)}
+        with pytest.raises(OperationalError, match="need more than the memory_limit"):
+            verify_processor(supplier(4, None, keys), [batches], [], **options)
 
 
 def test_without_keys_all_rows_share_their_sessions() -> None:
