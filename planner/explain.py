@@ -23,8 +23,8 @@ STAGES = ("logical", "physical", "dag")
 
 
 def explain(plan: Plan, stage: str, output: str, parallelism: int = 1) -> list[str]:
-    """The lines that explain a plan. `stage` is one of STAGES or "all", `output` is "text", "dot" or "json"; the DAG is
-    the one for `parallelism` worker threads. NotSupportedError for a plan that isn't a query or DML."""
+    """The lines that explain a plan. `stage` is one of STAGES, "state" or "all", `output` is "text", "dot" or "json"; the DAG
+    is the one for `parallelism` worker threads. NotSupportedError for a plan that isn't a query or DML."""
     wanted = STAGES if stage == "all" else (stage,)
     parts = {name: _part(plan, name, parallelism) for name in wanted}
     return _FORMATS[output](parts)
@@ -42,6 +42,12 @@ def _part(plan: Plan, stage: str, parallelism: int) -> Node | DAG:
 def _job(plan: QueryPlan | WritePlan, stage: str, parallelism: int) -> Node | DAG:
     if stage == "dag":
         return plan.dag(parallelism)
+    if stage == "state":
+        # Loaded on first use: few ask for it.
+        from runnel.planner.describe_state import describe_state
+
+        assert isinstance(plan.physical, Physical)
+        return describe_state(plan.physical)
     chosen = plan.logical if stage == "logical" else plan.physical
     assert isinstance(chosen, Relation | Physical)
     root = describe(chosen)
@@ -99,7 +105,7 @@ def _text(parts: dict[str, Node | DAG]) -> list[str]:
     return lines
 
 
-_HEADINGS = {"logical": "Logical plan", "physical": "Physical plan", "dag": "DAG"}
+_HEADINGS = {"logical": "Logical plan", "physical": "Physical plan", "dag": "DAG", "state": "State"}
 
 
 def tree_text(node: Node, depth: int = 0) -> list[str]:

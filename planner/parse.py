@@ -124,7 +124,7 @@ def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSuppor
     return ProgrammingError(f'syntax error at "{text}"', detail="no statement begins so", hint=_KNOWN, position=position)
 
 
-_STAGES = {"LOGICAL": "logical", "PHYSICAL": "physical", "DAG": "dag", "ANALYZE": "analyze"}
+_STAGES = {"LOGICAL": "logical", "PHYSICAL": "physical", "DAG": "dag", "STATE": "state", "ANALYZE": "analyze"}
 _FORMATS = {"TEXT": "text", "DOT": "dot", "JSON": "json"}
 _EXPLAINED = (*_QUERY_WORDS, "INSERT", "SINK", "UPDATE", "DELETE")
 
@@ -143,7 +143,7 @@ def _parse_explain(reader: StatementReader) -> Explain:
             if reader.accept("FORMAT"):
                 form = _choice(reader, _FORMATS, "TEXT, DOT or JSON")
             else:
-                chosen = _choice(reader, _STAGES, "LOGICAL, PHYSICAL, DAG, ANALYZE or FORMAT")
+                chosen = _choice(reader, _STAGES, "LOGICAL, PHYSICAL, DAG, STATE, ANALYZE or FORMAT")
                 stage = "analyze" if stage == "analyze" else chosen
             if not reader.accept(","):
                 break

@@ -116,7 +116,7 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
         reader.expect("TYPE")
         connector = reader.name("a connector")
     object_type = reader.name("an object type") if reader.accept("OBJECT", "TYPE") else None
-    options = _options(reader) if reader.accept("OPTIONS") else ()
+    options = read_options(reader) if reader.accept("OPTIONS") else ()
     return CreateMapping(
         sql=reader.sql,
         position=position,
@@ -181,7 +181,7 @@ def _watermark(reader: StatementReader, earlier: MappingWatermark | None) -> Map
     return MappingWatermark(column, reader.expression(",", ")"))
 
 
-def _options(reader: StatementReader) -> tuple[Option, ...]:
+def read_options(reader: StatementReader) -> tuple[Option, ...]:
     """('name' = 'value', …), perhaps empty; no name twice."""
     reader.expect("(")
     options: list[Option] = []
@@ -207,7 +207,7 @@ def _create_data_connection(reader: StatementReader, position: Position, or_repl
         position=position,
         name=name,
         connector=connector,
-        options=_options(reader) if reader.accept("OPTIONS") else (),
+        options=read_options(reader) if reader.accept("OPTIONS") else (),
         is_shared=is_shared,
         or_replace=or_replace,
         if_not_exists=if_not_exists,

@@ -40,7 +40,12 @@ class StatementReader(TokenReader):
         if self.peek() == "TABLE" and self.peek(1) != "(":
             rest = [*_star(rest[0]), *rest[1:]]
         self.index = len(self.tokens)
-        emission = None
+        emission, unbounded_state = None, False
+        if any(word_of(token) == "OPTIONS" for token in rest):
+            # Loaded on first use: few queries have any.
+            from runnel.planner.parse_options import split_options
+
+            rest, unbounded_state = split_options(rest, self.sql)
         if any(word_of(token) in ("EMIT", "ALLOWED", "LATE") for token in rest):
             # Loaded on first use: few statements have them.
             from runnel.planner.parse_emission import split_emission
@@ -48,7 +53,15 @@ class StatementReader(TokenReader):
             rest, emission = split_emission(rest, self.sql, self.parameters)
         tree = parse_query(rest, self.sql, self.parameters)
         count = len(self.parameters)
-        return Query(sql=self.sql, position=position, expression=tree, text=text, parameters=count, emission=emission)
+        return Query(
+            sql=self.sql,
+            position=position,
+            expression=tree,
+            text=text,
+            parameters=count,
+            emission=emission,
+            unbounded_state=unbounded_state,
+        )
 
     def expression(self, *ends: str) -> Any:
         """A scalar expression that reaches to one of the words `ends` (not within parentheses) or to the end."""

@@ -74,7 +74,8 @@ def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType,
         case syntax.Query():
             return _query(binder, statement)
         case syntax.Insert() | syntax.Update() | syntax.Delete():
-            return _write(binder, _bound_write(binder, statement))
+            unbounded_state = isinstance(statement, syntax.Insert) and statement.query.unbounded_state
+            return _write(binder, _bound_write(binder, statement), unbounded_state)
         case syntax.CreateView():
             return _create_view(binder, statement)
         case syntax.Show(what="columns" | "views"):
@@ -86,7 +87,7 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
     bound = binder.statement_query(statement)
     parameters = _parameters(bound, binder.parameter_types)
     logical = apply(bound)
-    check_streaming(logical)
+    check_streaming(logical, statement.unbounded_state)
     _note_indexes(binder, logical)
     found = key_lookup(logical)
     if found is not None:
@@ -119,12 +120,12 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
     )
 
 
-def check_streaming(relation: Relation) -> None:
+def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
     """As `streaming.check_streaming`, loaded when there is an input without end."""
     if relation.is_unbounded:
         from runnel.planner.streaming import check_streaming
 
-        check_streaming(relation)
+        check_streaming(relation, unbounded_state)
 
 
 def _bound_write(binder: Binder, statement: syntax.Insert | syntax.Update | syntax.Delete) -> Write:
@@ -140,7 +141,7 @@ def _bound_write(binder: Binder, statement: syntax.Insert | syntax.Update | synt
             return bind_delete(binder, statement)
 
 
-def _write(binder: Binder, write: Write) -> Plan:
+def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
     table = write.table
     if write.relation is None:
         assert isinstance(table, KeyedTable | RowAddressedTable)
@@ -161,7 +162,7 @@ def _write(binder: Binder, write: Write) -> Plan:
             is_cacheable=True,
         )
     logical = apply(write.relation)
-    check_streaming(logical)
+    check_streaming(logical, unbounded_state)
     _note_indexes(binder, logical)
     pushed, left_out = _pushed_down(binder, logical)
     request = SinkRequest(write.mode, write.columns)
@@ -203,7 +204,7 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
         )
     inner = replace(binder, views=(statement.name.text.lower(),))
     relation = inner.query(statement.query.expression, None)
-    check_streaming(apply(relation))
+    check_streaming(apply(relation), statement.query.unbounded_state)
     return CreateViewPlan(
         name=statement.name.text,
         sql=statement.query.text,

@@ -28,9 +28,16 @@ _STREAM_ON_THE_LEFT = frozenset(JoinKind) - {JoinKind.RIGHT, JoinKind.FULL}
 _NULL_AWARE = (JoinKind.MARK, JoinKind.NULL_ANTI)
 
 
-def check_stream_join(node: Join, unbounded_state: bool = False) -> None:
+def check_join(node: Join | AsOfJoin, unbounded_state: bool = False) -> None:
     """NotSupportedError where a join would have to wait for the end of an input that has none, or to keep its rows for ever
     (unless it may: `unbounded_state`)."""
+    if isinstance(node, AsOfJoin):
+        _check_as_of_join(node, unbounded_state)
+    else:
+        _check_join(node, unbounded_state)
+
+
+def _check_join(node: Join, unbounded_state: bool) -> None:
     left, right = never_ends(node.left), never_ends(node.right)
     if left and right:
         _check_two_streams(node, unbounded_state)
@@ -171,8 +178,8 @@ def _stored_column(key: Expression) -> int | None:
     return key.index if isinstance(key, Column) else None
 
 
-def check_as_of_join(node: AsOfJoin, unbounded_state: bool = False) -> None:
-    """NotSupportedError where an as-of join of streams couldn't tell the version of a row, or would keep versions for ever."""
+def _check_as_of_join(node: AsOfJoin, unbounded_state: bool) -> None:
+    """An as-of join of streams must be able to tell the version of a row, and when a version isn't needed any more."""
     if not never_ends(node.right):
         return
     if not never_ends(node.left):

@@ -19,10 +19,18 @@ from runnel.subqueries import GroupLimit
 from runnel.windows import Window
 
 
-def check_streaming(relation: Relation) -> None:
-    """NotSupportedError, with position and remedy, where a query would wait for the end of an input that has none."""
+def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
+    """NotSupportedError, with position and remedy, where a query would wait for the end of an input that has none; or keep rows
+    for ever, unless it may (`unbounded_state`)."""
     for item in relation.inputs:
-        check_streaming(item)
+        check_streaming(item, unbounded_state)
+    if isinstance(relation, Join | AsOfJoin):
+        if relation.is_unbounded:
+            # Loaded on first use: few statements join streams.
+            from runnel.planner.stream_joins import check_join
+
+            check_join(relation, unbounded_state)
+        return
     rule = _CHECKS.get(type(relation))
     if rule is not None:
         rule(relation)
@@ -83,21 +91,6 @@ def _set_operation(node: SetOperation) -> None:
         )
 
 
-def _join(node: Join) -> None:
-    if node.is_unbounded:
-        # Loaded on first use: few statements join streams.
-        from runnel.planner.stream_joins import check_stream_join
-
-        check_stream_join(node)
-
-
-def _as_of_join(node: AsOfJoin) -> None:
-    if node.is_unbounded:
-        from runnel.planner.stream_joins import check_as_of_join
-
-        check_as_of_join(node)
-
-
 def _recursion(node: Recursion) -> None:
     if never_ends(node):
         raise NotSupportedError(
@@ -136,8 +129,6 @@ _CHECKS: dict[type[Relation], Callable[[Any], None]] = {
     SetOperation: _set_operation,
     Window: _window,
     AssignWindows: _assign_windows,
-    Join: _join,
-    AsOfJoin: _as_of_join,
     GroupLimit: _group_limit,
     Recursion: _recursion,
 }

@@ -47,12 +47,14 @@ class EmissionClauses:
 @frozen(kw_only=True)
 class Query(Statement):
     """SELECT, WITH, VALUES, a set operation. `expression` is its sqlglot tree, which has passed `supported.check`;
-    `text` is the query's own part of `sql`; `parameters` is the number of `?` in the whole of `sql`."""
+    `text` is the query's own part of `sql`; `parameters` is the number of `?` in the whole of `sql`. `unbounded_state`: whether
+    it may keep rows for ever (OPTIONS ('allowUnboundedState'='true'))."""
 
     expression: Any
     text: str
     parameters: int
     emission: EmissionClauses | None = None
+    unbounded_state: bool = False
 
 
 @frozen
@@ -206,8 +208,8 @@ class Delete(Statement):
 
 @frozen(kw_only=True)
 class Explain(Statement):
-    """EXPLAIN. `stage` is "all" (logical and physical), "logical", "physical", "dag" or "analyze"; `format` is "text", "dot" or
-    "json"; `statement` is a Query, Insert, Update or Delete."""
+    """EXPLAIN. `stage` is "all" (logical and physical), "logical", "physical", "dag", "state" or "analyze"; `format` is "text",
+    "dot" or "json"; `statement` is a Query, Insert, Update or Delete."""
 
     stage: str
     format: str

@@ -63,7 +63,7 @@ def test_an_unknown_option_of_explain_is_pointed_at_and_the_known_ones_listed() 
     with runnel.connect() as connection, pytest.raises(runnel.ProgrammingError, match='syntax error at "FOO"') as caught:
         connection.execute("EXPLAIN (FOO) SELECT 1")
     assert caught.value.position is not None and caught.value.position.column == 10
-    assert caught.value.detail == "expected one of LOGICAL, PHYSICAL, DAG, ANALYZE or FORMAT"
+    assert caught.value.detail == "expected one of LOGICAL, PHYSICAL, DAG, STATE, ANALYZE or FORMAT"
 
 
 @pytest.mark.parametrize("sql", ["WITH q AS (SELECT 1) SET time_zone", "SELECT * FROM (WITH q (a) AS (SELECT 1) SHOW x) AS s"])

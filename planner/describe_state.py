@@ -1,0 +1,96 @@
+"""EXPLAIN (STATE): what each operator of a physical plan keeps, and what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from runnel.planner import physical
+from runnel.planner.describe import Node, describe, listed, time_span
+from runnel.planner.physical import Physical
+from runnel.relation import Field
+from runnel.sqltypes import SqlType
+from runnel.stream_joins import WaitingSide
+
+NOTHING = "nothing"
+FOR_EVER = "for ever"
+
+
+def describe_state(plan: Physical) -> Node:
+    """The tree of a physical plan with the state of each operator instead of how it works."""
+    node = describe(plan)
+    rule = _RULES.get(type(plan))
+    kept = NOTHING if rule is None else rule(plan)
+    return replace(node, properties={"keeps": kept}, rows=None, inputs=tuple(describe_state(item) for item in plan.inputs))
+
+
+def _grouped(node: physical.HashAggregate) -> str:
+    return "a row for each group, until the input ends" if node.keys else "one row"
+
+
+def _timed_aggregate(node: physical.TimedAggregate) -> str:
+    bounds = ", ".join(str(node.keys[number]) for number, _ in node.bounds)
+    return f"a row for each group, until the watermark completes its {bounds}"
+
+
+def _framed_aggregate(node: physical.FramedAggregate) -> str:
+    span = time_span(node.shape.size, node.time.type)
+    until = "until the watermark is past them" if node.bound is not None else "until the input ends"
+    return f"a row for each group and frame of the last {span}, {until}"
+
+
+def _session_rows(node: physical.SessionRows) -> str:
+    until = "the watermark is past its end" if node.bound is not None else "the input ends"
+    return f"the rows of each session, until {until}"
+
+
+def _timed_window(node: physical.TimedWindow) -> str:
+    return "the rows of each partition, until the watermark completes it"
+
+
+def _interval_join(node: physical.IntervalJoin) -> str:
+    left = _waiting("left", node.times.left, node.left.fields, node.right.fields)
+    return f"{left}; {_waiting('right', node.times.right, node.right.fields, node.left.fields)}"
+
+
+def _waiting(name: str, side: WaitingSide, own: Sequence[Field], other: Sequence[Field]) -> str:
+    if side.watermark is None:
+        return f"{name} rows {FOR_EVER}"
+    ends = [f"{own[column].name}{_moved(offset, own[column].type)}" for column, offset in side.expiry]
+    return f"{name} rows until the other side's watermark is past {' or '.join(ends)}"
+
+
+def _moved(units: int, time: SqlType) -> str:
+    return "" if not units else f" {'+' if units > 0 else '-'} {time_span(abs(units), time)}"
+
+
+def _as_of_join(node: physical.AsOfJoin) -> str:
+    if node.shape.version is None:
+        return "all rows of the right side"
+    versions = "the versions of each key from the last one before the left watermark on"
+    if node.shape.due is None:
+        versions = f"all versions, {FOR_EVER}"
+    return f"left rows until the versions' watermark is past {node.left_time}; {versions}"
+
+
+def _hash_join(node: physical.HashJoin) -> str:
+    return "all rows of the second input, which is read once, first"
+
+
+_RULES: dict[type[Physical], Callable[[Any], str]] = {
+    physical.HashAggregate: _grouped,
+    physical.TimedAggregate: _timed_aggregate,
+    physical.FramedAggregate: _framed_aggregate,
+    physical.SessionRows: _session_rows,
+    physical.HashJoin: _hash_join,
+    physical.IntervalJoin: _interval_join,
+    physical.AsOfJoin: _as_of_join,
+    physical.Sort: lambda node: "all rows",
+    physical.TopN: lambda node: f"the first {node.count} rows",
+    physical.SetOperation: lambda node: "all rows of both inputs",
+    physical.Window: lambda node: "all rows of a partition" if node.keys else "all rows",
+    physical.TimedWindow: _timed_window,
+    physical.GroupLimit: lambda node: f"the first rows of each group of {listed(node.keys)}",
+    physical.Recursion: lambda node: "all rows" if node.distinct else "the rows of a round",
+}
