@@ -28,7 +28,8 @@ _NEWLINE = 10
 class CsvRecords(RecordParser):
     """Rows with delimiters. The columns' names are those of the file's own header."""
 
-    _names: tuple[str, ...] | None = None
+    names: tuple[str, ...] | None = None
+    """Of the columns, as the header has them; given by the caller where there is none."""
 
     def begin(self, data: bytes, is_end: bool) -> int | None:
         mark = super().begin(data, is_end)
@@ -42,7 +43,7 @@ class CsvRecords(RecordParser):
             return None
         rows = csv.reader(io.StringIO(self._text(data[start:] if is_end else data[start:stop])), **self._dialect)
         names = next(rows)
-        self._names = distinct_names(names)
+        self.names = distinct_names(names)
         header = b"".join(line + b"\n" for line in data[start:].split(b"\n")[: rows.line_num])
         return min(len(data), start + len(header))
 
@@ -110,14 +111,14 @@ class CsvRecords(RecordParser):
 
     def _width(self, data: bytes) -> int:
         """How many fields a row has."""
-        if self._names is None:
+        if self.names is None:
             row = next((row for row in csv.reader(io.StringIO(self._text(data)), **self._dialect) if row), [])
-            self._names = tuple(f"column{i}" for i in range(len(row) or 1))
-        return len(self._names)
+            self.names = tuple(f"column{i}" for i in range(len(row) or 1))
+        return len(self.names)
 
     def _places(self, width: int) -> list[int | None]:
         if self.options.dialect.header:
-            return match_names([external_name(column) for column in self.asked.wanted], self._names or ())
+            return match_names([external_name(column) for column in self.asked.wanted], self.names or ())
         return [i if i < width else None for i in self.asked.columns]
 
     @cached_property
@@ -169,9 +170,7 @@ class Piece:
         try:
             table = arrow_csv.read_csv(pa.BufferReader(self._data), **options)
         except pa.ArrowInvalid as error:
-            self._parser.leave_out(
-                DataError("rows can't be read as CSV", detail=str(error)), self._line, self._data.decode()
-            )
+            self._parser.leave_out(DataError("rows can't be read as CSV", detail=str(error)), self._line, self._data.decode())
             return batch_of([pa.nulls(0, pa.string())] * len(used), list(map(str, used)), 0)
         if ragged:
             self._tell_ragged()

@@ -95,7 +95,7 @@ class JsonLines(RecordParser):
         self, values: list[Any], column: TableColumn, kept: Sequence[tuple[int, bytes, dict[str, Any]]], bad: set[int]
     ) -> None:
         """Adds to `bad` the records whose value doesn't fit the column."""
-        for index in _unfit(values, lambda part: array_of_values(part, column.type)):
+        for index in unfit_places(values, lambda part: array_of_values(part, column.type)):
             if index not in bad:
                 bad.add(index)
                 number, text, _ = kept[index]
@@ -116,7 +116,7 @@ def _pieces(data: bytes, line: int) -> list[tuple[bytes, int]]:
     return pieces or [(data, line)]
 
 
-def _unfit(values: Sequence[Any], convert: Callable[[Sequence[Any]], pa.Array]) -> list[int]:
+def unfit_places(values: Sequence[Any], convert: Callable[[Sequence[Any]], pa.Array]) -> list[int]:
     """Which values `convert` refuses, found by halving."""
     found: list[int] = []
     waiting = [(0, len(values))]

@@ -51,7 +51,7 @@ class Malformed:
     """The malformed records of one partition. `source` is what the log calls it."""
 
     def __init__(self, on_error: OnError, source: str) -> None:
-        self._on_error = on_error
+        self.on_error = on_error
         self._source = source
         self._diverted: list[MalformedRecord] = []
         self._first: tuple[Error, str] | None = None
@@ -60,16 +60,16 @@ class Malformed:
 
     @property
     def fails(self) -> bool:
-        return self._on_error.fails
+        return self.on_error.fails
 
     def leave_out(self, error: Error, record: str) -> None:
         """Raises the error, or leaves the record out. The error's detail is the place."""
-        if self._on_error.fails:
+        if self.on_error.fails:
             raise error
         self.count += 1
         if self._first is None:
             self._first = (error, record)
-        if self._on_error.mapping is not None:
+        if self.on_error.mapping is not None:
             self._diverted.append(MalformedRecord(error.detail or self._source, record, error.message))
 
     def log(self) -> None:

@@ -56,12 +56,17 @@ def _nexmark_connector(home: Home) -> Connector:
     return cast(Connector, import_module("runnel.connectors.nexmark").NexmarkConnector())
 
 
+def _kafka_connector(home: Home) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.kafka").KafkaConnector())
+
+
 CONNECTORS: Mapping[str, ConnectorFactory] = {
     "IMap": _map_connector,
     "File": _file_connector,
     "DuckDB": _duckdb_connector,
     "Spark": _spark_connector,
     "Nexmark": _nexmark_connector,
+    "Kafka": _kafka_connector,
 }
 """Our own connectors, by type name."""
 

@@ -1,0 +1,231 @@
+"""TYPE Kafka: topics as streams, and as sinks.
+
+    CREATE MAPPING trades EXTERNAL NAME trades_topic (__key VARCHAR, price DOUBLE, at TIMESTAMP)
+    TYPE Kafka OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'json-flat', 'bootstrap.servers' = 'localhost:9092')
+
+The external name is the topic. Columns of the key are `__key`, or have an external name `__key.field`; all others are of the
+value: `this`, or its fields. Beside them there are three that are not part of `*`: __partition, __offset and __timestamp.
+Options that aren't ours go to Kafka's client as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from runnel.catalog import Table, TableColumn
+from runnel.connector import (
+    ColumnDefinition,
+    DataConnector,
+    MappingDefinition,
+    ReadableTable,
+    ScanRequest,
+    Sink,
+    SinkRequest,
+    Source,
+    WritableTable,
+    WriteMode,
+)
+from runnel.connectors.kafka_client import consumer, topics
+from runnel.connectors.kafka_sides import CsvSide, JsonSide, Side, SingleSide
+from runnel.connectors.kafka_sink import KafkaSink
+from runnel.connectors.kafka_source import KafkaSource
+from runnel.connectors.malformed import OnError, on_error
+from runnel.connectors.map_columns import SINGLE_FORMATS
+from runnel.connectors.map_layout import KEY, VALUE
+from runnel.connectors.options import Options, OptionSet, integer, text
+from runnel.errors import NotSupportedError, ProgrammingError, suggest
+from runnel.sqltypes import BIGINT, INTEGER, TIMESTAMP_TZ, VARBINARY, SqlType
+
+KEY_FORMAT = text("keyFormat")
+VALUE_FORMAT = text("valueFormat", required=True)
+KEY_SCHEMA = text("keyAvroSchema")
+VALUE_SCHEMA = text("valueAvroSchema")
+ON_ERROR = on_error("onError")
+PARALLELISM = integer("preferredLocalParallelism", least=1)
+
+OPTIONS = OptionSet("Kafka", KEY_FORMAT, VALUE_FORMAT, KEY_SCHEMA, VALUE_SCHEMA, ON_ERROR, PARALLELISM)
+SERVERS = ("bootstrap.servers", "metadata.broker.list", "test.mock.num.brokers")
+RECORD_FORMATS = ("json-flat", "csv", "avro")
+METADATA = {"__partition": INTEGER, "__offset": BIGINT, "__timestamp": TIMESTAMP_TZ}
+_SINGLE = {**SINGLE_FORMATS, "varbinary": VARBINARY}
+
+
+class KafkaConnector(DataConnector):
+    """Topics of Kafka clusters."""
+
+    name = "Kafka"
+    connection_options = ()
+    resource_types = ("TOPIC",)
+
+    def open(self, definition: MappingDefinition) -> Table:
+        if definition.object_type is not None:
+            raise NotSupportedError(f'connector Kafka has no object type "{definition.object_type}"')
+        own, client = _divided(definition.options)
+        options = OPTIONS.read(own)
+        if "schema.registry.url" in client:
+            raise NotSupportedError(
+                'option "schema.registry.url": schemas from a registry are not supported',
+                hint="give the schema itself: 'valueAvroSchema' = '{…}'",
+            )
+        _check_client(client)
+        return KafkaTable(definition, options, client)
+
+    def check_connection(self, options: Mapping[str, str]) -> None:
+        own, client = _divided(options)
+        if own:
+            raise ProgrammingError(
+                f'option "{next(iter(own))}" belongs to a mapping, not to a data connection', hint="give it in CREATE MAPPING"
+            )
+        _check_client(client)
+
+    def resources(self, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+        client = consumer(_divided(options)[1])
+        try:
+            return [(name, "TOPIC") for name in topics(client)]
+        finally:
+            client.close()
+
+
+class KafkaTable(ReadableTable, WritableTable):
+    """One topic."""
+
+    connector = "Kafka"
+
+    def __init__(self, definition: MappingDefinition, options: Options, client_options: Mapping[str, str]) -> None:
+        self.name = definition.name
+        self.topic = definition.external_name or definition.name
+        self.client_options = dict(client_options)
+        self.on_error: OnError = options.require(ON_ERROR)
+        self.divert_to = self.on_error.mapping
+        declared = [(column, _path(column)) for column in definition.columns]
+        keys = [(column, path) for column, path in declared if path == KEY or path.startswith(KEY + ".")]
+        values = [item for item in declared if item not in keys]
+        found: list[TableColumn] = []
+        key_format = options.get(KEY_FORMAT)
+        if keys and key_format is None:
+            raise ProgrammingError(
+                f'column "{keys[0][0].name}" is part of the key, but option "keyFormat" is missing', hint="add 'keyFormat'"
+            )
+        self.key_side = None
+        if key_format is not None and (keys or not declared):
+            self.key_side = _side(KEY, key_format, options.get(KEY_SCHEMA), keys)
+            found += self.key_side.columns
+        self.value_side = None
+        if values or not declared:
+            self.value_side = _side(VALUE, options.require(VALUE_FORMAT), options.get(VALUE_SCHEMA), values)
+            found += self.value_side.columns
+        order = {column.name: place for place, (column, _) in enumerate(declared)}
+        shown = sorted(found, key=lambda column: order.get(column.name, 0))
+        taken = {column.name.lower() for column in shown}
+        if len(taken) < len(shown):
+            raise ProgrammingError(f'a column of "{self.name}" comes twice', hint="give it another name and an EXTERNAL NAME")
+        hidden = [TableColumn(name, item, hidden=True) for name, item in METADATA.items() if name not in taken]
+        self.columns = (*shown, *hidden)
+        places = {column.name: place for place, column in enumerate(self.columns)}
+        self.key_places = _places(self.key_side, places)
+        self.value_places = _places(self.value_side, places)
+        self.metadata = {column.name: places[column.name] for column in hidden}
+
+    @property
+    def is_unbounded(self) -> bool:
+        return True
+
+    def row_count(self) -> int | None:
+        return None
+
+    def scan(self, request: ScanRequest) -> Source:
+        return KafkaSource(self, request)
+
+    @property
+    def write_modes(self) -> frozenset[WriteMode]:
+        return frozenset({WriteMode.INSERT, WriteMode.SINK})
+
+    def sink(self, request: SinkRequest) -> Sink:
+        return KafkaSink(self, request)
+
+
+def _places(side: Side | None, places: Mapping[str, int]) -> tuple[int, ...]:
+    return () if side is None else tuple(places[column.name] for column in side.columns)
+
+
+def _divided(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Our options, and those of the client."""
+    names = {option.name.lower() for option in OPTIONS.options}
+    own = {name: value for name, value in options.items() if name.lower() in names}
+    return own, {name: value for name, value in options.items() if name not in own}
+
+
+def _check_client(client: Mapping[str, str]) -> None:
+    if not any(client.get(name) for name in SERVERS):
+        known = [*(option.name for option in OPTIONS.options), *SERVERS]
+        near = next((hint for name in client if (hint := suggest(name, known)) is not None), None)
+        raise ProgrammingError(
+            'option "bootstrap.servers" of connector Kafka is missing',
+            hint=near or "add OPTIONS ('bootstrap.servers' = 'host:9092')",
+        )
+    consumer(client).close()
+
+
+def _path(column: ColumnDefinition) -> str:
+    """What a column is of a message: __key or this, or a field of one of them."""
+    name = column.external_name or column.name
+    if name in (KEY, VALUE) or name.startswith((KEY + ".", VALUE + ".")):
+        return name
+    return f"{VALUE}.{name}"
+
+
+def _side(side: str, format_name: str, schema: str | None, declared: list[tuple[ColumnDefinition, str]]) -> Side:
+    """The key or the value of messages, by its format and its columns."""
+    option = "keyFormat" if side == KEY else "valueFormat"
+    kind = format_name.strip().lower()
+    single = _SINGLE.get(kind)
+    if single is not None:
+        return SingleSide([_single_column(side, option, single, declared)])
+    if kind not in RECORD_FORMATS:
+        known = [*RECORD_FORMATS, *_SINGLE]
+        raise ProgrammingError(
+            f"wrong value '{format_name}' for option \"{option}\" of connector Kafka",
+            hint=suggest(kind, known, "it takes " + ", ".join(known)),
+        )
+    columns = [TableColumn(column.name, column.type, path.removeprefix(side + ".")) for column, path in declared]
+    if any(path == side for _, path in declared):
+        raise ProgrammingError(f'with format {kind} there is no column "{side}"', hint="declare the fields, each as a column")
+    if kind == "avro":
+        # Loaded on first use: it needs another package.
+        from runnel.connectors.kafka_avro import AvroSide, parsed_schema, schema_columns
+
+        option = "keyAvroSchema" if side == KEY else "valueAvroSchema"
+        parsed = None if schema is None else parsed_schema(schema, option)
+        if parsed is not None and not columns:
+            columns = [TableColumn(name, item, name) for name, item in schema_columns(parsed, option)]
+        _check_declared(columns, kind, side)
+        return AvroSide(columns, parsed)
+    _check_declared(columns, kind, side)
+    return JsonSide(columns) if kind == "json-flat" else CsvSide(columns)
+
+
+def _check_declared(columns: list[TableColumn], kind: str, side: str) -> None:
+    if not columns:
+        what = "key" if side == KEY else "value"
+        raise ProgrammingError(f"the columns of the {what} must be declared with format {kind}", hint="name its fields")
+    for column in columns:
+        if kind == "csv" and column.type.is_nested:
+            raise ProgrammingError(f'column "{column.name}" is of type {column.type}, which format csv can\'t hold')
+
+
+def _single_column(side: str, option: str, kind: SqlType, declared: list[tuple[ColumnDefinition, str]]) -> TableColumn:
+    if not declared:
+        return TableColumn(side, kind)
+    column, path = declared[0]
+    if len(declared) > 1 or path != side:
+        wrong = declared[1][0] if len(declared) > 1 else column
+        raise ProgrammingError(
+            f'column "{wrong.name}" is not there: by option "{option}" there is only "{side}", {kind}',
+            hint=f"declare {side} {kind}, or use a format with fields, such as json-flat",
+        )
+    if column.type != kind:
+        raise ProgrammingError(
+            f'column "{column.name}" is of type {column.type}, but option "{option}" says {kind}',
+            hint=f"declare {column.name} {kind}",
+        )
+    return TableColumn(column.name, kind, None if column.name == side else side)

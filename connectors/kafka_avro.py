@@ -1,0 +1,120 @@
+"""Avro payloads of Kafka messages: records without a header, whose schema the mapping gives."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connectors.avro_schema import columns_of_schema, record_schema, to_record_values
+from runnel.connectors.file_conversion import convert_arrow, unfit
+from runnel.connectors.file_format import external_name, match_names
+from runnel.connectors.json_lines import unfit_places
+from runnel.connectors.kafka_sides import Messages, Payloads, Side
+from runnel.errors import DataError, OperationalError, ProgrammingError
+from runnel.expressions.values import array_of
+from runnel.sqltypes import SqlType, to_arrow
+
+
+def parsed_schema(text: str, option: str) -> Any:
+    """The schema that an option gives."""
+    try:
+        return _fastavro().parse_schema(json.loads(text))
+    except OperationalError:
+        raise
+    except Exception as error:
+        # Of what is wrong with a schema fastavro has many exceptions.
+        raise ProgrammingError(
+            f'option "{option}" is no Avro schema', detail=str(error) or type(error).__name__, hint="give it as JSON text"
+        ) from error
+
+
+def schema_columns(schema: Any, option: str) -> list[tuple[str, SqlType]]:
+    """The columns that a schema has."""
+    return columns_of_schema(schema, f"option {option}")
+
+
+class AvroSide(Side):
+    """An Avro record; its fields are the columns. Without a schema that of new files with these columns counts."""
+
+    def __init__(self, columns: Sequence[TableColumn], schema: Any) -> None:
+        super().__init__(columns)
+        fastavro = _fastavro()
+        self._schema = fastavro.parse_schema(record_schema(columns)[1]) if schema is None else schema
+        self._natural = dict(columns_of_schema(self._schema, "the schema"))
+        names = list(self._natural)
+        places = match_names([external_name(column) for column in columns], names)
+        self._fields = [None if place is None else names[place] for place in places]
+
+    def decode(self, payloads: Payloads, wanted: Sequence[int], messages: Messages) -> list[pa.Array]:
+        records = self._records(payloads, messages)
+        arrays = []
+        for place in wanted:
+            field, column = self._fields[place], self.columns[place]
+            if field is None:
+                arrays.append(pa.nulls(len(records), to_arrow(column.type)))
+                continue
+            values = [None if record is None else record.get(field) for record in records]
+            arrays.append(self._column(values, (column, self._natural[field]), payloads, messages))
+        return arrays
+
+    def _records(self, payloads: Payloads, messages: Messages) -> list[dict[str, Any] | None]:
+        read = _fastavro().schemaless_reader
+        records: list[dict[str, Any] | None] = []
+        for index, payload in enumerate(payloads):
+            record = None
+            if payload is not None:
+                stream = io.BytesIO(payload)
+                try:
+                    record = read(stream, self._schema, None)
+                    if stream.tell() < len(payload):
+                        raise ValueError(f"{len(payload) - stream.tell()} bytes follow the record")
+                except Exception as error:
+                    detail = str(error) or type(error).__name__
+                    messages.leave_out(index, DataError("a record is not Avro of the schema", detail=detail), payload)
+                    record = None
+            records.append(record)
+        return records
+
+    def _column(
+        self, values: list[Any], column: tuple[TableColumn, SqlType], payloads: Payloads, messages: Messages
+    ) -> pa.Array:
+        wanted, natural = column
+
+        def convert(part: Sequence[Any]) -> pa.Array:
+            return convert_arrow(array_of(part, natural), wanted.type)
+
+        bad = unfit_places(values, convert)
+        for index in bad:
+            messages.leave_out(index, unfit(values[index], wanted.name, wanted.type, None, is_inferred=False), payloads[index])
+            values[index] = None
+        return convert(values)
+
+    def encode(self, arrays: Sequence[pa.Array]) -> list[bytes | None]:
+        write = _fastavro().schemaless_writer
+        lists = [to_record_values(array, column.type) for array, column in zip(arrays, self.columns, strict=True)]
+        found: list[bytes | None] = []
+        for row in zip(*lists, strict=True):
+            stream = io.BytesIO()
+            record = {name: value for name, value in zip(self._fields, row, strict=True) if name is not None}
+            try:
+                write(stream, self._schema, record)
+            except Exception as error:
+                raise DataError("a row doesn't fit the Avro schema", detail=str(error) or type(error).__name__) from error
+            found.append(stream.getvalue())
+        return found
+
+
+def _fastavro() -> Any:
+    try:
+        import fastavro
+        import fastavro.schema
+    except ImportError as error:
+        raise OperationalError(
+            "format avro needs the package fastavro", detail=str(error), hint="pip install 'runnel[avro]'"
+        ) from error
+    return fastavro

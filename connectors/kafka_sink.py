@@ -1,0 +1,104 @@
+"""Writing to a Kafka topic, at least once.
+
+A light job sends its rows when it commits, so that one that fails has sent nothing. A durable job sends them at its snapshot,
+before that counts: after a failure they may be sent again, and none is lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from runnel.connector import Sink, SinkRequest, Token
+from runnel.connectors.kafka_client import SECONDS, failed, partitions_of, producer
+from runnel.sqltypes import to_arrow
+
+if TYPE_CHECKING:
+    from runnel.connectors.kafka import KafkaTable
+
+Message = tuple[bytes | None, bytes | None]
+
+
+class KafkaSink(Sink):
+    """Appends messages to a topic."""
+
+    def __init__(self, table: KafkaTable, request: SinkRequest) -> None:
+        self._table = table
+        self._columns = request.columns
+        self._messages: list[Message] = []
+        self._staged: dict[str, list[Message]] = {}
+        self._client: Any = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        table = self._table
+        given = dict(zip(self._columns, batch.columns, strict=True))
+        sides: list[list[bytes | None]] = []
+        for side, places in ((table.key_side, table.key_places), (table.value_side, table.value_places)):
+            if side is None:
+                sides.append([None] * batch.num_rows)
+                continue
+            arrays = [
+                given[place] if place in given else pa.nulls(batch.num_rows, to_arrow(table.columns[place].type))
+                for place in places
+            ]
+            sides.append(side.encode(arrays))
+        self._messages.extend(zip(*sides, strict=True))
+
+    def stage(self, epoch: int) -> Token:
+        messages, self._messages = self._messages, []
+        if epoch:
+            self._send(messages)
+            messages = []
+        name = str(epoch)
+        self._staged[name] = messages
+        return {"topic": self._table.topic, "rows": name}
+
+    def commit(self, token: Token) -> None:
+        self._send(self._staged.pop(token["rows"], []))
+
+    def abort(self, token: Token | None) -> None:
+        if token is None:
+            self._messages = []
+            self._staged.clear()
+        else:
+            self._staged.pop(token["rows"], None)
+
+    def close(self) -> None:
+        self._messages = []
+        self._staged.clear()
+        self._client = None
+
+    def _send(self, messages: list[Message]) -> None:
+        """All are at the broker when it returns."""
+        if not messages:
+            return
+        topic = self._table.topic
+        if self._client is None:
+            self._client = producer(self._table.client_options)
+            partitions_of(self._client, topic)
+        client, errors = self._client, []
+
+        def told(error: Any, _: Any) -> None:
+            if error is not None:
+                errors.append(error)
+
+        for key, value in messages:
+            while True:
+                try:
+                    client.produce(topic, value=value, key=key, on_delivery=told)
+                    break
+                except BufferError:
+                    client.poll(SECONDS)
+                    if errors:
+                        break
+            client.poll(0)
+            if errors:
+                break
+        while not errors and client.flush(SECONDS):
+            # The client gives each message up after 'message.timeout.ms', and says so.
+            pass
+        if errors:
+            client.purge()
+            client.flush(SECONDS)
+            raise failed(f'{len(messages)} messages can\'t all be written to topic "{topic}"', errors[0])

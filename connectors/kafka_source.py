@@ -1,0 +1,204 @@
+"""Reading a Kafka topic: a partition of ours for each of the topic's, with a consumer of its own.
+
+Where reading starts is fixed when the query starts: at the group's committed offset if the options name a group that has one,
+else at the topic's end, or with 'auto.offset.reset' = 'earliest' at its beginning. After that the place is ours (it goes into
+snapshots); an offset that is no longer there is an error that tells the gap. Partitions that are added to the topic later
+are seen by the next query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import empty_columns, from_numbers
+from runnel.connector import MalformedRecord, Pause, ScanRequest, Source, SourcePartition, Token
+from runnel.connectors.kafka_client import SECONDS, calling, consumer, failed, kafka, partitions_of
+from runnel.connectors.kafka_sides import Messages, Side, all_sound
+from runnel.connectors.malformed import Malformed
+from runnel.errors import OperationalError, ProgrammingError
+from runnel.processor import JobContext
+from runnel.sqltypes import TIMESTAMP_TZ, to_arrow
+
+if TYPE_CHECKING:
+    from runnel.connectors.kafka import KafkaTable
+
+MOST_MESSAGES = 20_000
+"""How many messages one read takes at most."""
+
+WAITING_SECONDS = 0.1
+"""How long one read waits for a message."""
+
+_STARTS = {"earliest": True, "smallest": True, "beginning": True, "latest": False, "largest": False, "end": False}
+
+
+class KafkaSource(Source):
+    """A scan of a topic. Blocking: it waits for messages."""
+
+    cooperative = False
+
+    def __init__(self, table: KafkaTable, request: ScanRequest) -> None:
+        self._table = table
+        self._request = request
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        table = self._table
+        client = consumer(table.client_options)
+        try:
+            numbers = partitions_of(client, table.topic)
+            starts = [_start(client, table, number) for number in numbers]
+        finally:
+            client.close()
+        return [
+            KafkaPartition(table, self._request.columns, (number, start), context.clock)
+            for number, start in zip(numbers, starts, strict=True)
+        ]
+
+
+def _start(client: Any, table: KafkaTable, number: int) -> int:
+    """The offset at which a partition is read first."""
+    partition = kafka().TopicPartition(table.topic, number)
+    with calling(f'the offsets of topic "{table.topic}" can\'t be read'):
+        low, high = client.get_watermark_offsets(partition, timeout=SECONDS)
+        if "group.id" in table.client_options:
+            committed = client.committed([partition], timeout=SECONDS)[0].offset
+            if low <= committed <= high:
+                return int(committed)
+    reset = table.client_options.get("auto.offset.reset", "latest").lower()
+    if reset not in _STARTS:
+        raise ProgrammingError(f"wrong value '{reset}' for option \"auto.offset.reset\"", hint="it takes earliest or latest")
+    return int(low if _STARTS[reset] else high)
+
+
+class KafkaPartition(SourcePartition):
+    """Reads one partition of a topic. `place` is its number and the offset to start at."""
+
+    def __init__(self, table: KafkaTable, columns: tuple[int, ...], place: tuple[int, int], clock: Callable[[], int]) -> None:
+        self._table = table
+        self._columns = columns
+        self._number, self._offset = place
+        self._clock = clock
+        self._malformed = Malformed(table.on_error, f'topic "{table.topic}"')
+        self._client: Any = None
+
+    def read(self) -> pa.RecordBatch | Pause:
+        if self._client is None:
+            self._connect()
+        first = self._client.poll(WAITING_SECONDS)
+        if first is None:
+            return Pause(self._clock())
+        messages = [first, *self._client.consume(MOST_MESSAGES - 1, 0)]
+        sound = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                sound.append(message)
+            elif error.code() != kafka().KafkaError._PARTITION_EOF:
+                if not sound:
+                    raise self._broken(error)
+                # What came before it is given first; the error comes again when it is read on from there.
+                self._client.close()
+                self._client = None
+                break
+        if not sound:
+            return Pause(self._clock())
+        batch = self._batch(sound)
+        self._offset = sound[-1].offset() + 1
+        self.malformed = self._malformed.count
+        self._malformed.log()
+        return batch
+
+    def take_malformed(self) -> Sequence[MalformedRecord]:
+        return self._malformed.take()
+
+    def position(self) -> Token | None:
+        return {"topic": self._table.topic, "partition": self._number, "offset": self._offset}
+
+    def seek(self, token: Token) -> None:
+        if (token["topic"], token["partition"]) != (self._table.topic, self._number):
+            raise OperationalError(
+                f'partition {self._number} of topic "{self._table.topic}" can\'t go on from a position in partition '
+                f'{token["partition"]} of topic "{token["topic"]}"'
+            )
+        self._offset = token["offset"]
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _connect(self) -> None:
+        """Starts reading at the offset, having looked whether it is still there."""
+        topic = self._table.topic
+        client = self._client = consumer(self._table.client_options)
+        partition = kafka().TopicPartition(topic, self._number)
+        with calling(f'topic "{topic}" can\'t be read'):
+            low, high = client.get_watermark_offsets(partition, timeout=SECONDS)
+            if not low <= self._offset <= high:
+                raise self._gap(low, high)
+            client.assign([kafka().TopicPartition(topic, self._number, self._offset)])
+
+    def _gap(self, low: int, high: int) -> OperationalError:
+        lost = f"{low - self._offset} messages are gone" if self._offset < low else "the topic was made anew, or cut"
+        return OperationalError(
+            f'offset {self._offset} of partition {self._number} of topic "{self._table.topic}" is not there any more',
+            detail=f"the partition has the offsets {low} to {high - 1}: {lost}",
+            hint="start the query anew, and keep messages longer than it may stand still",
+        )
+
+    def _broken(self, error: Any) -> OperationalError:
+        if error.code() == kafka().KafkaError._AUTO_OFFSET_RESET:
+            low, high = self._client.get_watermark_offsets(
+                kafka().TopicPartition(self._table.topic, self._number), timeout=SECONDS
+            )
+            return self._gap(low, high)
+        return failed(f'partition {self._number} of topic "{self._table.topic}" can\'t be read', error)
+
+    def _batch(self, found: list[Any]) -> pa.RecordBatch:
+        """The messages as rows of the requested columns."""
+        table, count = self._table, len(found)
+        messages = Messages(count, lambda index: self._place(found[index]), self._malformed)
+        arrays: dict[int, pa.Array] = {}
+        for side, places, payloads in (
+            (table.key_side, table.key_places, lambda: [message.key() for message in found]),
+            (table.value_side, table.value_places, lambda: [message.value() for message in found]),
+        ):
+            arrays.update(self._decoded(side, places, payloads, messages))
+        for name, place in table.metadata.items():
+            if place in self._columns:
+                arrays[place] = _metadata(name, found)
+        if not self._columns:
+            return empty_columns(count)
+        names = [table.columns[place].name for place in self._columns]
+        batch = pa.RecordBatch.from_arrays([arrays[place] for place in self._columns], names=names)
+        return all_sound(messages, batch)
+
+    def _decoded(
+        self,
+        side: Side | None,
+        places: Sequence[int],
+        payloads: Callable[[], list[bytes | None]],
+        messages: Messages,
+    ) -> dict[int, pa.Array]:
+        wanted = [index for index, place in enumerate(places) if place in self._columns]
+        if side is None or not wanted:
+            return {}
+        decoded = side.decode(payloads(), wanted, messages)
+        return {places[index]: array for index, array in zip(wanted, decoded, strict=True)}
+
+    def _place(self, message: Any) -> str:
+        return f'topic "{self._table.topic}", partition {self._number}, offset {message.offset()}'
+
+
+def _metadata(name: str, messages: Sequence[Any]) -> pa.Array:
+    if name == "__partition":
+        return from_numbers(np.full(len(messages), messages[0].partition(), np.int32), pa.int32())
+    if name == "__offset":
+        return from_numbers(np.array([message.offset() for message in messages], np.int64), pa.int64())
+    stamps = [message.timestamp() for message in messages]
+    known = np.array([kind != 0 for kind, _ in stamps], np.bool_)
+    times = np.array([milliseconds for _, milliseconds in stamps], np.int64) * 1000
+    return from_numbers(times, to_arrow(TIMESTAMP_TZ), None if known.all() else known)
