@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner import physical
@@ -34,6 +35,13 @@ def choose_session_rows(node: AssignWindows, choose: Callable[[Relation], Physic
         keys=keys,
         bound=time_bounds(node.input).get(node.time.index),
     )
+
+
+def passing_late(rows: Physical) -> Physical:
+    """The input of an aggregation by sessions that writes its late rows somewhere: late ones reach it."""
+    if isinstance(rows, physical.SessionRows):
+        return replace(rows, passes_late=True)
+    return replace(rows, input=passing_late(rows.input)) if isinstance(rows, physical.Calc) else rows
 
 
 def _key(key: Expression, computed: list[Expression], names: tuple[str, ...], width: int) -> Column:

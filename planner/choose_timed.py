@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from runnel.connector import SinkRequest, WritableTable, WriteMode
-from runnel.errors import ProgrammingError
+from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of
 from runnel.planner import physical
@@ -21,21 +22,29 @@ Choose = Callable[[Relation], Physical]
 
 def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
     """The aggregation by keys that watermarks bound; None where the input ends, or no key has a bound."""
-    framed = None if _gives_again(node) else _framed(node, choose)
-    if framed is not None:
-        return framed
+    found = None if _gives_again(node) else _windowed(node)
+    if found is not None:
+        chosen = _framed(node, found, choose) or _by_sessions(node, found, choose)
+        if chosen is not None:
+            return chosen
     if not never_ends(node.input):
         return None
+    _check_sessions(node)
     below = time_bounds(node.input)
     found = ((number, bound_of(key, below)) for number, key in enumerate(node.keys))
     bounds = tuple((number, bound) for number, bound in found if bound is not None)
     if not bounds:
         return None
     late = _late_rows(node)
+    rows = choose(node.input)
+    if _has_sessions(node):
+        from runnel.planner.choose_sessions import passing_late
+
+        rows = rows if late is None else passing_late(rows)
     return physical.TimedAggregate(
         fields=node.fields,
         rows=estimate(node),
-        input=choose(node.input),
+        input=rows,
         keys=node.keys,
         aggregates=node.aggregates,
         two_stage=not any(item.distinct for item in node.aggregates) and late is None,
@@ -49,6 +58,21 @@ def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
 def _gives_again(node: Aggregate) -> bool:
     """Whether groups come out more than once: frames don't do that."""
     return node.emission is not None and (node.emission.every is not None or bool(node.emission.lateness.value))
+
+
+def _has_sessions(node: Aggregate) -> bool:
+    """Whether the groups are those of sessions, whose rows wait until they are complete."""
+    windows = _down_to_windows(node.input)[0]
+    if not isinstance(windows, AssignWindows) or windows.shape.kind is not WindowKind.SESSION:
+        return False
+    if _gives_again(node):
+        raise NotSupportedError(
+            "EMIT EVERY and ALLOWED LATENESS are not supported over SESSION",
+            detail="the rows of a session are given when it is complete, once",
+            hint="leave them out, or use TUMBLE, HOP or CUMULATE",
+            position=None if node.emission is None else node.emission.position,
+        )
+    return True
 
 
 def _lateness(node: Aggregate, key: int) -> int:
@@ -76,11 +100,21 @@ def _late_rows(node: Aggregate) -> physical.LateRows | None:
     return physical.LateRows(table=table, request=SinkRequest(mode, columns), expressions=node.emission.late)
 
 
-def _framed(node: Aggregate, choose: Choose) -> Physical | None:
-    """The aggregation by the windows of a HOP or CUMULATE that stand right below, where it is by nothing of them but their
-    bounds, and only by these bounded."""
+class _Windowed(NamedTuple):
+    """An aggregation by windows that stand right below, over the windows' input `source`. `columns` has for each of its keys
+    −1, −2 or −3, as in FramedAggregate, or the number of one of `keys`."""
+
+    windows: AssignWindows
+    source: Relation
+    keys: tuple[Expression, ...]
+    columns: tuple[int, ...]
+    moved: Aggregate
+
+
+def _windowed(node: Aggregate) -> _Windowed | None:
+    """None where no windows stand right below, or something of them but their bounds as keys is needed."""
     below, conditions, columns = _down_to_windows(node.input)
-    if not isinstance(below, AssignWindows) or below.shape.kind not in (WindowKind.HOP, WindowKind.CUMULATE):
+    if not isinstance(below, AssignWindows):
         return None
     moved = Aggregate(
         input=below,
@@ -100,28 +134,77 @@ def _framed(node: Aggregate, choose: Choose) -> Physical | None:
             places.append(len(keys))
             keys.append(key)
     rest = (*keys, *conditions, *moved.own_expressions[len(moved.keys) :])
-    bounds = time_bounds(source)
-    bound = bounds.get(below.time.index)
     if all(place >= 0 for place in places) or any(columns_of(item) & {width, width + 1, width + 2} for item in rest):
         return None
-    if any(bound_of(key, bounds) is not None for key in keys) or (bound is None and never_ends(source)):
+    if any(bound_of(key, time_bounds(source)) is not None for key in keys):
         return None
-    late = None if bound is None else _late_rows(moved)
     for condition in conditions:
         source = Filter(input=source, condition=condition)
+    return _Windowed(below, source, tuple(keys), tuple(places), moved)
+
+
+def _framed(node: Aggregate, found: _Windowed, choose: Choose) -> Physical | None:
+    """The aggregation by the windows of a HOP or CUMULATE, by frames."""
+    windows = found.windows
+    bound = time_bounds(windows.input).get(windows.time.index)
+    if windows.shape.kind not in (WindowKind.HOP, WindowKind.CUMULATE) or (bound is None and never_ends(found.source)):
+        return None
+    late = None if bound is None else _late_rows(found.moved)
     return physical.FramedAggregate(
         fields=node.fields,
         rows=estimate(node),
-        input=choose(source),
-        shape=below.shape,
-        time=below.time,
-        keys=tuple(keys),
-        columns=tuple(places),
-        aggregates=moved.aggregates,
+        input=choose(found.source),
+        shape=windows.shape,
+        time=windows.time,
+        keys=found.keys,
+        columns=found.columns,
+        aggregates=found.moved.aggregates,
         two_stage=not any(item.distinct for item in node.aggregates) and late is None,
         bound=bound,
         late=late,
     )
+
+
+def _by_sessions(node: Aggregate, found: _Windowed, choose: Choose) -> Physical | None:
+    """The aggregation by sessions, where the sessions of different keys aren't brought together. A filter above SESSION takes
+    rows out of sessions, but doesn't change them."""
+    windows = found.windows
+    bound = time_bounds(windows.input).get(windows.time.index)
+    is_filtered = found.source is not windows.input
+    if windows.shape.kind is not WindowKind.SESSION or bound is None or is_filtered:
+        return None
+    if any(key not in found.keys for key in windows.partition):
+        return None
+    return physical.SessionAggregate(
+        fields=node.fields,
+        rows=estimate(node),
+        input=choose(found.source),
+        gap=windows.shape.size,
+        time=windows.time,
+        keys=found.keys,
+        partition=tuple(found.keys.index(key) for key in windows.partition),
+        columns=found.columns,
+        aggregates=found.moved.aggregates,
+        bound=bound,
+        late=_late_rows(found.moved),
+    )
+
+
+def _check_sessions(node: Aggregate) -> None:
+    """NotSupportedError where sessions are to be given before they are complete, or again."""
+    emission = node.emission
+    if emission is None or not isinstance(_down_to_windows(node.input)[0], AssignWindows):
+        return
+    windows = _down_to_windows(node.input)[0]
+    assert isinstance(windows, AssignWindows)
+    if windows.shape.kind is WindowKind.SESSION:
+        raise NotSupportedError(
+            "EMIT EVERY and ALLOWED LATENESS are not supported for SESSION, nor is LATE DATA INTO where it isn't grouped by the "
+            "sessions' own keys",
+            detail="a session has no bounds before it is complete, and a late row could bring sessions together",
+            hint="leave the clauses out, use TUMBLE or HOP, or GROUP BY what SESSION has in PARTITION BY too",
+            position=emission.position,
+        )
 
 
 def _down_to_windows(node: Relation) -> tuple[Relation, list[Expression], tuple[Expression, ...]]:

@@ -141,7 +141,7 @@ def _session_rows(to: _Lowering, node: physical.SessionRows) -> _Output:
     names = column_names(node.fields)
     width = len(node.fields) - len(WINDOW_COLUMNS)
     keys = tuple(dict.fromkeys(key.index for key in node.keys))
-    supplier = session_rows(node.gap, node.time, keys, width, names, node.bound)
+    supplier = session_rows(node.gap, node.time, keys, width, names, node.bound, node.passes_late)
     if not rows.is_parallel or not keys:
         return to.follow(rows, "session", supplier, 1, names)
     vertex = to.vertex("session", supplier, to.parallelism)
@@ -227,6 +227,22 @@ def _aggregate_by_key(to: _Lowering, node: physical.HashAggregate, rows: _Output
     return _with_late(to, node, _by_key(to, rows, _aggregation(node, names, Stage.SINGLE), node.keys, names))
 
 
+def _session_aggregate(to: _Lowering, node: physical.SessionAggregate) -> _Output:
+    from runnel.processors.session_aggregate import SessionKeys, session_aggregate
+
+    expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
+    rows = to.in_pieces(to.lower(node.input), expressions)
+    names = column_names(node.fields)
+    keys = SessionKeys(
+        gap=node.gap, time=node.time, keys=node.keys, partition=node.partition, columns=node.columns, bound=node.bound
+    )
+    supplier = session_aggregate(keys, node.aggregates, names, node.late is not None)
+    if not rows.is_parallel:
+        return _with_late(to, node, to.follow(rows, "aggregate", supplier, 1, names))
+    partition = tuple(node.keys[i] for i in node.partition)
+    return _with_late(to, node, _by_key(to, rows, supplier, partition, names))
+
+
 def _by_key(to: _Lowering, rows: _Output, supplier: Supplier, keys: tuple[Expression, ...], names: tuple[str, ...]) -> _Output:
     """An aggregation for which the rows come together by key."""
     key_names = _key_names(keys, rows.names)
@@ -237,9 +253,10 @@ def _by_key(to: _Lowering, rows: _Output, supplier: Supplier, keys: tuple[Expres
     return _Output(vertex, True, names)
 
 
-def _with_late(to: _Lowering, node: physical.HashAggregate | physical.FramedAggregate, rows: _Output) -> _Output:
+def _with_late(to: _Lowering, node: Physical, rows: _Output) -> _Output:
     """What comes out of an aggregation, and beside that the way of its late rows, where they are to be written."""
-    if isinstance(node, physical.TimedAggregate | physical.FramedAggregate) and node.late is not None:
+    timed = physical.TimedAggregate | physical.FramedAggregate | physical.SessionAggregate
+    if isinstance(node, timed) and node.late is not None:
         # Loaded on first use: few queries have it.
         from runnel.planner.lower_late import write_late_rows
 
@@ -302,6 +319,12 @@ def _interval_join(to: _Lowering, node: physical.IntervalJoin) -> _Output:
     from runnel.planner.lower_streams import lower_interval_join
 
     return _Output(*lower_interval_join(to, node, to.lower(node.left), to.lower(node.right)))
+
+
+def _timed_join(to: _Lowering, node: physical.TimedJoin) -> _Output:
+    from runnel.planner.lower_streams import lower_timed_join
+
+    return _Output(*lower_timed_join(to, node, to.lower(node.left), to.lower(node.right)))
 
 
 def _lookup_join(to: _Lowering, node: physical.LookupJoin) -> _Output:
@@ -477,9 +500,11 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.HashAggregate: _aggregate,
     physical.TimedAggregate: _aggregate,
     physical.FramedAggregate: _framed_aggregate,
+    physical.SessionAggregate: _session_aggregate,
     physical.HashJoin: _join,
     physical.IntervalJoin: _interval_join,
     physical.AsOfJoin: _as_of_join,
+    physical.TimedJoin: _timed_join,
     physical.LookupJoin: _lookup_join,
     physical.Sort: _sort,
     physical.TopN: _top,

@@ -212,6 +212,25 @@ class IntervalJoin(Physical):
 
 
 @frozen(kw_only=True)
+class TimedJoin(Physical):
+    """A join of two inputs without end that is run value by value of a time that both share; the fields are as with HashJoin."""
+
+    kind: JoinKind
+    left: Physical
+    right: Physical
+    left_keys: tuple[Expression, ...]
+    right_keys: tuple[Expression, ...]
+    times: TimedShape
+    condition: Expression | None = None
+    columns: tuple[int, ...] | None = None
+    null_safe: tuple[int, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return (self.left, self.right)
+
+
+@frozen(kw_only=True)
 class LookupJoin(SingleInput):
     """Each row with the one that `keys` find in a table at that moment; `lookup` says in which, `right` what it gives. The
     other fields are as with HashJoin."""

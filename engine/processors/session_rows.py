@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, from_numbers, join_batches, numbers
+from runnel.batches import MAX_ROWS, from_flags, from_numbers, join_batches, numbers
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Column
 from runnel.key_hash import keyed_state
@@ -29,10 +29,11 @@ _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
 class SessionRows(EmittingProcessor):
     """Holds the rows of open sessions."""
 
-    def __init__(self, plan: SessionPlan, bound: TimeBound) -> None:
+    def __init__(self, plan: SessionPlan, bound: TimeBound, passes_late: bool) -> None:
         super().__init__()
         self._plan = plan
         self._bound = bound
+        self._passes_late = passes_late
         self._sessions = OpenSessions(plan.gap)
         self._held: list[Held] = []
         self._count = 0
@@ -61,11 +62,22 @@ class SessionRows(EmittingProcessor):
         rows = np.arange(batch.num_rows)
         if late.any():
             assert before is not None
-            self._late_rows.add(int(late.sum()), int(times[late].min()) + self._plan.gap, before)
+            if self._passes_late:
+                self._pass_late(batch.filter(from_flags(late)))
+            else:
+                self._late_rows.add(int(late.sum()), int(times[late].min()) + self._plan.gap, before)
             rows, sessions = rows[~late], sessions[~late]
         if len(rows):
             self._hold(Held(batch, rows, sessions))
             self.check_accumulated(self._count)
+
+    def _pass_late(self, batch: pa.RecordBatch) -> None:
+        """Gives late rows in sessions of their own, whose ends are behind the watermark."""
+        sessions = OpenSessions(self._plan.gap)
+        of, _ = sessions.add(self._plan.hashes(batch), self._plan.times(batch), None)
+        held = Held(batch, np.arange(batch.num_rows), of)
+        for piece in self._plan.results([held], sessions.first, sessions.last):
+            self.emit(piece)
 
     def _hold(self, held: Held) -> None:
         """Keeps rows; small batches are put together, so that there are few."""
@@ -140,13 +152,15 @@ def session_rows(
     width: int,
     names: tuple[str, ...],
     bound: TimeBound | None,
+    passes_late: bool = False,
 ) -> ProcessorFactory:
     """A supplier of processors that give the first `width` columns of each row and the three bounds of its session, called by
     `names`. Rows that agree in the columns at `keys` must meet in one processor. `bound`: the time column's, by whose watermark
-    sessions are complete; without one they are at the end of the input."""
+    sessions are complete; without one they are at the end of the input. Late rows are left out, counted and logged; with
+    `passes_late` they are given in sessions of their own, for an operator behind that knows late rows by their window_end."""
     plan = SessionPlan(gap, time.index, time.type, keys, width, names, time.position)
     if bound is not None:
-        return lambda: SessionRows(plan, bound)
+        return lambda: SessionRows(plan, bound, passes_late)
     from runnel.processors.sessions_at_end import SessionsAtEnd
 
     return lambda: SessionsAtEnd(plan)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel import Connection
+from runnel import Connection, NotSupportedError
 
 US = 1_000_000
 DAY = 86_400 * US
@@ -245,3 +245,26 @@ def test_dates_of_a_stream(con: Connection) -> None:
     assert cursor.fetchone() == (datetime(2026, 3, 2), 1)
     writer.close()
     assert sorted(cursor.fetchall()) == [(datetime(2026, 3, 9), 1), (datetime(2026, 3, 16), 1)]
+
+
+def test_late_rows_of_sessions_go_where_they_are_said_to(con: Connection) -> None:
+    writer = con.register_stream("s", pa.schema([("t", pa.int64()), ("k", pa.int64())]), time_column="t", max_disorder=0)
+    con.execute("CREATE MAPPING late (t BIGINT, k BIGINT) TYPE DuckDB")
+    cursor = con.execute(
+        "SELECT k, window_end, COUNT(*) FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(t), 5)) "
+        "GROUP BY k, window_end LATE DATA INTO late"
+    )
+    writer.write([(1, 1), (3, 1), (30, 2)])
+    assert cursor.fetchone() == (1, 8, 2)
+    writer.write([(4, 1), (31, 2)])
+    writer.close()
+    assert cursor.fetchall() == [(2, 36, 2)]
+    cursor.close()
+    assert con.execute("SELECT t, k FROM late").fetchall() == [(4, 1)]
+
+
+@pytest.mark.parametrize("clause", ["EMIT EVERY INTERVAL '1' SECOND", "ALLOWED LATENESS 5"])
+def test_sessions_come_once(con: Connection, clause: str) -> None:
+    con.register_stream("s", pa.schema([("t", pa.int64())]), time_column="t", max_disorder=0)
+    with pytest.raises(NotSupportedError, match="not supported over SESSION"):
+        con.execute(f"SELECT window_end, COUNT(*) FROM TABLE(SESSION(TABLE s, DESCRIPTOR(t), 5)) GROUP BY window_end {clause}")
