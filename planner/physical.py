@@ -382,6 +382,8 @@ class SessionRows(SingleInput):
     time: Column
     keys: tuple[Column, ...]
     bound: TimeBound | None
+    passes_late: bool = False
+    """Whether late rows go on, in sessions of their own, to an aggregation that knows where to put them."""
 
 
 @frozen(kw_only=True)
