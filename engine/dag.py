@@ -7,6 +7,7 @@ an edge is many queues, one for each pair of processors that it connects.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -174,6 +175,19 @@ class DAG:
         """The edges out of a vertex, by ordinal."""
         return sorted((e for e in self.edges if e.source == name), key=lambda e: e.source_ordinal)
 
+    def sides(self) -> tuple[dict[str, list[Edge]], dict[str, list[Edge]]]:
+        """The edges into and out of each vertex, by ordinal: for those who ask for all vertices."""
+        inputs: dict[str, list[Edge]] = {name: [] for name in self.vertices}
+        outputs: dict[str, list[Edge]] = {name: [] for name in self.vertices}
+        for edge in self.edges:
+            inputs[edge.target].append(edge)
+            outputs[edge.source].append(edge)
+        for edges in inputs.values():
+            edges.sort(key=lambda e: e.target_ordinal)
+        for edges in outputs.values():
+            edges.sort(key=lambda e: e.source_ordinal)
+        return inputs, outputs
+
     def validate(self) -> list[Vertex]:
         """The vertices, sources first; ProgrammingError where there are none, for an unknown vertex, a gap or a repetition in
         the ordinals, a partitioned edge without keys, or a cycle."""
@@ -187,10 +201,11 @@ class DAG:
                 raise ProgrammingError(f'the partitioned edge "{edge.source}" → "{edge.target}" has no key columns')
             if edge.queue_size < 1:
                 raise ProgrammingError(f'the edge "{edge.source}" → "{edge.target}" has a queue of no places')
+        inputs, outputs = self.sides()
         for name in self.vertices:
-            self._check_ordinals(name, [e.target_ordinal for e in self.inputs(name)], "input")
-            self._check_ordinals(name, [e.source_ordinal for e in self.outputs(name)], "output")
-        return self._topological_order()
+            self._check_ordinals(name, [e.target_ordinal for e in inputs[name]], "input")
+            self._check_ordinals(name, [e.source_ordinal for e in outputs[name]], "output")
+        return self._topological_order(inputs, outputs)
 
     def _check_ordinals(self, name: str, ordinals: list[int], side: str) -> None:
         if ordinals != list(range(len(ordinals))):
@@ -199,18 +214,18 @@ class DAG:
                 hint="number them with Edge.from_output and Edge.to_input",
             )
 
-    def _topological_order(self) -> list[Vertex]:
-        waiting = {name: len(self.inputs(name)) for name in self.vertices}
-        ready = [name for name, inputs in waiting.items() if inputs == 0]
+    def _topological_order(self, inputs: dict[str, list[Edge]], outputs: dict[str, list[Edge]]) -> list[Vertex]:
+        waiting = {name: len(edges) for name, edges in inputs.items()}
+        ready = deque(name for name, left in waiting.items() if left == 0)
         order = []
         while ready:
-            name = ready.pop(0)
+            name = ready.popleft()
             order.append(self.vertices[name])
-            for edge in self.outputs(name):
+            for edge in outputs[name]:
                 waiting[edge.target] -= 1
                 if waiting[edge.target] == 0:
                     ready.append(edge.target)
         if len(order) < len(self.vertices):
-            stuck = sorted(name for name, inputs in waiting.items() if inputs > 0)
+            stuck = sorted(name for name, left in waiting.items() if left > 0)
             raise ProgrammingError("the DAG has a cycle", detail="through " + ", ".join(f'"{name}"' for name in stuck))
         return order

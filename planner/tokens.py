@@ -53,6 +53,8 @@ def tokenize(sql: str) -> list[Token]:
     except SqlglotError:
         raise _unterminated(sql) from None
     for token, following in pairwise([*tokens, None]):
+        if token is not None and token.token_type is TokenType.DOT and _is_torn(token, following):
+            raise ProgrammingError('syntax error at "."', position=Position.at(sql, token.start, 1))
         if token is not None and token.token_type is TokenType.NUMBER:
             end = token.end + 1
             if following is not None and following.start == end and is_word(following):
@@ -65,6 +67,13 @@ def tokenize(sql: str) -> list[Token]:
                 position=Position.at(sql, token.start, end - token.start),
             )
     return tokens
+
+
+def _is_torn(dot: Token, following: Token | None) -> bool:
+    """Whether a number follows a point that can't be its own: `. 5` or `.0.5`, of which sqlglot makes 0.5 and 0.0.5."""
+    if following is None or following.token_type is not TokenType.NUMBER:
+        return False
+    return following.start != dot.end + 1 or "." in following.text
 
 
 def _tokens(sql: str) -> list[Token]:

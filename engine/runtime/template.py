@@ -64,8 +64,9 @@ class Template:
         self._vertices = dict(dag.vertices)
         self._edges = list(dag.edges)
         self.order: tuple[Vertex, ...] = tuple(dag.validate())
-        self._inputs = [tuple(dag.inputs(vertex.name)) for vertex in self.order]
-        self._outputs = [tuple(dag.outputs(vertex.name)) for vertex in self.order]
+        inputs, outputs = dag.sides()
+        self._inputs = [tuple(inputs[vertex.name]) for vertex in self.order]
+        self._outputs = [tuple(outputs[vertex.name]) for vertex in self.order]
         self._ancestors = self._find_ancestors()
         self.relaxed = frozenset(self._find_relaxed())
         self.before_snapshots = frozenset(self._find_before_snapshots())
