@@ -166,6 +166,21 @@ class FramedAggregate(SingleInput):
 
 
 @frozen(kw_only=True)
+class SessionAggregate(SingleInput):
+    """Groups by the sessions of each of the `partition` that the rows are in by `time`, and by `keys`, without holding the
+    rows. `partition` are numbers of keys; `columns` and `bound` are as in FramedAggregate."""
+
+    gap: int
+    time: Column
+    keys: tuple[Expression, ...]
+    partition: tuple[int, ...]
+    columns: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+    bound: TimeBound
+    late: LateRows | None = None
+
+
+@frozen(kw_only=True)
 class HashJoin(Physical):
     """A join that reads `build` (the right side) to its end, then streams `probe` (the left side) past it.
 
