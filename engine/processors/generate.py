@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,8 @@ class GenerateStream(EmittingProcessor):
             return True
         now = self.context.job.clock()
         if self._started is None:
-            self._started = now
+            # After a restart the next row is due as long after it as it would have been without.
+            self._started = now - (self._emitted * 1_000_000_000 // self._rate if self._rate else 0)
         due = (now - self._started) * self._rate // 1_000_000_000
         for _ in range(STREAM_BATCHES):
             count = min(due - self._emitted, STREAM_ROWS)
@@ -97,6 +98,14 @@ class GenerateStream(EmittingProcessor):
                 return False
         self._sleep(now, due)
         return False
+
+    def state(self) -> Iterable[pa.RecordBatch]:
+        """How many rows were emitted."""
+        if not self.context.index:
+            yield pa.RecordBatch.from_arrays([from_numbers(np.array([self._emitted]), pa.int64())], names=["emitted"])
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        self._emitted = max(self._emitted, *batch.column(0).to_pylist())
 
     def _sleep(self, now: int, due: int) -> None:
         if self._emitted < due:

@@ -120,6 +120,30 @@ def test_a_stream_stops_at_a_full_outbox() -> None:
     assert outbox.values == list(range(10_000))
 
 
+def test_a_stream_goes_on_from_a_snapshot() -> None:
+    clock = ManualClock()
+    processor = supplier_of("generate_stream", 10)()
+    outbox, context = place(job_context(clock.monotonic))
+    processor.init(outbox, context)
+    processor.complete()
+    clock.advance(3 * SECOND)
+    processor.complete()
+    assert outbox.values == list(range(30))
+    (state,) = processor.state()  # type: ignore[attr-defined]
+    clock.advance(60 * SECOND)
+    restored = supplier_of("generate_stream", 10)()
+    wakes = Wakes()
+    outbox, context = place(job_context(clock.monotonic), wakes)
+    restored.init(outbox, context)
+    restored.restore_snapshot(state)
+    assert restored.finish_restore()
+    assert not restored.complete()
+    assert outbox.values == [], "no time has passed for it"
+    clock.advance_to(wakes.times[-1])
+    restored.complete()
+    assert outbox.values == [30]
+
+
 def test_only_one_processor_of_a_stream_works() -> None:
     processor = supplier_of("generate_stream", 10)()
     processor.init(*place(index=1, parallelism=2))
