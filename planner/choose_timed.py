@@ -29,7 +29,6 @@ def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
             return chosen
     if not never_ends(node.input):
         return None
-    _check_sessions(node)
     below = time_bounds(node.input)
     found = ((number, bound_of(key, below)) for number, key in enumerate(node.keys))
     bounds = tuple((number, bound) for number, bound in found if bound is not None)
@@ -188,23 +187,6 @@ def _by_sessions(node: Aggregate, found: _Windowed, choose: Choose) -> Physical 
         bound=bound,
         late=_late_rows(found.moved),
     )
-
-
-def _check_sessions(node: Aggregate) -> None:
-    """NotSupportedError where sessions are to be given before they are complete, or again."""
-    emission = node.emission
-    if emission is None or not isinstance(_down_to_windows(node.input)[0], AssignWindows):
-        return
-    windows = _down_to_windows(node.input)[0]
-    assert isinstance(windows, AssignWindows)
-    if windows.shape.kind is WindowKind.SESSION:
-        raise NotSupportedError(
-            "EMIT EVERY and ALLOWED LATENESS are not supported for SESSION, nor is LATE DATA INTO where it isn't grouped by the "
-            "sessions' own keys",
-            detail="a session has no bounds before it is complete, and a late row could bring sessions together",
-            hint="leave the clauses out, use TUMBLE or HOP, or GROUP BY what SESSION has in PARTITION BY too",
-            position=emission.position,
-        )
 
 
 def _down_to_windows(node: Relation) -> tuple[Relation, list[Expression], tuple[Expression, ...]]:
