@@ -55,6 +55,15 @@ class IntervalShape:
 
 
 @frozen(kw_only=True)
+class TimedShape:
+    """A join whose condition has right column = left column + a constant, both bounded (`link`, with equal low and high):
+    the rows of a value are complete when both watermarks have passed it. `bounds` are those of all columns of each side."""
+
+    link: TimeLink
+    bounds: tuple[tuple[tuple[int, TimeBound], ...], tuple[tuple[int, TimeBound], ...]]
+
+
+@frozen(kw_only=True)
 class AsOfShape:
     """How an as-of join picks and waits; `strict`, `forward` and `outer` as in `streams.AsOfJoin`. `version` is the bound of
     the right time (None: the right side ends, and is read first), `due` that of the left time, `bounds` are those of all

@@ -31,6 +31,7 @@ Narrowable: TypeAlias = (
     physical.HashJoin
     | physical.IntervalJoin
     | physical.AsOfJoin
+    | physical.TimedJoin
     | physical.LookupJoin
     | physical.Unnest
     | physical.Series

@@ -145,6 +145,14 @@ def _timed_aggregate(node: physical.TimedAggregate) -> _Description:
     return title, properties | _late(node.late)
 
 
+def _session_aggregate(node: physical.SessionAggregate) -> _Description:
+    by = ", ".join(WINDOW_COLUMNS[place] if place < 0 else str(node.keys[place]) for place in node.columns)
+    properties = {"by": by, "compute": listed(node.aggregates), "time": str(node.time)}
+    properties["gap"] = time_span(node.gap, node.time.type)
+    properties["of"] = listed(node.keys[i] for i in node.partition)
+    return "Aggregate by sessions", properties | _late(node.late)
+
+
 def _late(late: physical.LateRows | None) -> Properties:
     return {} if late is None else {"late rows": late.table.name}
 
@@ -166,9 +174,10 @@ def _hash_join(node: physical.HashJoin) -> _Description:
     }
 
 
-def _interval_join(node: physical.IntervalJoin) -> _Description:
+def _stream_join(node: physical.IntervalJoin | physical.TimedJoin) -> _Description:
     link = node.times.link
-    return _join_title(node.kind, " of streams"), {
+    how = " of streams" if isinstance(node, physical.IntervalJoin) else " of streams, when complete"
+    return _join_title(node.kind, how), {
         "on": _pairs(node.left_keys, node.right_keys, node.null_safe),
         "times": "" if link is None else time_link(link, node.left.fields, node.right.fields),
         "where": _optional(node.condition),
@@ -300,8 +309,9 @@ def _window(node: Window | physical.Window) -> _Description:
 
 def _timed_window(node: physical.TimedWindow) -> _Description:
     title, properties = _window(node)
-    order = {"in order of" if node.is_ordered else "until": listed(item for item, _ in node.held)}
-    return title, properties | order | ({"lead": time_span(node.lead, node.held[0][0].type)} if node.lead else {})
+    lead = max((reach.lead for reach in node.reaches), default=0)
+    order = {"in order of" if node.reaches else "until": listed(item for item, _ in node.held)}
+    return title, properties | order | ({"behind": time_span(lead, node.held[0][0].type)} if lead else {})
 
 
 def _series(node: Series | physical.Series) -> _Description:
@@ -422,8 +432,10 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.HashAggregate: _aggregate,
     physical.TimedAggregate: _timed_aggregate,
     physical.FramedAggregate: _framed_aggregate,
+    physical.SessionAggregate: _session_aggregate,
     physical.HashJoin: _hash_join,
-    physical.IntervalJoin: _interval_join,
+    physical.IntervalJoin: _stream_join,
+    physical.TimedJoin: _stream_join,
     AsOfJoin: _as_of_join,
     physical.AsOfJoin: _as_of_join,
     physical.LookupJoin: _lookup_join,

@@ -65,6 +65,12 @@ def _moved(units: int, time: SqlType) -> str:
     return "" if not units else f" {'+' if units > 0 else '-'} {time_span(abs(units), time)}"
 
 
+def _timed_join(node: physical.TimedJoin) -> str:
+    link = node.times.link
+    left, right = node.left.fields[link.left].name, node.right.fields[link.right].name
+    return f"the rows of both sides until both watermarks are past their {left if left == right else f'{left} and {right}'}"
+
+
 def _as_of_join(node: physical.AsOfJoin) -> str:
     if node.shape.version is None:
         return "all rows of the right side"
@@ -85,6 +91,7 @@ _RULES: dict[type[Physical], Callable[[Any], str]] = {
     physical.SessionRows: _session_rows,
     physical.HashJoin: _hash_join,
     physical.IntervalJoin: _interval_join,
+    physical.TimedJoin: _timed_join,
     physical.AsOfJoin: _as_of_join,
     physical.Sort: lambda node: "all rows",
     physical.TopN: lambda node: f"the first {node.count} rows",

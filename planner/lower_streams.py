@@ -39,6 +39,31 @@ def lower_interval_join(
     return vertex, is_parallel, names
 
 
+def lower_timed_join(
+    to: _Lowering, node: physical.TimedJoin, left: _Output, right: _Output
+) -> tuple[Vertex, bool, tuple[str, ...]]:
+    """The vertex of a join by a time that both sides share, as with `lower_interval_join`; rows are divided by that time."""
+    from runnel.processors.join_table import JoinShape
+    from runnel.processors.timed_join import timed_join
+
+    names = column_names(node.fields)
+    link = node.times.link
+    is_same = not link.low and node.left.fields[link.left].type == node.right.fields[link.right].type
+    is_parallel = to.parallelism > 1 and is_same
+    supplier = timed_join(
+        (JoinShape(node.kind, node.condition, node.columns, node.null_safe), node.times),
+        (node.left_keys, node.right_keys),
+        (node.left.fields, node.right.fields),
+        names,
+    )
+    vertex = to.vertex("join", supplier, to.parallelism if is_parallel else 1)
+    for ordinal, (rows, column) in enumerate(((left, link.left), (right, link.right))):
+        numbers = {bound.watermark: bound.watermark for _, bound in node.times.bounds[ordinal]}
+        edge = between(rows.vertex, vertex).to_input(ordinal).with_watermarks(numbers)
+        to.dag.edge(edge.partitioned(rows.names[column]) if is_parallel else edge)
+    return vertex, is_parallel, names
+
+
 def lower_as_of_join(
     to: _Lowering, node: physical.AsOfJoin, left: _Output, right: _Output
 ) -> tuple[Vertex, bool, tuple[str, ...]]:
@@ -79,6 +104,16 @@ def lower_as_of_join(
 def timed_window_of(node: physical.TimedWindow, names: tuple[str, ...]) -> Supplier:
     """The processors of OVER on a stream."""
     from runnel.processors.held_rows import Holding
+
+    if node.reaches:
+        from runnel.processors.ordered_window import ordered_window
+
+        first = node.calls[0]
+        waits_for_end = all(reach.is_bounded_in_time for reach in node.reaches)
+        lead = max(reach.lead for reach in node.reaches)
+        holding = Holding(node.held, lead, first.order[0].nulls_first and not waits_for_end)
+        places = tuple((first.partition.index(key), key.index) for key in node.keys)
+        return ordered_window(node.calls, node.reaches, (node.width, names), holding, places)
     from runnel.processors.timed_window import timed_window
 
     most = None if node.most is None else (node.most.call, node.most.number)

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
     from runnel.processors.event_time import TimeRule
     from runnel.processors.lookup_join import Lookup
-    from runnel.stream_joins import AsOfShape, IntervalShape
+    from runnel.stream_joins import AsOfShape, IntervalShape, TimedShape
     from runnel.streams import TimeBound
+    from runnel.window_reach import Reach
 
 
 @frozen(kw_only=True)
@@ -228,7 +229,8 @@ class IntervalJoin(Physical):
 
 @frozen(kw_only=True)
 class TimedJoin(Physical):
-    """A join of two inputs without end that is run value by value of a time that both share; the fields are as with HashJoin."""
+    """A join of two inputs without end that is run value by value of a time that both share; the other fields are as with
+    HashJoin."""
 
     kind: JoinKind
     left: Physical
@@ -370,12 +372,11 @@ class Window(SingleInput):
 @frozen(kw_only=True)
 class TimedWindow(Window):
     """A Window over an input without end: rows wait until the watermark passes one of the bounded expressions `held`, by which
-    all calls partition. With `is_ordered` it is the one that they order by first, and a row waits `lead` longer, in event
-    time: so far behind it does a frame reach."""
+    all calls partition. With `reaches`, one per call, it is the one that they order by first, and the calls are of one
+    arrangement."""
 
     held: tuple[tuple[Expression, TimeBound], ...]
-    is_ordered: bool = False
-    lead: int = 0
+    reaches: tuple[Reach, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -17,7 +17,7 @@ from runnel.planner.estimates import estimate, never_ends
 from runnel.planner.event_time import Bounds, bound_of, time_bounds
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, shift
-from runnel.planner.time_links import interval_shape
+from runnel.planner.time_links import interval_shape, timed_shape
 from runnel.relation import Join, JoinKind, Relation, Scan
 from runnel.stream_joins import AsOfShape
 from runnel.streams import AsOfJoin
@@ -68,11 +68,12 @@ _NAMES = {
 
 
 def _check_two_streams(node: Join, unbounded_state: bool) -> None:
-    if node.kind in _NULL_AWARE:
+    if node.kind in _NULL_AWARE and timed_shape(node) is None:
         raise NotSupportedError(
-            "NOT IN and IN as a value are not supported between two streams",
+            "NOT IN and IN as a value need windows that are equal on both sides, where both are streams",
             detail="a NULL among the rows of the subquery, which has no end, would change the answer for all rows",
-            hint="use [NOT] EXISTS with a condition that bounds the difference of the times of both",
+            hint="add a condition such as a.window_end = b.window_end to the subquery; or use [NOT] EXISTS with a condition "
+            "that bounds the difference of the times of both",
             position=node.position,
         )
     if unbounded_state:
@@ -126,6 +127,8 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
         return None
     if not never_ends(node.right):
         return _look_up(node, choose)
+    if node.kind in _NULL_AWARE:
+        return _timed_join(node, choose)
     shape, rest = interval_shape(node)
     return physical.IntervalJoin(
         fields=node.fields,
@@ -138,6 +141,23 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
         condition=rest,
         null_safe=node.null_safe,
         times=shape,
+    )
+
+
+def _timed_join(node: Join, choose: Choose) -> Physical:
+    times = timed_shape(node)
+    assert times is not None
+    return physical.TimedJoin(
+        fields=node.fields,
+        rows=estimate(node),
+        kind=node.kind,
+        left=choose(node.left),
+        right=choose(node.right),
+        left_keys=node.left_keys,
+        right_keys=node.right_keys,
+        condition=node.condition,
+        null_safe=node.null_safe,
+        times=times,
     )
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from runnel.expressions.nodes import Call, Cast, Column, Expression, conjuncts
 from runnel.planner.event_time import Bounds, constant_of, time_bounds
 from runnel.planner.rules.rewriting import conjunction
-from runnel.relation import Join
+from runnel.relation import Join, JoinKind
 from runnel.sqltypes import Kind, SqlType
-from runnel.stream_joins import IntervalShape, TimeLink, WaitingSide
+from runnel.stream_joins import IntervalShape, TimedShape, TimeLink, WaitingSide
 
 MOST = 1 << 61
 """Constants beyond this, in units of event time, say nothing."""
@@ -153,6 +153,18 @@ def interval_shape(node: Join) -> tuple[IntervalShape, Expression | None]:
     said = [part for link, part in links.items() if part is not None and (link.left, link.right) == (chosen.left, chosen.right)]
     rest = conjunction(part for part in conjuncts(node.condition) if not any(part is item for item in said))
     return IntervalShape(link=chosen, condition=conjunction(said), left=left, right=right), rest
+
+
+def timed_shape(node: Join) -> TimedShape | None:
+    """The bounded time that both sides of a join share, if its condition says that they do."""
+    left, right = time_bounds(node.left), time_bounds(node.right)
+    for link, part in links_of(node).items():
+        if part is None and node.kind in (JoinKind.MARK, JoinKind.NULL_ANTI):
+            # The two sides of IN: a NULL among them counts for all rows.
+            continue
+        if link.low is not None and link.low == link.high and link.left in left and link.right in right:
+            return TimedShape(link=link, bounds=(tuple(sorted(left.items())), tuple(sorted(right.items()))))
+    return None
 
 
 def _narrower(one: TimeLink, other: TimeLink) -> TimeLink:

@@ -79,7 +79,7 @@ class IntervalPlan:
             expiry = found if expiry is None else np.minimum(expiry, found)
         matched = np.zeros(batch.num_rows, np.bool_)
         hashes = hash_columns(keys) if keys else None
-        rows = Rows(batch, hashes, keys, times, expiry, _holds(waiting, batch), matched)
+        rows = Rows(batch, hashes, keys, times, expiry, holds_of(waiting, batch), matched)
         if valid is None or valid.all():
             return rows, None
         return rows.kept(valid), valid
@@ -100,7 +100,7 @@ def _both(first: Mask | None, second: Mask | None) -> Mask | None:
     return first & second
 
 
-def _holds(waiting: WaitingSide, batch: pa.RecordBatch) -> list[Indexes]:
+def holds_of(waiting: WaitingSide, batch: pa.RecordBatch) -> list[Indexes]:
     """For each of a side's watermarks, in order, how far it may get while a row waits."""
     found: dict[int, Indexes] = {}
     for column, bound in waiting.bounds:

@@ -163,3 +163,29 @@ def test_the_version_of_a_stream_at_a_time(connection: runnel.Connection, left: 
     found = streamed(connection, sql, tables, 1, time_column="n", max_disorder=DISORDER)
     wanted = in_duckdb(f"SELECT a.v, r.v FROM a ASOF {left}JOIN b r ON a.k = r.k AND a.n >= r.n", tables)
     assert_rows(found.to_batches(), wanted, ordered=False)
+
+
+WINDOWS = {
+    "inner": "SELECT a.v, b.v, a.window_end FROM {a} a JOIN {b} b ON a.window_end = b.window_end AND a.k = b.k",
+    "full": "SELECT a.v, b.v FROM {a} a FULL JOIN {b} b ON a.window_start = b.window_start AND a.k = b.k",
+    "no key": "SELECT a.v, b.v FROM {a} a LEFT JOIN {b} b ON a.window_end = b.window_end AND a.v < b.v",
+    "exists": "SELECT a.v FROM {a} a WHERE EXISTS (SELECT 1 FROM {b} b WHERE a.window_end = b.window_end AND a.k = b.k)",
+    "not exists": "SELECT a.v FROM {a} a "
+    "WHERE NOT EXISTS (SELECT 1 FROM {b} b WHERE a.window_end = b.window_end AND a.k = b.k)",
+    "in": "SELECT a.v FROM {a} a WHERE a.k IN (SELECT b.k FROM {b} b WHERE a.window_end = b.window_end)",
+    "not in": "SELECT a.v FROM {a} a WHERE a.k NOT IN (SELECT b.k FROM {b} b WHERE a.window_end = b.window_end)",
+    "in as a value": "SELECT a.v, a.k IN (SELECT b.k FROM {b} b WHERE a.window_end = b.window_end) FROM {a} a",
+    "the next window": "SELECT a.v, b.v FROM {a} a LEFT JOIN {b} b ON a.window_end = b.window_start AND a.k = b.k",
+    "counted": "SELECT a.window_end, COUNT(*), MAX(b.v) FROM {a} a JOIN {b} b ON a.window_end = b.window_end "
+    "GROUP BY a.window_end",
+}
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_joins_of_windows(connection: runnel.Connection, name: str) -> None:
+    rng = random.Random(name)
+    tables = {"a": rows_of(rng, 90), "b": rows_of(rng, 110)}
+    windows = {key: f"TABLE(TUMBLE({ordered(key, 'n')}, DESCRIPTOR(n), 10))" for key in tables}
+    found = streamed(connection, WINDOWS[name].format(**windows), tables, 1)
+    assigned = {key: f"(SELECT *, n // 10 * 10 AS window_start, n // 10 * 10 + 10 AS window_end FROM {key})" for key in tables}
+    assert_rows(found.to_batches(), in_duckdb(WINDOWS[name].format(**assigned), tables), ordered=False)
