@@ -4,8 +4,8 @@
 
 Each run is a process of its own, which tells its time, CPU seconds and peak memory (`benchmarks.nexmark.run_runnel`). Flink
 runs in an environment of its own that `make flink` makes; its job manager and workers share one JVM on the same cores, its
-time is the job's net run time. Flink reads the same JSON lines; for rows in memory it has "datagen", a counter with columns computed
-from it, which gives bids alone.
+time is the job's net run time. Flink reads the same JSON lines; for rows in memory it has "datagen", a counter with columns
+computed from it, which gives bids alone.
 """
 
 from __future__ import annotations
