@@ -114,7 +114,12 @@ def _scan(to: _Lowering, node: physical.SourceScan) -> _Output:
     from runnel.processors.scan import scan
 
     names = column_names(node.fields)
-    supplier = scan(node.table.scan(node.request), node.condition, node.projections, names, node.time)
+    source = node.table.scan(node.request)
+    if node.divert is not None:
+        from runnel.processors.divert import DivertingSource
+
+        source = DivertingSource(source, node.divert)
+    supplier = scan(source, node.condition, node.projections, names, node.time)
     return to.source(f"scan {node.table.name}", supplier, names, is_parallel=True)
 
 

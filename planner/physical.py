@@ -66,6 +66,8 @@ class SourceScan(Physical):
     projections: tuple[Expression, ...] | None = None
     time: TimeRule | None = None
     """How watermarks come about, where there are to be any; over the columns of `request`."""
+    divert: Divert | None = None
+    """Where records go that can't be read."""
 
 
 @frozen(kw_only=True)

@@ -60,6 +60,17 @@ class OpenSessions:
             late[order] = is_late[which]
         return numbers, late
 
+    def add_spans(self, hashes: Hashes, first: Indexes, last: Indexes) -> Indexes:
+        """Takes in sessions that were open before, which may come several times; gives the number of each."""
+        order = np.lexsort((first, hashes))
+        hashes, first, last = hashes[order], first[order], last[order]
+        begins = np.ones(len(order), np.bool_)
+        begins[1:] = (hashes[1:] != hashes[:-1]) | (first[1:] != first[:-1])
+        found, _ = self._merge(hashes[begins], first[begins], last[begins], None)
+        numbers = np.empty(len(order), np.int64)
+        numbers[order] = found[np.cumsum(begins) - 1]
+        return numbers
+
     def _merge(self, hashes: Hashes, first: Indexes, last: Indexes, before: int | None) -> tuple[Indexes, Mask]:
         """Puts spans together with the open sessions of their keys. The spans are in order, and apart from each other."""
         touched = self._of_keys(hashes)

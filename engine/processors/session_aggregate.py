@@ -1,0 +1,368 @@
+"""GROUP BY sessions, without holding their rows: each session has states, which are put together where sessions are.
+
+A session is complete when the watermark is beyond its end, as in `session_rows`. Rows are grouped by the number of their
+session and the other keys; when sessions are brought together, the numbers are looked up anew (`OpenSessions.now`).
+
+Sessions are told apart by the 64-bit hash of their keys. Two keys with the same hash would share a session; that is found
+when it is complete, and fails the query, since the rows that could tell are gone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, from_numbers, indexes, numbers, validity
+from runnel.dag import ProcessorFactory
+from runnel.errors import OperationalError
+from runnel.expressions.context import Frame
+from runnel.expressions.evaluate import evaluate
+from runnel.expressions.nodes import Aggregate, Column, Expression
+from runnel.frozen import frozen
+from runnel.key_hash import Hashes, hash_columns, keyed_state
+from runnel.processor import Outbox, ProcessorContext, Watermark
+from runnel.processors.aggregation import Aggregation, Stage, spread_out
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.event_time import LEAST_TIME, event_times
+from runnel.processors.group_state import GroupState, Layout, Partial, exported, partial_of
+from runnel.processors.late_rows import LateRows
+from runnel.processors.row_identity import same
+from runnel.processors.session_merge import OpenSessions
+from runnel.sqltypes import BIGINT, to_arrow
+from runnel.streams import WINDOW_COLUMNS, TimeBound
+
+SESSION = 0
+"""The number of the key that is the session's number; the other keys follow."""
+
+BUFFERED_ROWS = 1 << 17
+"""How many rows are buffered before they are collapsed, at least."""
+
+MOST_RUNS = 32
+"""With more runs of states than these they are put together."""
+
+_WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
+
+
+@frozen(kw_only=True)
+class SessionKeys:
+    """How rows are grouped: by their session (events of the same `partition`, numbers of keys, that are at most `gap` apart in
+    `time`), and by `keys`. `columns` says what the key columns of the result are: the number of one of `keys`, or −1, −2, −3
+    for window_time, window_end and window_start. `bound` is that of the time column."""
+
+    gap: int
+    time: Column
+    keys: tuple[Expression, ...]
+    partition: tuple[int, ...]
+    columns: tuple[int, ...]
+    bound: TimeBound
+
+
+class SessionAggregation(Aggregation):
+    """A compiled aggregation by sessions."""
+
+    def __init__(self, by: SessionKeys, aggregates: tuple[Aggregate, ...], names: tuple[str, ...]) -> None:
+        time = Column(index=by.time.index, name=by.time.name, type=BIGINT)
+        internal = (*(f"k{i}" for i in range(1 + len(by.keys))), *(f"a{i}" for i in range(len(aggregates))))
+        super().__init__((time, *by.keys), aggregates, internal, Stage.SINGLE)
+        self.by = by
+        kind = to_arrow(by.time.type)
+        self.bound_type = pa.timestamp("us") if pa.types.is_date(kind) else kind
+        types = [self.bound_type if place < 0 else self.layout.key_types[1 + place] for place in by.columns]
+        types += [to_arrow(call.type) for call in aggregates]
+        self.schema = pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
+
+    def result_keys(self, partial: Partial, first: Indexes, last: Indexes) -> list[pa.Array]:
+        """The key columns of the result, where the groups' sessions begin and end with these events."""
+        valid = validity(partial.keys[SESSION])
+        return [self._bounds(place, first, last, valid) if place < 0 else partial.keys[1 + place] for place in self.by.columns]
+
+    def _bounds(self, place: int, first: Indexes, last: Indexes, valid: Mask | None) -> pa.Array:
+        part = WINDOW_COLUMNS[place]
+        values = first if part == "window_start" else last + self.by.gap - (part == "window_time")
+        found = from_numbers(values, pa.int64(), valid)
+        return found.cast(self.bound_type) if pa.types.is_integer(self.bound_type) else found.view(self.bound_type)
+
+
+class SessionStates:
+    """The states of open sessions: the first key is the session's number, NULL for rows without a time."""
+
+    def __init__(self, layout: Layout, sessions: OpenSessions, check: Callable[[int], None]) -> None:
+        self.layout = layout
+        self._whole = GroupState(layout, check)
+        self._sessions = sessions
+        self._check = check
+        self._rows: list[Sequence[pa.Array]] = []
+        self._row_count = 0
+        self.runs: list[Partial] = []
+        self._is_mixed = False
+        """Whether sessions were brought together, so that a run may have a group more than once."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._row_count and not self.runs
+
+    def add(self, columns: Sequence[pa.Array], num_rows: int) -> None:
+        """Takes rows: the key columns, then the argument columns."""
+        if num_rows:
+            self._rows.append(columns)
+            self._row_count += num_rows
+            if self._row_count >= BUFFERED_ROWS:
+                self.collapse()
+
+    def add_states(self, partial: Partial) -> None:
+        if partial.num_rows:
+            self.runs.append(partial)
+        self._check(sum(run.num_rows for run in self.runs))
+
+    def collapse(self) -> None:
+        """Turns the buffered rows into states."""
+        if not self._row_count:
+            return
+        rows, count = self._rows, self._row_count
+        self._rows, self._row_count = [], 0
+        self.add_states(self._whole.collapse_rows(rows, count))
+        if len(self.runs) > MOST_RUNS:
+            self.update()
+            self.runs = [self._whole.combine(self.runs)]
+            self._is_mixed = False
+
+    def update(self) -> None:
+        """Gives the groups the numbers that their sessions have now."""
+
+        def now(found: Indexes) -> Indexes:
+            current = self._sessions.now(found)
+            self._is_mixed |= not np.array_equal(current, found)
+            return current
+
+        self.renew(now)
+
+    def renew(self, change: Callable[[Indexes], Indexes]) -> None:
+        """Gives the sessions other numbers."""
+        for run in self.runs:
+            numbers_, valid = session_numbers(run)
+            found = np.zeros(run.num_rows, np.int64)
+            chosen = slice(None) if valid is None else valid
+            found[chosen] = change(numbers_[chosen])
+            run.keys[SESSION] = from_numbers(found, pa.int64(), valid)
+
+    def take(self, closed: Mask | None) -> Partial | None:
+        """The groups of the sessions that are closed (None: all groups), which are then forgotten; None for none."""
+        self.collapse()
+        self.update()
+        if closed is None:
+            parts, self.runs = self.runs, []
+        else:
+            parts, left = [], []
+            for run in self.runs:
+                found, valid = session_numbers(run)
+                gone = closed[found] if valid is None else valid & closed[np.where(valid, found, 0)]
+                if gone.any():
+                    parts.append(run.take(indexes(np.flatnonzero(gone))))
+                    left.append(run.take(indexes(np.flatnonzero(~gone))))
+                else:
+                    left.append(run)
+            self.runs = [run for run in left if run.num_rows]
+        if not parts:
+            return None
+        return self._whole.combine(parts) if self._is_mixed or len(parts) > 1 else parts[0]
+
+
+def session_numbers(partial: Partial) -> tuple[Indexes, Mask | None]:
+    column = partial.keys[SESSION]
+    return numbers(column, np.int64), validity(column)
+
+
+class SessionAggregateProcessor(EmittingProcessor):
+    """Holds the states of open sessions."""
+
+    def __init__(self, aggregation: SessionAggregation, diverts: bool) -> None:
+        super().__init__()
+        self._aggregation = aggregation
+        self._by = aggregation.by
+        self._diverts = diverts
+        self._sessions = OpenSessions(aggregation.by.gap)
+        self._watermark = LEAST_TIME
+        self._late: deque[pa.RecordBatch] = deque()
+        self._sets: list[SessionStates] = []
+
+    @property
+    def late_rows(self) -> int:
+        """How many rows came too late so far."""
+        return self._late_rows.count
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        layouts = [self._aggregation.plain_layout, *(item.layout for item in self._aggregation.distinct_sets)]
+        self._sets = [SessionStates(layout, self._sessions, self.check_accumulated) for layout in layouts]
+        self._late_rows = LateRows(context, "" if self._by.time.type.is_integer else "µs")
+
+    def _hashes(self, keys: Sequence[pa.Array], num_rows: int) -> Hashes:
+        """Of the columns of all keys but the session's number."""
+        chosen = [keys[i] for i in self._by.partition]
+        return hash_columns(chosen) if chosen else np.zeros(num_rows, np.uint64)
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        aggregation = self._aggregation
+        frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
+        columns: list[pa.Array] = [evaluate(item, frame) for item in aggregation.evaluators]
+        times = event_times(columns[SESSION])
+        valid = validity(times)
+        moments = numbers(times, np.int64)
+        hashes = self._hashes(columns[1:], batch.num_rows)
+        timed = slice(None) if valid is None else valid
+        before = None if self._watermark == LEAST_TIME else self._watermark
+        found = np.zeros(batch.num_rows, np.int64)
+        late = np.zeros(batch.num_rows, np.bool_)
+        if times.null_count < len(times):
+            found[timed], late[timed] = self._sessions.add(hashes[timed], moments[timed], before)
+        columns[SESSION] = from_numbers(found, pa.int64(), valid)
+        if late.any():
+            assert before is not None
+            self._late_rows.add(int(late.sum()), int(moments[late].min()) + self._by.gap, before)
+            if self._diverts:
+                self._late.append(batch.filter(from_flags(late)))
+            columns = [column.filter(from_flags(~late)) for column in columns]
+        self._sets[0].add(columns, len(columns[0]))
+        for item, states in zip(aggregation.distinct_sets, self._sets[1:], strict=True):
+            rows = aggregation.distinct_rows(item, columns)
+            states.add(rows, len(rows[0]))
+
+    def process_watermark(self, watermark: Watermark) -> bool:
+        if not self.drain():
+            return False
+        time = watermark.time + self._by.bound.offset
+        if watermark.column == self._by.bound.watermark and time > self._watermark:
+            self._watermark = time
+            self._close(time - self._by.gap)
+            if not self.drain():
+                return False
+        return self.outbox.offer(watermark)
+
+    def _close(self, before: int) -> None:
+        """Gives the sessions whose last event is before a time."""
+        sessions = self._sessions
+        if not sessions.count or sessions.earliest_end() >= before:
+            return
+        for states in self._sets:
+            states.collapse()
+        first, last = sessions.first, sessions.last
+        closed = sessions.close(before)
+        parts = [states.take(closed) for states in self._sets]
+        if sessions.is_crowded:
+            moved = sessions.renumber()
+            for states in self._sets:
+                states.renew(lambda found: moved[found])
+        self._emit_groups(parts, first, last)
+
+    def complete(self) -> bool:
+        if self.drain() and not all(states.is_empty for states in self._sets):
+            first, last = self._sessions.first, self._sessions.last
+            self._emit_groups([states.take(None) for states in self._sets], first, last)
+        return self.drain()
+
+    def _emit_groups(self, parts: Sequence[Partial | None], first: Indexes, last: Indexes) -> None:
+        if parts[0] is not None:
+            self.emit_all(self._results(parts[0], parts[1:], first, last))
+
+    def _results(
+        self, partial: Partial, distinct: Sequence[Partial | None], first: Indexes, last: Indexes
+    ) -> Iterator[pa.RecordBatch]:
+        """The result for groups of sessions, of which `first` and `last` are the events at their ends, by number."""
+        aggregation = self._aggregation
+        if aggregation.distinct_sets:
+            parts = [spread_out(partial, aggregation.plain, aggregation.layout)]
+            for item, rows in zip(aggregation.distinct_sets, distinct, strict=True):
+                if rows is not None:
+                    parts.append(aggregation.of_distinct(item, rows, self.check_accumulated))
+            partial = GroupState(aggregation.layout, self.check_accumulated).combine(parts)
+        self._check_hashes(partial)
+        for start in range(0, partial.num_rows, MAX_ROWS):
+            piece = partial.slice(start, min(MAX_ROWS, partial.num_rows - start))
+            begin, end = self._spans(piece, first, last)
+            keys = aggregation.result_keys(piece, begin, end)
+            yield aggregation.result_of(Partial(keys, piece.columns, piece.num_rows), self.context.job.evaluation)
+
+    def _spans(self, partial: Partial, first: Indexes, last: Indexes) -> tuple[Indexes, Indexes]:
+        """The first and the last event of the session of each group; 0 where it has none."""
+        found, valid = session_numbers(partial)
+        if valid is None:
+            return first[found], last[found]
+        begin, end = np.zeros(partial.num_rows, np.int64), np.zeros(partial.num_rows, np.int64)
+        begin[valid], end[valid] = first[found[valid]], last[found[valid]]
+        return begin, end
+
+    def _check_hashes(self, partial: Partial) -> None:
+        """Fails where a session has more than one key."""
+        keys = [partial.keys[1 + i] for i in self._by.partition]
+        found, valid = session_numbers(partial)
+        rows = np.arange(partial.num_rows) if valid is None else np.flatnonzero(valid)
+        order = rows[np.argsort(found[rows], kind="stable")]
+        again = np.flatnonzero(found[order][1:] == found[order][:-1])
+        if keys and len(again) and not same(keys, order[again], keys, order[again + 1]).all():
+            raise OperationalError(
+                "two keys of SESSION have the same hash, so their sessions can't be told apart",
+                hint="give PARTITION BY another form of the key, such as UPPER(key) or key + 0",
+                position=self._by.time.position,
+            )
+
+    def _offer_waiting(self) -> bool:
+        while self._late:
+            if not self.outbox.offer(self._late[0], 1):
+                return False
+            self._late.popleft()
+        while self._waiting:
+            if not self.outbox.offer(self._waiting[0], 0 if self._diverts else -1):
+                return False
+            self._waiting.popleft()
+        return True
+
+    def state(self) -> Iterator[pa.RecordBatch]:
+        """The watermark; then for the groups, and for each set of distinct arguments, their states with the first event of the
+        session as first key, and its last event in a column behind the others."""
+        yield pa.RecordBatch.from_arrays([from_numbers(np.array([self._watermark]), pa.int64())], schema=_WATERMARK)
+        for number, states in enumerate(self._sets):
+            states.collapse()
+            states.update()
+            for run in states.runs:
+                begin, end = self._spans(run, self._sessions.first, self._sessions.last)
+                valid = validity(run.keys[SESSION])
+                held = Partial([from_numbers(begin, pa.int64(), valid), *run.keys[1:]], run.columns, run.num_rows)
+                batch = exported(held, states.layout)
+                names = [*(f"{number}_{name}" for name in batch.schema.names), "last"]
+                batch = pa.RecordBatch.from_arrays([*batch.columns, from_numbers(end, pa.int64(), valid)], names=names)
+                keys = [names[1 + i] for i in self._by.partition]
+                yield keyed_state(batch, *keys) if keys else batch
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        if batch.schema.names == _WATERMARK.names:
+            time = int(numbers(batch.column(0), np.int64)[0])
+            self._watermark = time if self._watermark == LEAST_TIME else min(time, self._watermark)
+            return
+        states = self._sets[int(batch.schema.names[0].partition("_")[0])]
+        partial = partial_of(batch, states.layout)
+        first, valid = session_numbers(partial)
+        last = numbers(batch.column(batch.num_columns - 1), np.int64)
+        hashes = self._hashes(partial.keys[1:], partial.num_rows)
+        timed = slice(None) if valid is None else valid
+        found = np.zeros(partial.num_rows, np.int64)
+        if valid is None or valid.any():
+            found[timed] = self._sessions.add_spans(hashes[timed], first[timed], last[timed])
+        partial.keys[SESSION] = from_numbers(found, pa.int64(), valid)
+        states.add_states(partial)
+
+    def close(self) -> None:
+        super().close()
+        self._late.clear()
+        self._sets = []
+
+
+def session_aggregate(
+    by: SessionKeys, aggregates: tuple[Aggregate, ...], names: tuple[str, ...], diverts: bool = False
+) -> ProcessorFactory:
+    """A supplier of processors that aggregate by sessions and keys. Rows of the same partition must meet in one processor.
+    `diverts`: whether late rows go to output 1."""
+    aggregation = SessionAggregation(by, aggregates, names)
+    return lambda: SessionAggregateProcessor(aggregation, diverts)

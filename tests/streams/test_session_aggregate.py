@@ -1,0 +1,152 @@
+"""Aggregation by sessions without their rows, against the rows with the bounds of their sessions."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import runnel
+from runnel.errors import OperationalError
+from runnel.processor import Watermark
+from runnel.processors import session_aggregate, session_rows
+from runnel.processors.session_aggregate import SessionKeys
+from runnel.streams import TimeBound
+from runnel.testing import assert_rows, verify_processor
+from runnel.testing.rows import rows_of
+from tests.processors.random_tables import duckdb_rows
+from tests.streams.random_streams import Items, batch_of, cut, random_rows, schema_of
+from tests.streams.test_timed_aggregate import CALLS, COLUMNS, DISTINCT, ORDERED, as_numbers, batches_in, feed, made_of
+
+SCHEMA = schema_of(pa.int64())
+GAP = 4
+BOUND = TimeBound(1)
+ALL = CALLS | ORDERED | DISTINCT
+
+
+def supplier(calls: dict[str, Any], partition: tuple[int, ...] = (0,), diverts: bool = False) -> Any:
+    keys = SessionKeys(
+        gap=GAP,
+        time=COLUMNS["t"],
+        keys=(COLUMNS["k"], COLUMNS["s"]),
+        partition=partition,
+        columns=(-3, 0, -2, -1, 1),
+        bound=BOUND,
+    )
+    names = ("a", "k", "e", "w", "s", *(f"c{i}" for i in range(len(calls))))
+    return session_aggregate.session_aggregate(keys, tuple(calls.values()), names, diverts)
+
+
+def expected(items: Items, calls: dict[str, Any], partition: tuple[int, ...]) -> tuple[list[tuple[Any, ...]], int]:
+    """What comes of the rows with their sessions' bounds, and how many rows are late."""
+    names = (*SCHEMA.names, "a", "e", "w")
+    columns = tuple((1, 3)[i] for i in partition)
+    processor, outbox = made_of(session_rows.session_rows(GAP, COLUMNS["t"], columns, 5, names, BOUND))
+    feed(processor, items)
+    while not processor.complete():
+        pass
+    fields = [*SCHEMA, *(pa.field(name, pa.int64()) for name in "aew")]
+    table = pa.Table.from_batches(batches_in(outbox), pa.schema(fields))
+    sql = f"SELECT a, k, e, w, s, {', '.join(calls)} FROM t GROUP BY a, k, e, w, s"
+    return as_numbers(rows_of(duckdb_rows(sql, t=table))), processor.late_rows
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_aggregate, "BUFFERED_ROWS", 7)
+    monkeypatch.setattr(session_aggregate, "MOST_RUNS", 3)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_gives_what_the_rows_of_sessions_give(seed: int) -> None:
+    rng = random.Random(seed)
+    partition = rng.choice(((0,), (0, 1), ()))
+    items = cut(
+        rng, random_rows(rng, 120, disorder=rng.choice((0, 8, 40)), step=rng.choice((1, 4))), SCHEMA, rng.choice((0, 8))
+    )
+    wanted, late = expected(items, ALL, partition)
+    processor, outbox = made_of(supplier(ALL, partition))
+    feed(processor, items)
+    while not processor.complete():
+        pass
+    assert_rows(batches_in(outbox), wanted, ordered=False)
+    assert processor.late_rows == late
+
+
+@pytest.mark.parametrize("partition", [(0,), (0, 1), ()])
+def test_under_all_conditions(partition: tuple[int, ...]) -> None:
+    rng = random.Random(5)
+    items = cut(rng, random_rows(rng, 60, disorder=8, step=4), SCHEMA, lag=8)
+    wanted, late = expected(items, ALL, partition)
+    assert late == 0
+
+    def check(found: list[Any]) -> None:
+        watermark = -(1 << 60)
+        for item in found:
+            if isinstance(item, Watermark):
+                watermark = item.time
+            else:
+                assert all(end is None or end >= watermark for end in item.column(2).to_pylist())
+        assert_rows([item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False)
+
+    verify_processor(supplier(ALL, partition), [items], check)
+
+
+def rows(*times: int, key: int = 1) -> pa.RecordBatch:
+    return batch_of([{"t": t, "k": key, "v": 1, "s": "s", "f": 0.0} for t in times], SCHEMA)
+
+
+COUNT = {"count(*)": CALLS["count(*)"]}
+
+
+def test_a_session_is_not_split_by_a_batch_boundary() -> None:
+    processor, outbox = made_of(supplier(COUNT))
+    feed(processor, [rows(0), rows(8), rows(4), Watermark(12, 1)])
+    assert batches_in(outbox) == [], "it closes when the watermark is beyond its end"
+    feed(processor, [Watermark(13, 1)])
+    assert rows_of(batches_in(outbox)) == [(0, 1, 12, 11, "s", 3)]
+
+
+def test_late_rows_are_counted_and_diverted() -> None:
+    processor, outbox = made_of(supplier(COUNT, diverts=True))
+    outbox.outputs.append([])
+    feed(processor, [rows(0, 20), Watermark(15, 1), rows(1, 17)])
+    while not processor.complete():
+        pass
+    assert processor.late_rows == 1
+    assert [item[:1] for item in rows_of([i for i in outbox.outputs[1] if isinstance(i, pa.RecordBatch)])] == [(1,)]
+    assert rows_of(batches_in(outbox)) == [(0, 1, 4, 3, "s", 1), (17, 1, 24, 23, "s", 2)]
+
+
+def test_sessions_that_are_given_take_no_memory() -> None:
+    processor, _ = made_of(supplier(ALL))
+    for time in range(0, 3000, 10):
+        feed(processor, [rows(time), rows(time + 1, key=2), Watermark(time, 1)])
+        assert sum(batch.num_rows for batch in processor.state()) <= 1 + 3 * 2 * 2
+    feed(processor, [Watermark(4000, 1)])
+    assert sum(batch.num_rows for batch in processor.state()) == 1
+    assert processor._sessions.count == 0
+
+
+def test_keys_that_share_a_hash_fail_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
+    processor, _ = made_of(supplier(COUNT))
+    monkeypatch.setattr(processor, "_hashes", lambda keys, num_rows: pa.array([0] * num_rows).to_numpy().astype("uint64"))
+    feed(processor, [rows(0), rows(1, key=2)])
+    with pytest.raises(OperationalError, match="have the same hash"):
+        processor.complete()
+
+
+def test_early_results_of_sessions_are_refused() -> None:
+    with runnel.connect() as connection:
+        connection.register_stream("events", pa.schema([("t", pa.int64()), ("k", pa.int64())]))
+        source = "TABLE(SESSION(TABLE(IMPOSE_ORDER(TABLE events, DESCRIPTOR(t), 1)) PARTITION BY k, DESCRIPTOR(t), 5))"
+        for clause in ("EMIT EVERY INTERVAL '1' SECOND", "ALLOWED LATENESS 3"):
+            with pytest.raises(runnel.NotSupportedError, match="not supported (for|over) SESSION"):
+                connection.cursor().execute(f"SELECT window_end, k, COUNT(*) FROM {source} GROUP BY window_end, k {clause}")
+        cursor = connection.cursor()
+        cursor.execute(f"EXPLAIN SELECT window_end, k, COUNT(*) FROM {source} GROUP BY window_end, k")
+        assert any("Aggregate by sessions" in line for (line,) in cursor.fetchall())
+        cursor.execute(f"EXPLAIN SELECT window_end, COUNT(*) FROM {source} GROUP BY window_end")
+        assert any("Session windows" in line for (line,) in cursor.fetchall()), "sessions of different keys come together"
