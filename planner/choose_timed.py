@@ -22,9 +22,9 @@ Choose = Callable[[Relation], Physical]
 
 def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
     """The aggregation by keys that watermarks bound; None where the input ends, or no key has a bound."""
-    found = None if _gives_again(node) else _windowed(node)
-    if found is not None:
-        chosen = _framed(node, found, choose) or _by_sessions(node, found, choose)
+    windowed = None if _gives_again(node) else _windowed(node)
+    if windowed is not None:
+        chosen = _framed(node, windowed, choose) or _by_sessions(node, windowed, choose)
         if chosen is not None:
             return chosen
     if not never_ends(node.input):
