@@ -110,7 +110,7 @@ class Run:
         words = self._words()
         if words is None:
             self.order: Indexes = np.arange(rows.count)
-        elif self._shift:
+        elif self._shift and rows.times is not None:
             self.order = np.lexsort((rows.times, words))
         else:
             self.order = np.argsort(words, kind="stable")
