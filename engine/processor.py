@@ -190,6 +190,11 @@ class Processor:
         """The inputs have nothing for now: emits what was held back to fill a batch. False: not all yet, call again."""
         return True
 
+    def on_idle(self) -> bool:
+        """All inputs are idle, and those behind are told so next: they then don't wait for this processor, so it gives now what
+        their results need of what it holds. False: not all yet, call again. May be called once more when all is given."""
+        return True
+
     def on_alarm(self) -> bool:
         """The time in `alarm` has come, between two calls for the inputs. Sets `alarm` anew. False: not done yet, call
         again."""

@@ -165,6 +165,12 @@ class TimedAggregateProcessor(EmittingProcessor):
             self._settle(self._times)
         return self.drain()
 
+    def on_idle(self) -> bool:
+        """Who combines what is accumulated here won't wait for it: the rows so far would be late."""
+        if self._aggregation.stage is Stage.ACCUMULATE and self.drain():
+            self._pass_on(self._groups.take_all())
+        return self.drain()
+
     def on_alarm(self) -> bool:
         """Early results of all open groups."""
         if self.alarm and self.drain():

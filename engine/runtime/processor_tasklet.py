@@ -59,7 +59,8 @@ class State(IntEnum):
     FLUSH = 6
     """Call `flush` until it returns True; then NEXT."""
     FORWARD = 7
-    """Call `flush` until it returns True, then offer IDLE or a LatencyMarker to all outputs until it is accepted; then NEXT."""
+    """Call `flush` until it returns True, before IDLE `on_idle` too, then offer IDLE or a LatencyMarker to all outputs until it
+    is accepted; then NEXT."""
     COMPLETE_EDGE = 8
     """Call `complete_edge` until it returns True; then NEXT."""
     COMPLETE = 9
@@ -361,6 +362,8 @@ class ProcessorTasklet(Tasklet):
                 return self._again()
             self.unflushed = False
             self.outbox.forget_owed()
+        if self.control is IDLE and not self.processor.on_idle():
+            return self._again()
         if not self._is_last() or self.control is IDLE:
             if not self.outbox.offer(self.control):
                 return False
