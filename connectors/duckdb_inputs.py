@@ -174,7 +174,7 @@ def _wait(pause: Pause, news: Event) -> None:
 def can_read(table: Table) -> bool:
     """Whether a fragment can read the table, if it must as a stream of batches."""
     is_known = table.connector in ("Arrow", "File", "IMap") or hasattr(table, "duckdb_relation")
-    return is_known and isinstance(table, ReadableTable) and not table.is_unbounded
+    return is_known and isinstance(table, ReadableTable) and not table.is_unbounded and table.divert_to is None
 
 
 def is_native(table: Table) -> bool:

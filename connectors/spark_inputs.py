@@ -30,7 +30,7 @@ _TRAVELLING = frozenset(
 
 def can_take(table: Table) -> bool:
     """Whether the table is known to be small, and has an end."""
-    if not isinstance(table, ReadableTable) or table.is_unbounded:
+    if not isinstance(table, ReadableTable) or table.is_unbounded or table.divert_to is not None:
         return False
     rows = table.row_count()
     return rows is not None and rows <= MOST_ROWS

@@ -20,6 +20,7 @@ from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
 
 if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
+    from runnel.processors.divert import Divert
     from runnel.streams import Emission
 
 Change = Callable[[Expression], Expression]
@@ -100,13 +101,14 @@ class Scan(Relation):
     """Rows of a table: of its columns, those at `columns`, in that order.
 
     `predicate` (BOOLEAN, over the *table's* columns, not over `columns`) keeps the rows for which it is true; `limit` is
-    a bound on the rows needed, or None.
+    a bound on the rows needed, or None. `divert`: where records go that can't be read.
     """
 
     table: Table
     columns: tuple[int, ...]
     predicate: Expression | None = None
     limit: int | None = None
+    divert: Divert | None = None
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:

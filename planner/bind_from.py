@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from runnel.catalog import EventTime, Table, View
+from runnel.connector import ReadableTable
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, transform
@@ -153,7 +154,12 @@ class FromBinder:
 
     def _scan(self, table: Table, qualifier: str, names: tuple[str, ...], position: Position | None) -> Bound:
         """All columns of a table; `names` are new names for those that are not hidden."""
-        scan: Relation = Scan(table=table, columns=tuple(range(len(table.columns))), position=position)
+        divert = None
+        if isinstance(table, ReadableTable) and table.divert_to is not None:
+            from runnel.planner.bind_divert import divert_of
+
+            divert = divert_of(self._binder, table, position)
+        scan: Relation = Scan(table=table, columns=tuple(range(len(table.columns))), divert=divert, position=position)
         if table.event_time is not None and table.is_unbounded:
             scan = in_order(scan, table.event_time, next(self._binder.watermarks))
         shown = [c for c in table.columns if not c.hidden]

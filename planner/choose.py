@@ -96,7 +96,7 @@ def _source(node: logical.Scan, lookup: IndexLookup | None) -> physical.SourceSc
         "projections": projections,
     }
     if lookup is None:
-        return physical.SourceScan(**values)
+        return physical.SourceScan(**values, divert=node.divert)
     return physical.IndexScan(lookup=lookup, **values)
 
 

@@ -22,6 +22,7 @@ from runnel.windows import WindowCall
 
 if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
+    from runnel.processors.divert import Divert
     from runnel.processors.event_time import TimeRule
     from runnel.processors.lookup_join import Lookup
     from runnel.stream_joins import AsOfShape, IntervalShape, TimedShape

@@ -197,3 +197,60 @@ def test_an_array_of_records_is_refused(tmp_path: Path) -> None:
 def test_files_without_records(tmp_path: Path, name: str, text: str) -> None:
     columns = [("line", VARCHAR)] if name.endswith("txt") else COLUMNS[:2]
     assert visible_rows(mapping(written(tmp_path / name, text), columns, onError="skip")) == []
+
+
+BAD = 'CREATE MAPPING bad (place VARCHAR EXTERNAL NAME "__key.place", record VARCHAR, reason VARCHAR) TYPE IMap '
+BAD += "OPTIONS ('keyFormat' = 'json-flat', 'valueFormat' = 'json-flat')"
+
+
+def test_diverted_records_are_in_the_mapping(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.csv", CSV)
+    with runnel.connect() as connection:
+        cursor = connection.cursor()
+        cursor.execute(BAD)
+        cursor.execute(
+            "CREATE MAPPING t (id BIGINT, name VARCHAR, day DATE) TYPE File "
+            f"OPTIONS ('path' = '{file}', 'onError' = 'divert:bad')"
+        )
+        assert [value for (value, _) in cursor.execute("SELECT id, day FROM t")] == CSV_ROWS
+        found = cursor.execute("SELECT place, record, reason FROM bad").fetchall()
+        expected = [(f'file "{file}", {line}', record, reason) for line, record, reason in CSV_FAULTS]
+        assert sorted(row[1:] for row in found) == sorted(row[1:] for row in expected)
+        assert sorted(place.partition(":")[0] for place, *_ in found) == sorted(row[0] for row in expected)
+        assert cursor.execute("SELECT COUNT(*) FROM t").fetchone() == (6,), "values that aren't read aren't malformed"
+
+
+def test_diverted_records_of_a_stream_come_while_it_runs(tmp_path: Path) -> None:
+    written(tmp_path / "a.json", '{"id": 1}\nnonsense\n{"id": 2}\n')
+    with runnel.connect() as connection:
+        cursor = connection.cursor()
+        cursor.execute(BAD)
+        cursor.execute(
+            f"CREATE MAPPING t (id BIGINT) TYPE File OPTIONS ('path' = '{tmp_path}', 'format' = 'json', "
+            "'follow' = 'true', 'pollMillis' = '1', 'onError' = 'divert:bad')"
+        )
+        changes = connection.cursor().execute("SELECT record FROM TABLE(CHANGES(TABLE bad))")
+        stream = connection.cursor().execute("SELECT id FROM t")
+        assert [stream.fetchone(), stream.fetchone()] == [(1,), (2,)]
+        assert changes.fetchone() == ("nonsense",)
+        stream.close()
+        changes.close()
+
+
+@pytest.mark.parametrize(
+    ("mapping_of_bad", "said"),
+    [
+        ("CREATE MAPPING other (__key BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint')", '"bad" not found'),
+        ("CREATE MAPPING bad (__key BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint')", "has no column for them"),
+        (BAD.replace("reason VARCHAR", "reason BIGINT"), "must be VARCHAR, not BIGINT"),
+        ("CREATE MAPPING bad TYPE Nexmark OPTIONS ('table' = 'bid')", "is not supported by table"),
+    ],
+)
+def test_where_records_cannot_be_diverted_to(tmp_path: Path, mapping_of_bad: str, said: str) -> None:
+    file = written(tmp_path / "a.csv", "id\n1\n")
+    with runnel.connect() as connection:
+        cursor = connection.cursor()
+        cursor.execute(mapping_of_bad)
+        cursor.execute(f"CREATE MAPPING t (id BIGINT) TYPE File OPTIONS ('path' = '{file}', 'onError' = 'divert:bad')")
+        with pytest.raises(Error, match=said):
+            cursor.execute("SELECT id FROM t")

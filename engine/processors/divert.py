@@ -1,0 +1,109 @@
+"""Records that a source can't read, on their way to the mapping that 'onError' = 'divert:…' names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+
+import pyarrow as pa
+
+from runnel.batches import make_batch
+from runnel.connector import (
+    End,
+    EventTimeMark,
+    MalformedRecord,
+    Pause,
+    Sink,
+    SinkRequest,
+    Source,
+    SourcePartition,
+    Token,
+    WritableTable,
+)
+from runnel.expressions.values import array_of
+from runnel.frozen import frozen
+from runnel.processor import JobContext
+from runnel.sqltypes import VARCHAR
+
+MOST_WAITING = 4096
+"""So many records wait at most for their commit; they are committed at once where nothing else is to be read."""
+
+FIELDS = ("place", "record", "reason")
+"""The columns that a mapping may have for such records."""
+
+
+@frozen
+class Divert:
+    """Where records go: to `request.columns` of the table, which hold `fields`, in that order."""
+
+    table: WritableTable
+    request: SinkRequest
+    fields: tuple[str, ...]
+
+
+class DivertingSource(Source):
+    """A source whose malformed records are written to a table as they are met. Blocking, since sinks are."""
+
+    cooperative = False
+
+    def __init__(self, source: Source, divert: Divert) -> None:
+        self._source = source
+        self._divert = divert
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        return [DivertingPartition(part, self._divert) for part in self._source.split(context)]
+
+
+class DivertingPartition(SourcePartition):
+    """One partition of such a source, with a sink of its own."""
+
+    def __init__(self, partition: SourcePartition, divert: Divert) -> None:
+        self._partition = partition
+        self._divert = divert
+        self._sink: Sink | None = None
+        self._waiting = 0
+
+    def open(self, wake: Callable[[], None]) -> None:
+        self._partition.open(wake)
+
+    def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
+        item = self._partition.read()
+        self.malformed = self._partition.malformed
+        records = self._partition.take_malformed()
+        if records:
+            self._write(records)
+        if self._waiting and (self._waiting >= MOST_WAITING or not isinstance(item, pa.RecordBatch)):
+            self._commit()
+        return item
+
+    def position(self) -> Token | None:
+        return self._partition.position()
+
+    def seek(self, token: Token) -> None:
+        self._partition.seek(token)
+
+    def close(self) -> None:
+        try:
+            self._partition.close()
+        finally:
+            sink, self._sink = self._sink, None
+            if sink is not None:
+                try:
+                    # Their places were read: who stops a query here still wants to know of them.
+                    if self._waiting:
+                        sink.commit(sink.stage(0))
+                finally:
+                    sink.close()
+
+    def _write(self, records: Sequence[MalformedRecord]) -> None:
+        if self._sink is None:
+            self._sink = self._divert.table.sink(self._divert.request)
+        schema = pa.schema([(name, pa.string()) for name in self._divert.fields])
+        columns = [array_of(list(map(attrgetter(name), records)), VARCHAR) for name in self._divert.fields]
+        self._sink.write(make_batch(columns, schema, len(records)))
+        self._waiting += len(records)
+
+    def _commit(self) -> None:
+        assert self._sink is not None
+        self._sink.commit(self._sink.stage(0))
+        self._waiting = 0

@@ -1,0 +1,46 @@
+"""'onError' = 'divert:mapping': the mapping that takes the records that a source can't read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runnel.connector import ReadableTable, SinkRequest, WritableTable, WriteMode
+from runnel.errors import Position, ProgrammingError
+from runnel.planner.bind_write import writable
+from runnel.planner.syntax import Name
+from runnel.processors.divert import FIELDS, Divert
+from runnel.sqltypes import VARCHAR
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_query import Binder
+
+START = Position(1, 1, 0)
+
+
+def divert_of(binder: Binder, table: ReadableTable, position: Position | None) -> Divert:
+    """The way of a table's malformed records. Columns match by name; other columns of the mapping become NULL."""
+    assert table.divert_to is not None
+    name = Name(table.divert_to, position or START)
+    found = binder.lookup(name.text, name.position)
+    target = getattr(found, "table", None)
+    modes = target.write_modes if isinstance(target, WritableTable) else frozenset((WriteMode.INSERT,))
+    mode = WriteMode.SINK if WriteMode.SINK in modes else WriteMode.INSERT
+    written = writable(binder, name, mode)
+    places, fields = [], []
+    for place, column in enumerate(written.columns):
+        if column.name.lower() in FIELDS:
+            if column.type != VARCHAR:
+                raise ProgrammingError(
+                    f'column "{column.name}" of "{name.text}", to which "{table.name}" diverts malformed records, must be '
+                    f"VARCHAR, not {column.type}",
+                    position=position,
+                )
+            places.append(place)
+            fields.append(column.name.lower())
+    if not fields:
+        raise ProgrammingError(
+            f'"{name.text}", to which "{table.name}" diverts malformed records, has no column for them',
+            hint="give it some of the columns place, record and reason, all VARCHAR",
+            position=position,
+        )
+    return Divert(written, SinkRequest(mode, tuple(places)), tuple(fields))
