@@ -44,6 +44,5 @@ def _stage(node: Window, stage: Stage, choose: ChooseOne, below: Physical | None
         width=window.width,
         keys=window.keys,
         held=stage.held,
-        is_ordered=stage.is_ordered,
-        lead=stage.lead,
+        reaches=stage.reaches,
     )

@@ -31,6 +31,13 @@ def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
 
             check_join(relation, unbounded_state)
         return
+    if isinstance(relation, Window):
+        if never_ends(relation.input):
+            # Loaded on first use: few statements have OVER on a stream.
+            from runnel.planner.window_refusals import check_window
+
+            check_window(relation, unbounded_state)
+        return
     rule = _CHECKS.get(type(relation))
     if rule is not None:
         rule(relation)
@@ -71,14 +78,6 @@ def _sort(node: Sort) -> None:
             hint="leave ORDER BY out, or put a LIMIT into a subquery over the stream and sort that",
             position=node.position,
         )
-
-
-def _window(node: Window) -> None:
-    if never_ends(node.input):
-        # Loaded on first use: few statements have OVER on a stream.
-        from runnel.planner.window_refusals import check_window
-
-        check_window(node)
 
 
 def _set_operation(node: SetOperation) -> None:
@@ -127,7 +126,6 @@ _CHECKS: dict[type[Relation], Callable[[Any], None]] = {
     Aggregate: _aggregate,
     Sort: _sort,
     SetOperation: _set_operation,
-    Window: _window,
     AssignWindows: _assign_windows,
     GroupLimit: _group_limit,
     Recursion: _recursion,

@@ -3,21 +3,60 @@
 from __future__ import annotations
 
 from runnel.errors import NotSupportedError
-from runnel.planner.event_time import time_bounds
+from runnel.planner.event_time import Bounds, bound_of, time_bounds
+from runnel.planner.window_order import Refusal, reach_of
 from runnel.planner.window_times import stages_of
-from runnel.windows import Window
+from runnel.windows import Window, WindowCall
+
+_ORDER = "PARTITION BY window_end of TUMBLE, HOP, CUMULATE or SESSION as well, or ORDER BY the event time, ascending"
+
+_DIFFERENT = Refusal("its calls wait for different watermarks", "put each OVER into a query of its own")
 
 
-def check_window(node: Window) -> None:
-    """NotSupportedError where a call on a stream would never be known."""
+def check_window(node: Window, unbounded_state: bool = False) -> None:
+    """NotSupportedError where a call on a stream would never be known, or where state would be kept for ever for each partition
+    (unless it may: `unbounded_state`)."""
     bounds = time_bounds(node.input)
-    if stages_of(node, bounds) is not None:
+    stages = stages_of(node, bounds)
+    if stages is None:
+        refusal = next((found for call in node.calls if (found := _refusal(call, bounds)) is not None), None)
+        raise _refused(node, refusal or _DIFFERENT)
+    if unbounded_state:
         return
-    raise NotSupportedError(
-        "OVER and DISTINCT ON over a stream need a watermark that tells when their rows are complete",
-        detail="an input of this query has no end, so no partition would ever be complete",
-        hint="PARTITION BY window_start or window_end of TUMBLE, HOP, CUMULATE or SESSION as well"
-        if bounds
-        else "add WATERMARK FOR to the mapping, and PARTITION BY window_end of TABLE(TUMBLE(…)) as well",
+    for stage in stages:
+        call = node.calls[stage.calls[0]]
+        if call.partition and not all(reach.is_bounded_in_time for reach in stage.reaches):
+            what = ", ".join(map(str, call.partition))
+            raise NotSupportedError(
+                "OVER would keep something for each of its partitions for ever",
+                detail=f"a stream may bring ever new values of {what}, and none tells that it is the last",
+                hint="use a frame RANGE BETWEEN INTERVAL … PRECEDING AND CURRENT ROW, PARTITION BY window_end as well, or "
+                "end the SELECT with OPTIONS ('allowUnboundedState'='true')",
+                position=node.position,
+            )
+
+
+def _refusal(call: WindowCall, bounds: Bounds) -> Refusal | None:
+    """Why a call can't be computed; None if it can."""
+    if any(bound_of(item, bounds) is not None for item in call.partition):
+        return None
+    if not bounds:
+        return Refusal(
+            "an input of this query has no end and no watermark, so no row's value would ever be known",
+            "add WATERMARK FOR to the mapping, or read TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(time), lag))",
+        )
+    if not call.order or bound_of(call.order[0].expression, bounds) is None:
+        return Refusal("no watermark tells when a partition is complete, or in which order its rows come", _ORDER)
+    if call.order[0].descending:
+        return Refusal("the first row in descending order of event time is the last to come", _ORDER)
+    reach = reach_of(call)
+    return reach if isinstance(reach, Refusal) else None
+
+
+def _refused(node: Window, refusal: Refusal) -> NotSupportedError:
+    return NotSupportedError(
+        "OVER and DISTINCT ON over a stream need rows that watermarks complete",
+        detail=refusal.detail,
+        hint=refusal.hint,
         position=node.position,
     )

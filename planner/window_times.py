@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from runnel.expressions.nodes import Column, Expression
 from runnel.frozen import frozen
 from runnel.planner.event_time import Bounds, bound_of, moved_column
+from runnel.planner.window_order import reach_of
 from runnel.relation import Aggregate, Filter, Join, Limit, Project, Relation, Unnest
 from runnel.streams import AssignWindows, Emission, ImposeOrder, TimeBound, WindowKind
+from runnel.window_reach import Reach
 from runnel.windows import Window, WindowCall
 
 Held = tuple[tuple[Expression, TimeBound], ...]
@@ -21,13 +23,17 @@ Held = tuple[tuple[Expression, TimeBound], ...]
 
 @frozen
 class Stage:
-    """Calls, by their places, that are computed together: `held` are the bounded expressions by which their rows wait.
-    `is_ordered`: these are in order of the one of `held`, and wait `lead` longer than it says."""
+    """Calls, by their places, that are computed together: `held` are the bounded expressions by which their rows wait. With
+    `reaches`, one per call, it is the one that they are ordered by, and not one of their partitions."""
 
     calls: tuple[int, ...]
     held: Held
-    is_ordered: bool = False
-    lead: int = 0
+    reaches: tuple[Reach, ...] = ()
+
+    @property
+    def lead(self) -> int:
+        """How much longer rows wait, in event time."""
+        return max((reach.lead for reach in self.reaches), default=0)
 
     def after(self) -> Held:
         """The bounds of the held expressions above."""
@@ -42,7 +48,7 @@ def stages_of(node: Window, bounds: Bounds) -> list[Stage] | None:
         held = tuple((item, bound) for item, _ in stage.held if (bound := bound_of(item, bounds)) is not None)
         if not held:
             return None
-        found.append(Stage(stage.calls, held, stage.is_ordered, stage.lead))
+        found.append(Stage(stage.calls, held, stage.reaches))
         bounds = _kept(node.input, bounds, found[-1].after())
     return found or None
 
@@ -62,7 +68,7 @@ def _together(node: Window, bounds: Bounds) -> list[Stage] | None:
         key = (call.partition, call.order)
         earlier = ordered.get(key)
         if earlier is not None:
-            stage = Stage((*earlier.calls, place), stage.held, True, max(earlier.lead, stage.lead))
+            stage = Stage((*earlier.calls, place), stage.held, (*earlier.reaches, *stage.reaches))
         ordered[key] = stage
     return [*ordered.values(), *whole]
 
@@ -83,7 +89,12 @@ def _join_stage(stages: list[Stage], place: int, held: Held) -> None:
 
 
 def _in_order(place: int, call: WindowCall, bounds: Bounds) -> Stage | None:
-    return None
+    if not call.order or call.order[0].descending:
+        return None
+    key = call.order[0].expression
+    bound = bound_of(key, bounds)
+    reach = None if bound is None else reach_of(call)
+    return Stage((place,), ((key, bound),), (reach,)) if bound is not None and isinstance(reach, Reach) else None
 
 
 def bounds_above(node: Window, below: Bounds) -> Bounds:

@@ -135,11 +135,11 @@ class HeldRows:
         self._hold(batch, np.arange(batch.num_rows), self._holding.due(batch, context))
 
     def _late(self, due: list[Indexes], is_late: Mask) -> Late:
-        by = [
-            (self.seen[number] - int(times[is_late].min()), number)
-            for number, times in zip(self._holding.watermarks, due, strict=True)
-            if number in self.seen
-        ]
+        by = []
+        for number, times in zip(self._holding.watermarks, due, strict=True):
+            known = times[is_late & (times > ALWAYS)]
+            if number in self.seen:
+                by.append((self.seen[number] - int(known.min()) if len(known) else 0, number))
         most, number = max(by)
         return Late(int(is_late.sum()), self.seen[number] - most, self.seen[number])
 

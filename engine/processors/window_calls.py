@@ -107,11 +107,17 @@ def computed(
 ) -> Iterator[tuple[int, pa.Array] | None]:
     """For each call its place and its values, one per row; between them None, whenever a part of the work is done."""
     for arrangement, found in calls:
-        in_order = arranged(arrangement, rows, context)
-        frames: dict[Frame, Ranges] = {}
-        for place, call in found:
-            for values in call.values(rows.columns, in_order, frames, context):
-                yield None if values is None else (place, in_order.unsort(values))
+        yield from values_of(found, rows, arranged(arrangement, rows, context), context)
+
+
+def values_of(
+    calls: Sequence[tuple[int, CompiledCall]], rows: pa.RecordBatch, in_order: Partitions, context: ProcessorContext
+) -> Iterator[tuple[int, pa.Array] | None]:
+    """The same of calls of one arrangement, in which the rows are."""
+    frames: dict[Frame, Ranges] = {}
+    for place, call in calls:
+        for values in call.values(rows.columns, in_order, frames, context):
+            yield None if values is None else (place, in_order.unsort(values))
 
 
 @frozen

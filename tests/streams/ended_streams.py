@@ -37,11 +37,11 @@ IN_DUCKDB = {
 }
 
 
-def random_table(rng: random.Random, count: int) -> pa.Table:
-    """Rows in about the order of their times `n` and `ts`, which now and then are NULL; `v` numbers them."""
+def random_table(rng: random.Random, count: int, nulls: float = 0.04) -> pa.Table:
+    """Rows in about the order of their times `n` and `ts`, of which so many are NULL; `v` numbers them."""
     found = []
     for number in range(count):
-        time = None if rng.random() < 0.04 else number // 2 + rng.randint(0, DISORDER - 1)
+        time = None if rng.random() < nulls else number // 2 + rng.randint(0, DISORDER - 1)
         moment = None if time is None else time * 1_000_000
         found.append((rng.choice((None, 1, 2, 3)), moment, time, number, rng.choice((None, "x", "y", "z"))))
     columns = [pa.array(column) for column in zip(*found, strict=True)]
