@@ -271,12 +271,15 @@ def test_late_rows_are_counted_and_left_out() -> None:
     assert sum(batch.num_rows for batch in batches_in(outbox)) == 4
 
 
-def test_a_row_without_a_time_comes_before_all_others_or_is_late(connection: runnel.Connection) -> None:
+def test_a_row_without_a_time_comes_before_all_others_or_is_late() -> None:
     """By default NULL is the smallest; results that it would have come before are given already."""
-    rows = [(1, None, None, 0, "x"), *((1, None, time, time, "x") for time in range(1, 60)), (1, None, None, 99, "x")]
-    columns = [pa.array(column) for column in zip(*rows, strict=True)]
-    schema = random_table(random.Random(0), 1).schema
-    table = pa.Table.from_arrays([item.cast(field.type) for item, field in zip(columns, schema, strict=True)], schema=schema)
-    sql = "SELECT v, ROW_NUMBER() OVER (ORDER BY n) AS r FROM {a}"
-    found = sorted(streamed(connection, sql, {"a": table}, 1))
-    assert found == [(time, time + 1) for time in range(60)]
+    calls = (over(NUMBERING, (SortKey(T, False, True),)),)
+    names = (*SCHEMA.names, "x")
+    holding = Holding(((T, TimeBound(1)),), nulls_first=True)
+    processor, outbox = made_of(ordered_window(calls, (Reach(is_running=True),), (len(SCHEMA), names), holding, ((0, 1),)))
+    untimed = batch_of([{"t": None, "k": 0, "v": 0, "s": "s", "f": 0.5, "i": 0}], SCHEMA)
+    feed(processor, [rows_at(5, 1), untimed, Watermark(6, 1), untimed, rows_at(7, 1)])
+    assert processor.late_rows == 1
+    assert processor.complete()
+    found = [item.select(["t", "x"]) for item in batches_in(outbox)]
+    assert sorted(rows_of(found), key=str) == [(5, 2), (7, 3), (None, 1)]
