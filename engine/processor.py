@@ -197,7 +197,7 @@ class Processor:
 
     def on_alarm(self) -> bool:
         """The time in `alarm` has come, between two calls for the inputs. Sets `alarm` anew. False: not done yet, call
-        again."""
+        again. The inputs are looked at before the next alarm, however early that is due."""
         return True
 
     def complete_edge(self, ordinal: int) -> bool:

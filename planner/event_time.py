@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from runnel.expressions.buffers import DAY_US
 from runnel.expressions.nodes import Call, Column, Expression, Literal
 from runnel.planner.estimates import never_ends
 from runnel.relation import (
@@ -57,6 +58,8 @@ def moved_column(expression: Expression) -> tuple[Column, int] | None:
         by = constant_of(right)
         found = moved_column(left)
         if found is not None and by is not None:
+            if left.type.kind is Kind.DATE and right.type.is_integer:
+                by *= DAY_US
             return found[0], found[1] + (by if expression.function == "add" else -by)
     return None
 
@@ -139,12 +142,18 @@ def union_watermarks(node: Union) -> tuple[Bounds, tuple[Mapping[int, int], ...]
     for place in sorted(set.intersection(*(set(parts[number]) for number in endless)) if endless else ()):
         target = parts[endless[0]][place].watermark
         old = [parts[number][place].watermark for number in endless]
-        if all(renamed[number].get(name, target) == target for number, name in zip(endless, old, strict=True)):
+        if all(_may_become(target, renamed[number], name) for number, name in zip(endless, old, strict=True)):
             for number, name in zip(endless, old, strict=True):
                 renamed[number][name] = target
             bounds[place] = TimeBound(target, min(parts[number][place].offset for number in endless))
     targets = {bound.watermark: bound.watermark for bound in bounds.values()}
     return bounds, tuple(renamed[number] if number in endless else targets for number in range(len(parts)))
+
+
+def _may_become(target: int, renamed: Mapping[int, int], number: int) -> bool:
+    """Whether a watermark can get a number further on: each has one, and two of one part can't share it, as neither waits for
+    the other."""
+    return renamed.get(number, target) == target and all(of == number for of, to in renamed.items() if to == target)
 
 
 def _union(node: Union) -> Bounds:

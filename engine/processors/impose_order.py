@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from runnel.dag import ProcessorFactory
 from runnel.processor import Inbox, Item, Outbox, Processor, ProcessorContext, Watermark
-from runnel.processors.event_time import LEAST_TIME, CompiledTimeRule, PartitionTimes, TimeRule
+from runnel.processors.event_time import CompiledTimeRule, PartitionTimes, TimeRule
 
 
 class ImposeOrder(Processor):
@@ -17,6 +17,8 @@ class ImposeOrder(Processor):
     def __init__(self, rule: CompiledTimeRule) -> None:
         self._rule = rule
         self._waiting: deque[Item] = deque()
+        self._is_suspected = False
+        self._restored: int | None = None
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -24,6 +26,7 @@ class ImposeOrder(Processor):
         self.alarm = self._times.next_idle() or 0
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
+        self._is_suspected = False
         if not self._drain():
             return
         batch = inbox.poll()
@@ -34,7 +37,13 @@ class ImposeOrder(Processor):
             self.alarm = self._times.next_idle() or 0
 
     def on_alarm(self) -> bool:
-        self._times.paused(0, self.context.job.clock(), False)
+        """At the second of two in a row the input is idle: with a full outbox rows may have waited in it all the time, and they
+        come between the two."""
+        now = self.context.job.clock()
+        if not self._is_suspected:
+            self._is_suspected, self.alarm = True, now
+            return True
+        self._times.paused(0, now, False)
         self.alarm = self._times.next_idle() or 0
         return self._drain()
 
@@ -64,9 +73,14 @@ class ImposeOrder(Processor):
         return self.outbox.offer_snapshot(pa.RecordBatch.from_arrays([times], names=["watermark"]))
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        for time in batch.column(0).to_pylist():
-            if time > LEAST_TIME:
-                self._times.restore(0, time)
+        times = batch.column(0).to_pylist()
+        self._restored = min(times if self._restored is None else [*times, self._restored])
+
+    def finish_restore(self) -> bool:
+        """Goes on with the least of what several processors promised: the rows of any may come to this one."""
+        if self._restored is not None:
+            self._times.restore(0, self._restored)
+        return True
 
 
 def impose_order(rule: TimeRule) -> ProcessorFactory:

@@ -103,6 +103,7 @@ class ProcessorTasklet(Tasklet):
         "execution",
         "index",
         "inputs",
+        "is_alarmed",
         "is_closed",
         "is_unwanted",
         "last_late_rows",
@@ -148,6 +149,7 @@ class ProcessorTasklet(Tasklet):
         self.unflushed = False
         self.is_unwanted = False
         self.is_closed = False
+        self.is_alarmed = False
         self.ended_edge: InputEdge | None = None
         self.calls = 0
         self.busy = 0
@@ -196,7 +198,11 @@ class ProcessorTasklet(Tasklet):
 
     @property
     def late_rows(self) -> int:
-        return self.processor.late_rows if self.last_late_rows is None else self.last_late_rows
+        """How many rows the processor counts as late. From any thread, and before its `init` too."""
+        try:
+            return self.processor.late_rows if self.last_late_rows is None else self.last_late_rows
+        except AttributeError:
+            return 0
 
     def state_size(self) -> tuple[int, int]:
         """Rows and bytes that the processor keeps. From any thread, so what it reads may change under its hands."""
@@ -231,7 +237,7 @@ class ProcessorTasklet(Tasklet):
             if is_interrupt(error):
                 raise
             self.execution.fail(error, self.vertex)
-        self.last_late_rows = self.processor.late_rows
+        self.last_late_rows = self.late_rows
         self.processor = _CLOSED  # what it held is given back now, not when the collector breaks the circle
         if not self.inputs.are_done:
             self.inputs.abandon()
@@ -281,9 +287,11 @@ class ProcessorTasklet(Tasklet):
             return True
         inputs = self.inputs
         alarm = self.processor.alarm
-        if alarm and alarm <= self.execution.clock() and not inputs.are_done:
+        if alarm and not self.is_alarmed and alarm <= self.execution.clock() and not inputs.are_done:
+            self.is_alarmed = True
             self.state = ALARM
             return True
+        self.is_alarmed = False
         event = inputs.next_event()
         if inputs.inbox:
             self.state = PROCESS

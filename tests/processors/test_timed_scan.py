@@ -17,6 +17,7 @@ from runnel.processors.impose_order import impose_order
 from runnel.processors.scan import scan
 from runnel.sqltypes import BIGINT
 from runnel.testing import ManualClock, verify_processor
+from runnel.testing.bench import BenchInbox
 from tests.processors.places import CollectingOutbox, Wakes, job_context, place
 
 SECOND = 1_000_000_000
@@ -170,6 +171,34 @@ def test_imposed_order_over_other_operators(lag: int) -> None:
     )
 
 
+def test_imposed_order_goes_on_with_the_least_of_several_watermarks() -> None:
+    processor = impose_order(TimeRule(TIME, None, 0, 0))()
+    outbox, context = place(job_context(ManualClock(5).monotonic))
+    processor.init(outbox, context)
+    for time in (40, 10, 30):
+        processor.restore_snapshot(pa.RecordBatch.from_pydict({"watermark": pa.array([time], pa.int64())}))
+    assert processor.finish_restore()
+    assert processor.flush()
+    assert shown(outbox.items) == [10], "a row of time 20 may follow"
+
+
+def test_rows_that_waited_for_room_do_not_make_an_order_idle() -> None:
+    clock = ManualClock(5)
+    processor = impose_order(TimeRule(TIME, None, 0, 0))()
+    outbox, context = place(job_context(clock.monotonic))
+    processor.init(outbox, context)
+    assert isinstance(outbox, CollectingOutbox)
+    processor.process(0, BenchInbox([times(5)]))
+    outbox.room = 0
+    processor.process(0, BenchInbox([times(6)]))
+    clock.advance_to(processor.alarm)
+    assert processor.on_alarm(), "else it would be called again before the rows"
+    outbox.room = 9
+    processor.process(0, BenchInbox([times(7)]))
+    assert shown(outbox.items) == [[5], 5, [6], 6, [7], 7]
+    assert processor.alarm == clock.monotonic() + SECOND
+
+
 def test_imposed_order_becomes_idle() -> None:
     clock = ManualClock(5)
     processor = impose_order(TimeRule(TIME, None, 0, 0))()
@@ -177,6 +206,8 @@ def test_imposed_order_becomes_idle() -> None:
     processor.init(outbox, context)
     assert processor.alarm == SECOND + 5
     clock.advance_to(processor.alarm)
+    assert processor.on_alarm()
+    assert shown(outbox.items) == [] and processor.alarm == clock.monotonic(), "rows may wait that nobody looked at"
     assert processor.on_alarm()
     assert shown(outbox.items) == [IDLE]
     assert processor.alarm == 0, "it sleeps until rows come"

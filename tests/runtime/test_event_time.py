@@ -83,6 +83,36 @@ class Ticking(Processor):
         return True
 
 
+class Eager(Processor):
+    """Has an alarm due at all times until a row came."""
+
+    alarm = 1
+    alarms = 0
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        while inbox.poll() is not None:
+            self.alarm = 0
+
+    def on_alarm(self) -> bool:
+        self.alarms += 1
+        assert self.alarms < 1_000_000, "the inputs are never looked at"
+        return True
+
+    def complete(self) -> bool:
+        return self.outbox.offer(numbers(self.alarms))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_between_two_alarms_the_inputs_are_looked_at(seed: int) -> None:
+    dag = DAG()
+    source = dag.vertex("source", lambda: ItemSource([numbers(1)]), 1)
+    eager = dag.vertex("eager", Eager, 1)
+    end = dag.vertex("end", ToResults, 1)
+    dag.edge(between(source, eager)).edge(between(eager, end))
+    (found,) = Simulation(dag, seed, SimulationOptions()).run()
+    assert found.num_rows == 1
+
+
 class Slow(ItemSource):
     """Gives its items at seconds 2, 4, 6 …"""
 
