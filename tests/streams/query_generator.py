@@ -120,7 +120,9 @@ class QueryGenerator:
     def input(self, name: str | None = None) -> Text:
         """What a window function reads, in the way that it takes it."""
         if name is None and self.chance(0.12):
-            return joined(f"(SELECT {ROW} FROM {{a}} UNION ALL SELECT {ROW} FROM {{b}})", a=self.stream("a"), b=self.stream("b"))
+            return joined(
+                f"(SELECT {ROW} FROM {{a}} UNION ALL SELECT {ROW} FROM {{b}})", a=self.stream("a"), b=self.stream("b")
+            )
         name = name or self.rng.choice("ab")
         stream = self.stream(name)
         if self.chance(0.25):
@@ -310,8 +312,8 @@ class QueryGenerator:
         if self.chance(0.5):
             text = f"SELECT x.id, y.name FROM {{a}} x {kind} {table} y ON x.k = y.k"
             return joined(text, a=self.stream("a"))
-        text = f"SELECT window_end, y.name, COUNT(*), SUM(v) FROM {{w}} x {kind} {table} y ON x.k = y.k GROUP BY window_end, y.name"
-        return joined(text, w=self.window())
+        text = f"SELECT window_end, y.name, COUNT(*), SUM(v) FROM {{w}} x {kind} {table} y ON x.k = y.k"
+        return joined(text + " GROUP BY window_end, y.name", w=self.window())
 
     def top_n(self) -> Text:
         partition = ", ".join(["window_end", *(["k"] if self.chance(0.5) else [])])

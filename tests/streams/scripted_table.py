@@ -52,6 +52,11 @@ class ScriptedTable(ReadableTable):
     def scan(self, request: ScanRequest) -> Source:
         return _ScriptSource(self, request.columns)
 
+    def rewind(self) -> None:
+        """Makes it hold again, for the executions to come."""
+        self.is_released = False
+        self.wakes.clear()
+
     def release(self) -> None:
         """Lets the partitions that hold go on."""
         self.is_released = True
