@@ -28,6 +28,7 @@ from runnel.relation import (
 )
 from runnel.sqltypes import Kind
 from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, TimeBound, WindowKind
+from runnel.subqueries import UnnestTogether
 from runnel.windows import Window
 
 Bounds = Mapping[int, TimeBound]
@@ -83,7 +84,7 @@ def _scan(node: Scan) -> Bounds:
     return {}
 
 
-def _same(node: Filter | Limit | Unnest) -> Bounds:
+def _same(node: Filter | Limit | Unnest | UnnestTogether) -> Bounds:
     return time_bounds(node.input)
 
 
@@ -171,6 +172,7 @@ _RULES: dict[type[Relation], Callable[[Any], Bounds]] = {
     Filter: _same,
     Limit: _same,
     Unnest: _same,
+    UnnestTogether: _same,
     Window: _window,
     Project: _project,
     AssignWindows: _assign_windows,
