@@ -24,7 +24,7 @@ LARGEST_RUN = 1 << 20
 """Rows from which on runs aren't put together any more."""
 
 TIME_BITS = 40
-"""The most bits of a word that are the time; what doesn't fit is rounded down, and pairs are looked at once more."""
+"""The bits of a word that are the time; what doesn't fit is rounded down, and pairs are looked at once more."""
 
 TAME_TIME = GREATEST_TIME >> 1
 """Event times beyond it, either way, aren't searched by time: adding to them might overflow."""
@@ -101,7 +101,8 @@ class Sought:
 class Run:
     """Rows that are searched together."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, order: Indexes | None = None, by_expiry: Indexes | None = None) -> None:
+        """`order` and `by_expiry` are orders of the rows that are nearly right: then sorting takes little."""
         self.rows = rows
         self.dead = 0
         self.low = self.high = 0
@@ -113,12 +114,12 @@ class Run:
         elif self._shift and rows.times is not None:
             self.order = np.lexsort((rows.times, words))
         else:
-            self.order = np.argsort(words, kind="stable")
+            self.order = _sorted(words, order)
         self._sorted = None if words is None else words[self.order]
         expiry = rows.expiry
         self._first_expiry = NEVER if expiry is None or not rows.count else int(expiry.min())
         self._last_expiry = NEVER if expiry is None or not rows.count else int(expiry.max())
-        self._by_expiry: Indexes | None = None
+        self._by_expiry = by_expiry
         self._expiries: Indexes | None = None
         self._least_holds: list[Indexes] | None = None
 
@@ -129,9 +130,8 @@ class Run:
             self.low, self.high = int(times.min()), int(times.max())
             self.is_wild = self.low < -TAME_TIME or self.high > TAME_TIME
         if times is not None and not self.is_wild:
-            bits = max((self.high - self.low).bit_length(), 1)
-            self._time_bits = min(bits, TIME_BITS)
-            self._shift = bits - self._time_bits
+            self._time_bits = TIME_BITS
+            self._shift = max((self.high - self.low).bit_length() - TIME_BITS, 0)
             return self._word(hashes, (times - self.low) >> self._shift)
         return None if hashes is None else hashes
 
@@ -191,7 +191,7 @@ class Run:
 
     def _sort_by_expiry(self) -> None:
         assert self.rows.expiry is not None
-        order = np.argsort(self.rows.expiry, kind="stable")
+        order = _sorted(self.rows.expiry, self._by_expiry)
         self._by_expiry, self._expiries = order, self.rows.expiry[order]
         self._least_holds = [np.minimum.accumulate(hold[order][::-1])[::-1] for hold in self.rows.holds]
 
@@ -209,9 +209,47 @@ class Run:
         return int(self._least_holds[place][self.dead])
 
     def living_rows(self, horizon: int | None) -> Rows:
+        mask = self._living(horizon)
+        return self.rows if mask is None else self.rows.kept(mask)
+
+    def _living(self, horizon: int | None) -> Mask | None:
+        """Which rows live; None for all."""
         if not self.dead or horizon is None or self.rows.expiry is None:
-            return self.rows
-        return self.rows.kept(self.rows.expiry >= horizon)
+            return None
+        living: Mask = self.rows.expiry >= horizon
+        return living
+
+
+def merged(runs: Sequence[Run], horizon: int | None) -> Run:
+    """The rows of several runs that live, in one."""
+    parts, orders, by_expiry = [], [], []
+    first = 0
+    for run in runs:
+        mask = run._living(horizon)
+        rows = run.rows if mask is None else run.rows.kept(mask)
+        parts.append(rows)
+        orders.append(first + _left(run.order, mask))
+        by_expiry.append(first + (np.arange(rows.count) if run._by_expiry is None else _left(run._by_expiry, mask)))
+        first += rows.count
+    made = Run(joined(parts), np.concatenate(orders), np.concatenate(by_expiry))
+    if horizon is not None:
+        made.expire(horizon)
+    return made
+
+
+def _left(order: Indexes, mask: Mask | None) -> Indexes:
+    """An order of rows when only those of the mask are left."""
+    if mask is None:
+        return order
+    places: Indexes = np.cumsum(mask) - 1
+    return places[order[mask[order]]]
+
+
+def _sorted(values: Indexes | Hashes, order: Indexes | None) -> Indexes:
+    """The stable order of the values; quick where `order` is nearly it."""
+    if order is None:
+        return np.argsort(values, kind="stable")
+    return order[np.argsort(values[order], kind="stable")]
 
 
 class RunBuffer:
@@ -241,12 +279,8 @@ class RunBuffer:
         while len(runs) > 1 and 2 * runs[-1].rows.count > runs[-2].rows.count:
             if runs[-1].rows.count + runs[-2].rows.count > LARGEST_RUN:
                 break
-            last = [runs.pop(), runs.pop()]
-            parts = [item.living_rows(self.horizon) for item in reversed(last)]
-            merged = Run(joined(parts))
-            if self.horizon is not None:
-                merged.expire(self.horizon)
-            runs.append(merged)
+            newer, older = runs.pop(), runs.pop()
+            runs.append(merged((older, newer), self.horizon))
 
     def expire(self, horizon: int) -> list[tuple[Rows, Indexes]]:
         """Lets go of the rows that expire before `horizon`, and gives them."""
@@ -257,15 +291,9 @@ class RunBuffer:
             if len(gone):
                 expired.append((run.rows, gone))
             if run.living:
-                kept.append(run if 2 * run.dead < run.rows.count else self._compacted(run))
+                kept.append(run if 2 * run.dead < run.rows.count else merged((run,), self.horizon))
         self.runs = kept
         return expired
-
-    def _compacted(self, run: Run) -> Run:
-        made = Run(run.living_rows(self.horizon))
-        assert self.horizon is not None
-        made.expire(self.horizon)
-        return made
 
     def take_all(self) -> list[Rows]:
         """All rows that live; afterwards there are none."""
