@@ -30,8 +30,8 @@ QUERIES = [
     "SELECT window_start, window_end, k, {all} FROM TABLE({windows}) GROUP BY window_start, window_end, k",
     "SELECT window_end, {plain} FROM TABLE({windows}) WHERE v > -50 GROUP BY window_end HAVING COUNT(*) > 1",
     "SELECT DISTINCT window_time, s FROM TABLE({windows})",
-    "SELECT window_end, MAX(n), COUNT(*) FROM (SELECT window_end, k, COUNT(*) AS n FROM TABLE({windows}) GROUP BY window_end, k) "
-    "GROUP BY window_end",
+    "SELECT window_end, MAX(n), COUNT(*) FROM "
+    "(SELECT window_end, k, COUNT(*) AS n FROM TABLE({windows}) GROUP BY window_end, k) GROUP BY window_end",
     "SELECT e + 1, x, SUM(n) FROM (SELECT window_end AS e, k + 1 AS x, v AS n FROM TABLE({windows})) GROUP BY e, x",
 ]
 
