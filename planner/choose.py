@@ -268,6 +268,11 @@ def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
 
 
 def _sort(node: logical.Sort, snapshot: Snapshot) -> Physical:
+    if node.input.is_unbounded and never_ends(node.input):
+        # Loaded on first use: few statements read streams.
+        from runnel.planner.choose_windows import choose_timed_sort
+
+        return choose_timed_sort(node, choose(node.input, snapshot))
     ordered = _ordered(node, snapshot)
     if ordered is not None:
         return ordered
@@ -276,7 +281,7 @@ def _sort(node: logical.Sort, snapshot: Snapshot) -> Physical:
 
 def _limit(node: logical.Limit, snapshot: Snapshot) -> Physical:
     below = node.input
-    if isinstance(below, logical.Sort) and node.count is not None:
+    if isinstance(below, logical.Sort) and node.count is not None and not (below.is_unbounded and never_ends(below)):
         ordered = _ordered(below, snapshot)
         if ordered is None:
             return physical.TopN(

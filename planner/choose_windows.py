@@ -8,8 +8,8 @@ from runnel.planner import physical
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time import time_bounds
 from runnel.planner.physical import Physical
-from runnel.planner.window_times import Stage, places_of, stages_of
-from runnel.relation import references
+from runnel.planner.window_times import Stage, places_of, sort_bound, stages_of
+from runnel.relation import Sort, references
 from runnel.windows import Window
 
 ChooseOne = Callable[[Window, Physical | None], physical.Window]
@@ -46,3 +46,10 @@ def _stage(node: Window, stage: Stage, choose: ChooseOne, below: Physical | None
         held=stage.held,
         reaches=stage.reaches,
     )
+
+
+def choose_timed_sort(node: Sort, below: Physical) -> Physical:
+    """The operator for ORDER BY on a stream, of which `planner.streaming` has seen that it can be run."""
+    bound = sort_bound(node)
+    assert bound is not None
+    return physical.TimedSort(fields=node.fields, rows=estimate(node), input=below, keys=node.keys, bound=bound)

@@ -223,6 +223,11 @@ def _sort(node: logical.Sort | physical.Sort) -> _Description:
     return "Sort", {"by": _sort_keys(node.keys)}
 
 
+def _timed_sort(node: physical.TimedSort) -> _Description:
+    title, properties = _sort(node)
+    return title, {**properties, "complete": "by the watermark"}
+
+
 def _limit(node: logical.Limit | physical.Limit) -> _Description:
     return "Limit", {"count": _optional(node.count), "offset": _optional(node.offset)}
 
@@ -440,6 +445,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.AsOfJoin: _as_of_join,
     physical.LookupJoin: _lookup_join,
     physical.Sort: _sort,
+    physical.TimedSort: _timed_sort,
     physical.TopN: _top,
     physical.Limit: _limit,
     physical.Union: _union,

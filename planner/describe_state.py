@@ -12,6 +12,7 @@ from runnel.planner.physical import Physical
 from runnel.relation import Field
 from runnel.sqltypes import SqlType
 from runnel.stream_joins import WaitingSide
+from runnel.window_reach import furthest
 
 NOTHING = "nothing"
 FOR_EVER = "for ever"
@@ -46,7 +47,22 @@ def _session_rows(node: physical.SessionRows) -> str:
 
 
 def _timed_window(node: physical.TimedWindow) -> str:
-    return "the rows of each partition, until the watermark completes it"
+    if not node.reaches:
+        return "the rows of each partition, until the watermark completes it"
+    reach, time = furthest(node.reaches), node.held[0][0].type
+    kept = [
+        f"rows until the watermark is {time_span(reach.lead, time)} past them" if reach.lead else "rows until the watermark"
+    ]
+    if reach.span > 0:
+        kept.append(f"rows of the last {time_span(reach.span, time)}")
+    ever = f" of each partition, {FOR_EVER}" if node.calls[0].partition else ""
+    if reach.rows or reach.groups:
+        kept.append(
+            f"the last {max(reach.rows, reach.groups)} {'rows' if reach.rows >= reach.groups else 'groups of peers'}{ever}"
+        )
+    if reach.is_running:
+        kept.append(f"a row{ever}")
+    return "; ".join(kept)
 
 
 def _interval_join(node: physical.IntervalJoin) -> str:
@@ -94,6 +110,7 @@ _RULES: dict[type[Physical], Callable[[Any], str]] = {
     physical.TimedJoin: _timed_join,
     physical.AsOfJoin: _as_of_join,
     physical.Sort: lambda node: "all rows",
+    physical.TimedSort: lambda node: "rows until the watermark",
     physical.TopN: lambda node: f"the first {node.count} rows",
     physical.SetOperation: lambda node: "all rows of both inputs",
     physical.Window: lambda node: "all rows of a partition" if node.keys else "all rows",

@@ -23,6 +23,7 @@ from runnel.relation import (
     Project,
     Relation,
     Scan,
+    Sort,
     Union,
     Unnest,
 )
@@ -86,6 +87,15 @@ def _scan(node: Scan) -> Bounds:
 
 def _same(node: Filter | Limit | Unnest | UnnestTogether) -> Bounds:
     return time_bounds(node.input)
+
+
+def _sort(node: Sort) -> Bounds:
+    if not never_ends(node.input):
+        return {}
+    # Loaded on first use: few queries on streams have one.
+    from runnel.planner.window_times import bounds_above_sort
+
+    return bounds_above_sort(node)
 
 
 def _window(node: Window) -> Bounds:
@@ -174,6 +184,7 @@ _RULES: dict[type[Relation], Callable[[Any], Bounds]] = {
     Unnest: _same,
     UnnestTogether: _same,
     Window: _window,
+    Sort: _sort,
     Project: _project,
     AssignWindows: _assign_windows,
     Aggregate: _aggregate,

@@ -356,6 +356,12 @@ def _sort(to: _Lowering, node: physical.Sort) -> _Output:
     return to.follow(rows, "sort", sort(node.keys, None, None), 1)
 
 
+def _timed_sort(to: _Lowering, node: physical.TimedSort) -> _Output:
+    from runnel.planner.lower_streams import timed_sort_of
+
+    return to.follow(to.lower(node.input), "sort", timed_sort_of(node), 1)
+
+
 def _top(to: _Lowering, node: physical.TopN) -> _Output:
     from runnel.processors.sort import sort
 
@@ -512,6 +518,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.TimedJoin: _timed_join,
     physical.LookupJoin: _lookup_join,
     physical.Sort: _sort,
+    physical.TimedSort: _timed_sort,
     physical.TopN: _top,
     physical.Limit: _limit,
     physical.Union: _union,

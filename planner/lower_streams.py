@@ -119,3 +119,12 @@ def timed_window_of(node: physical.TimedWindow, names: tuple[str, ...]) -> Suppl
     most = None if node.most is None else (node.most.call, node.most.number)
     keys = tuple(dict.fromkeys(key.index for key in node.keys))
     return timed_window(node.calls, (node.width, names), Holding(node.held), most, keys)
+
+
+def timed_sort_of(node: physical.TimedSort) -> Supplier:
+    """The processors of ORDER BY on a stream."""
+    from runnel.processors.held_rows import Holding
+    from runnel.processors.timed_sort import timed_sort
+
+    first = node.keys[0]
+    return timed_sort(node.keys, Holding(((first.expression, node.bound),), nulls_first=first.nulls_first))

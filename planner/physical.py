@@ -290,6 +290,13 @@ class Sort(SingleInput):
 
 
 @frozen(kw_only=True)
+class TimedSort(Sort):
+    """A Sort over an input without end, in which the first key ascends and has a `bound`: rows wait for its watermark."""
+
+    bound: TimeBound
+
+
+@frozen(kw_only=True)
 class TopN(SingleInput):
     """The first `count` rows after `offset` in order, keeping no more rows than these in memory."""
 

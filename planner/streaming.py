@@ -72,10 +72,16 @@ def _aggregate(node: Aggregate) -> None:
 
 def _sort(node: Sort) -> None:
     if never_ends(node.input):
+        # Loaded on first use: few statements sort a stream.
+        from runnel.planner.window_times import sort_bound
+
+        if sort_bound(node) is not None:
+            return
         raise NotSupportedError(
             "sorting is not supported for a streaming query",
             detail="an input of this query has no end, so there is no last row to wait for",
-            hint="leave ORDER BY out, or put a LIMIT into a subquery over the stream and sort that",
+            hint="leave ORDER BY out, begin it with the column that has a watermark, ascending, or put a LIMIT into a subquery "
+            "over the stream and sort that",
             position=node.position,
         )
 

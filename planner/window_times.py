@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from runnel.expressions.nodes import Column, Expression
 from runnel.frozen import frozen
-from runnel.planner.event_time import Bounds, bound_of, moved_column
+from runnel.planner.event_time import Bounds, bound_of, moved_column, time_bounds
 from runnel.planner.window_order import reach_of
-from runnel.relation import Aggregate, Filter, Join, Limit, Project, Relation, Unnest
+from runnel.relation import Aggregate, Filter, Join, Limit, Project, Relation, Sort, Unnest
 from runnel.streams import AssignWindows, Emission, ImposeOrder, TimeBound, WindowKind
 from runnel.window_reach import Reach
 from runnel.windows import Window, WindowCall
@@ -106,6 +106,18 @@ def bounds_above(node: Window, below: Bounds) -> Bounds:
     return bounds
 
 
+def sort_bound(node: Sort) -> TimeBound | None:
+    """The bound of the first key of ORDER BY; None where rows don't come in the order of event time."""
+    first = node.keys[0]
+    return None if first.descending else bound_of(first.expression, time_bounds(node.input))
+
+
+def bounds_above_sort(node: Sort) -> Bounds:
+    """The bounds of the columns of ORDER BY on a stream."""
+    bound = sort_bound(node)
+    return {} if bound is None else _kept(node.input, time_bounds(node.input), ((node.keys[0].expression, bound),))
+
+
 def _kept(relation: Relation, bounds: Bounds, held: Held) -> Bounds:
     origins = [(_origin(relation, item), bound) for item, bound in held]
     kept: dict[int, TimeBound] = {}
@@ -156,7 +168,7 @@ def _below(node: Relation, index: int) -> tuple[Relation, Expression] | None:
         return (side, _column(side, place)) if place < len(side.fields) else None
     if isinstance(node, AssignWindows) and index == node.time.index:
         return None
-    if isinstance(node, Filter | Limit | Unnest | Window | ImposeOrder | AssignWindows | Emission):
+    if isinstance(node, Filter | Limit | Sort | Unnest | Window | ImposeOrder | AssignWindows | Emission):
         return (node.input, _column(node.input, index)) if index < len(node.input.fields) else None
     return None
 

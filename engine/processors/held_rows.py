@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,6 +50,7 @@ class CompiledHolding:
 
     def __init__(self, holding: Holding) -> None:
         self.lead = holding.lead
+        self.unit = "" if holding.bounds[0][0].type.is_integer else "µs"
         self.watermarks = sorted({bound.watermark for _, bound in holding.bounds})
         self._null = ALWAYS if holding.nulls_first else NEVER
         self._bounds: list[list[tuple[Evaluator, int]]] = [
@@ -229,8 +230,3 @@ class HeldRows:
         for number, time in zip(*(numbers(column, np.int64).tolist() for column in batch.columns), strict=True):
             self.seen[number] = min(time, self.seen.get(number, time))
         return True
-
-
-def in_one(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """All rows of some batches; None where there are none."""
-    return join_batches(batches) if batches else None

@@ -53,7 +53,6 @@ class OrderedPlan:
         width, names = shape
         self.window = CompiledWindow(calls, by_arrangement(enumerate(calls)), width, names, None, None)
         self.holding = CompiledHolding(holding)
-        self.unit = "" if holding.bounds[0][0].type.is_integer else "µs"
         self.partition = tuple(compile_expression(item) for item in calls[0].partition)
         self.keys = keys
         self.reach = furthest(reaches)
@@ -82,7 +81,7 @@ class OrderedWindow(EmittingProcessor):
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
-        self._late_rows = LateRows(context, self._plan.unit)
+        self._late_rows = LateRows(context, self._plan.holding.unit)
         for call in self._plan.window.calls:
             for bound in (call.frame.start, call.frame.end):
                 if bound.offset is not None:

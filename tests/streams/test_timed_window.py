@@ -16,6 +16,7 @@ from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
 from runnel.processor import Watermark
 from runnel.processors import timed_window as module
 from runnel.processors.held_rows import Holding
+from runnel.processors.timed_sort import timed_sort
 from runnel.processors.timed_window import timed_window
 from runnel.sqltypes import BIGINT, VARCHAR
 from runnel.streams import TimeBound
@@ -168,3 +169,36 @@ def test_a_stream_that_ends_gives_what_the_table_gives(connection: runnel.Connec
 def plain(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Sums of integers have another type in DuckDB."""
     return [tuple(int(value) if isinstance(value, Decimal) else value for value in row) for row in rows]
+
+
+ORDERED = {
+    "by time": "SELECT n, v FROM {a} ORDER BY n NULLS LAST, v DESC",
+    "the first": "SELECT n, v FROM {a} ORDER BY n NULLS LAST, v LIMIT 20",
+    "by temporal time": "SELECT ts, v FROM {at} ORDER BY ts NULLS LAST, v",
+    "groups": "SELECT window_end, k, COUNT(*) FROM {w} GROUP BY window_end, k ORDER BY window_end NULLS LAST, k",
+    "computed": "SELECT n + 1, v FROM {a} ORDER BY n + 1 NULLS LAST, v",
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_a_stream_in_order_of_its_time(connection: runnel.Connection, name: str) -> None:
+    tables = {"a": random_table(random.Random(name), 150)}
+    assert streamed(connection, ORDERED[name], tables, len(name)) == in_duckdb(ORDERED[name], tables)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sorting_under_all_conditions(seed: int) -> None:
+    items = stream(seed)
+    rows, time = [], -(1 << 60)
+    for item in items:
+        if isinstance(item, Watermark):
+            time = item.time
+            continue
+        rows += [(row["t"], row["i"]) for row in item.to_pylist() if row["t"] is None or row["t"] >= time]
+    wanted = sorted(rows, key=lambda row: (row[0] is None, row[0] or 0, row[1]))
+    supplier = timed_sort((SortKey(T, False, False), SortKey(NUMBER, False, True)), Holding(((T, TimeBound(1)),)))
+
+    def check(found: list[Any]) -> None:
+        assert_rows([item.select(["t", "i"]) for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=True)
+
+    verify_processor(supplier, [items], check, row_by_row=seed == 0)

@@ -1,0 +1,82 @@
+"""What operators share that work on rows only when a watermark completes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from runnel.batches import join_batches
+from runnel.key_hash import keyed_state
+from runnel.processor import Outbox, ProcessorContext, Watermark
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.held_rows import CompiledHolding, HeldRows
+from runnel.processors.late_rows import LateRows
+
+
+class HoldingProcessor(EmittingProcessor):
+    """Gives `results` of the rows that a watermark completes, and at the end of all others. `keys` are the columns by which
+    rows are divided among processors."""
+
+    def __init__(self, holding: CompiledHolding, keys: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        self.held = HeldRows(holding)
+        self._holding = holding
+        self._keys = keys
+        self._is_done = False
+
+    def results(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """What comes of rows that are complete."""
+        raise NotImplementedError
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        self._late_rows = LateRows(context, self._holding.unit)
+
+    @property
+    def late_rows(self) -> int:
+        return self._late_rows.count
+
+    def state_size(self) -> tuple[int, int]:
+        return self.held.count, self.held.size
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        late = self.held.add(batch, self.context.job.evaluation)
+        if late is not None:
+            self._late_rows.add(late.count, late.due, late.watermark)
+        self.check_accumulated(self.held.count)
+
+    def process_watermark(self, watermark: Watermark) -> bool:
+        if not self.drain():
+            return False
+        if self.held.advance(watermark):
+            complete = self.held.complete()
+            if complete:
+                self.emit_all(self.results(join_batches(complete)))
+                if not self.drain():
+                    return False
+        return self.outbox.offer(watermark)
+
+    def complete(self) -> bool:
+        if not self._is_done:
+            if not self.drain():
+                return False
+            self._is_done = True
+            rest = self.held.take_all()
+            if rest:
+                self.emit_all(self.results(join_batches(rest)))
+        return self.drain()
+
+    def state(self) -> Iterable[pa.RecordBatch]:
+        """The watermarks, then the rows that wait, by the columns that divide them."""
+        yield from self.held.watermark_state()
+        for batch in self.held.row_state():
+            yield keyed_state(batch, *(batch.schema.names[key] for key in self._keys)) if self._keys else batch
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        if not self.held.restores_watermarks(batch):
+            self.held.put_back(batch, self.context.job.evaluation)
+
+    def close(self) -> None:
+        super().close()
+        self.held.clear()
