@@ -24,6 +24,8 @@ from runnel.connectors.record_parsers import has_parser, parser_of
 from runnel.processor import JobContext
 
 MILLISECOND = 1_000_000
+LOOKING_SHARE = 10
+"""Looking takes at most about one part in so many of the time, however many files there are."""
 
 
 class FollowTable(FileTable):
@@ -91,7 +93,7 @@ class FollowPartition(SourcePartition):
             if self._look_at is not None and now < self._look_at:
                 return Pause(self._look_at, is_idle=True)
             self._look()
-            self._look_at = now + self._interval
+            self._look_at = now + max(self._interval, LOOKING_SHARE * (self._clock() - now))
             if not self._to_read:
                 return Pause(self._look_at, is_idle=True)
 

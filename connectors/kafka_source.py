@@ -30,7 +30,7 @@ MOST_MESSAGES = 20_000
 """How many messages one read takes at most."""
 
 WAITING_SECONDS = 0.1
-"""How long one read waits for a message."""
+"""How long the reads of all partitions, one after the other, wait for a message."""
 
 _STARTS = {"earliest": True, "smallest": True, "beginning": True, "latest": False, "largest": False, "end": False}
 
@@ -52,8 +52,10 @@ class KafkaSource(Source):
             starts = [_start(client, table, number) for number in numbers]
         finally:
             client.close()
+        # They may all be read by one thread, in turn.
+        waiting = WAITING_SECONDS / len(numbers)
         return [
-            KafkaPartition(table, self._request.columns, (number, start), context.clock)
+            KafkaPartition(table, self._request.columns, (number, start), (context.clock, waiting))
             for number, start in zip(numbers, starts, strict=True)
         ]
 
@@ -74,20 +76,23 @@ def _start(client: Any, table: KafkaTable, number: int) -> int:
 
 
 class KafkaPartition(SourcePartition):
-    """Reads one partition of a topic. `place` is its number and the offset to start at."""
+    """Reads one partition of a topic. `place` is its number and the offset to start at; `waiting` the clock, and how many
+    seconds a read waits."""
 
-    def __init__(self, table: KafkaTable, columns: tuple[int, ...], place: tuple[int, int], clock: Callable[[], int]) -> None:
+    def __init__(
+        self, table: KafkaTable, columns: tuple[int, ...], place: tuple[int, int], waiting: tuple[Callable[[], int], float]
+    ) -> None:
         self._table = table
         self._columns = columns
         self._number, self._offset = place
-        self._clock = clock
+        self._clock, self._seconds = waiting
         self._malformed = Malformed(table.on_error, f'topic "{table.topic}"')
         self._client: Any = None
 
     def read(self) -> pa.RecordBatch | Pause:
         if self._client is None:
             self._connect()
-        first = self._client.poll(WAITING_SECONDS)
+        first = self._client.poll(self._seconds)
         if first is None:
             return Pause(self._clock())
         messages = [first, *self._client.consume(MOST_MESSAGES - 1, 0)]

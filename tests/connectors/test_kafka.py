@@ -85,7 +85,7 @@ def available(part: SourcePartition, count: int) -> list[tuple[Any, ...]]:
     """So many rows; and there are no more."""
     rows: list[tuple[Any, ...]] = []
     pauses = 0
-    while len(rows) < count and pauses < 100:
+    while len(rows) < count and pauses < 1000:
         item = part.read()
         if isinstance(item, Pause):
             pauses += 1
