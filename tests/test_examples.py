@@ -15,10 +15,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted(path.name for path in (ROOT / "examples").glob("*.py") if "def main(" in path.read_text())
 EXPECTED = {
+    "live_word_count.py": ["the dog sat on the cat", "[('the', 5), ('cat', 3), ('a', 2)]"],
     "main_job.py": ["by SQL", "by a hand-built DAG", "turnover by the seller's state"],
     "pandas_and_polars.py": ["NL", "NO"],
     "parameters_and_plan_cache.py": ["no such name: []", "used 3 times", "[('Dora',)]"],
     "python_function.py": ["Zürich     592 km", "[('São Paulo',)]"],
+    "sessions.py": ["ann 09:00-09:09 3 pages: home > shop > cart", "late: [('ann', 'help')]"],
+    "sliding_averages.py": ["12:00:20 roof   20.00 °C of 1", "the other 6"],
+    "spark_enrichment.py": ["(3, None, 25, 250)", "(3, 'Cid', 25, 375)"],
     "spark_and_map.py": ["Oslo Bo 16175 258803.00", "2 totals written: ('Lviv', Decimal('324998.00'))"],
     "quickstart.py": ["30 trades written", 'did you mean "ticker"?'],
     "word_count_dag.py": ["COMPLETED", "21 dag"],
