@@ -18,13 +18,15 @@ from runnel.expressions.decimals import DOWN, HALF_UP, TOWARDS_ZERO, UP, rounded
 from runnel.expressions.function import Bound, Datum, Function, Kernel, never_fails
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import NUMERIC, named, signature
-from runnel.sqltypes import BIGINT, INTEGER_DIGITS, MAX_PRECISION, Kind, SqlType, decimal, to_arrow
+from runnel.sqltypes import BIGINT, DOUBLE, INTEGER_DIGITS, MAX_PRECISION, Kind, SqlType, decimal, to_arrow
 
 _MODES = {"round": HALF_UP, "truncate": TOWARDS_ZERO, "floor": DOWN, "ceil": UP}
 _FLOAT_MODES = {HALF_UP: "half_towards_infinity", TOWARDS_ZERO: "towards_zero", DOWN: "down", UP: "up"}
 _ALL_DIGITS = 75
 """More than any DECIMAL has, and few enough for the rounded number to have a type."""
 _MOST_FLOAT_DIGITS = 308
+_ARROW_FLOAT_DIGITS = 10
+"""Arrow's powers of ten are single-precision numbers, so they are exact up to here only."""
 
 
 def _whole_type(arguments: Sequence[Expression]) -> SqlType:
@@ -86,6 +88,8 @@ def _with_digits(given: SqlType, result: SqlType, mode: str, digits: int) -> Cal
 
 
 def _round_float(value: Datum, digits: int, mode: str) -> Datum:
+    if abs(digits) > _ARROW_FLOAT_DIGITS:
+        return pc.cast(_round_far(pc.cast(value, pa.float64()), digits, mode), value.type)
     try:
         return pc.round(value, digits, round_mode=mode)
     except pa.ArrowInvalid:
@@ -96,6 +100,18 @@ def _round_float(value: Datum, digits: int, mode: str) -> Datum:
             raise
         kept = pc.if_else(large, pack_scalar(0.0, SqlType(Kind.DOUBLE)), pc.cast(value, pa.float64()))
         return pc.cast(pc.if_else(large, value, pc.round(kept, digits, round_mode=mode)), value.type)
+
+
+def _round_far(value: Datum, digits: int, mode: str) -> Datum:
+    """DOUBLEs to more digits than Arrow rounds to. A value without so many digits stays as it is."""
+    power = pack_scalar(10.0 ** abs(digits), DOUBLE)
+    there, back = (pc.multiply, pc.divide) if digits > 0 else (pc.divide, pc.multiply)
+    scaled = there(value, power)
+    whole = pc.round(scaled, 0, round_mode=mode)
+    found = pc.if_else(pc.or_(pc.equal(scaled, whole), pc.invert(pc.is_finite(scaled))), value, back(whole, power))
+    if digits < 0 and any_true(pc.and_not(pc.is_finite(value), pc.is_finite(found))):
+        raise pa.ArrowInvalid("overflow occurred during rounding")
+    return found
 
 
 def _by_row(call: Call, mode: str) -> Kernel:
