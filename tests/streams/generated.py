@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import duckdb
@@ -208,7 +209,7 @@ def _rank(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _rank_of(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | Decimal):
         return (1, round(float(value), 6) + 0.0, "")
     return (2, 0, str(value.timestamp()) if hasattr(value, "tzinfo") and value.tzinfo else str(value))
 
