@@ -17,6 +17,7 @@ from runnel.relation import (
     LEFT_ONLY,
     MARKS,
     Aggregate,
+    Expand,
     Filter,
     Join,
     Limit,
@@ -108,6 +109,18 @@ def _window(node: Window) -> Bounds:
     return bounds_above(node, time_bounds(node.input))
 
 
+def _expand(node: Expand) -> Bounds:
+    """What is bounded in all the rows that become of one."""
+    below = time_bounds(node.input)
+    bounds: dict[int, TimeBound] = {}
+    for place, items in enumerate(zip(*node.projections, strict=True)):
+        found = {bound_of(item, below) for item in items}
+        known = [bound for bound in found if bound is not None]
+        if len(known) == len(found) and len({bound.watermark for bound in known}) == 1:
+            bounds[place] = min(known, key=lambda bound: bound.offset)
+    return bounds
+
+
 def _project(node: Project) -> Bounds:
     below = time_bounds(node.input)
     found = ((place, bound_of(item, below)) for place, item in enumerate(node.expressions))
@@ -186,6 +199,7 @@ _RULES: dict[type[Relation], Callable[[Any], Bounds]] = {
     Window: _window,
     Sort: _sort,
     Project: _project,
+    Expand: _expand,
     AssignWindows: _assign_windows,
     Aggregate: _aggregate,
     Join: _join,

@@ -127,4 +127,4 @@ def timed_sort_of(node: physical.TimedSort) -> Supplier:
     from runnel.processors.timed_sort import timed_sort
 
     first = node.keys[0]
-    return timed_sort(node.keys, Holding(((first.expression, node.bound),), nulls_first=first.nulls_first))
+    return timed_sort(node.keys, Holding(((first.expression, node.bound),)))

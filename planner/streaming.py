@@ -14,7 +14,7 @@ from runnel.expressions.nodes import columns_of
 from runnel.planner.estimates import never_ends
 from runnel.planner.event_time import bound_of, time_bounds
 from runnel.relation import Aggregate, Join, Recursion, Relation, SetOperation, Sort, walk
-from runnel.streams import AsOfJoin, AssignWindows, WindowKind
+from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 from runnel.subqueries import GroupLimit
 from runnel.windows import Window
 
@@ -52,7 +52,8 @@ def _aggregate(node: Aggregate) -> None:
     what = "aggregation" if node.aggregates else "DISTINCT"
     message = f"streaming {what} is supported only for window aggregation, with imposed order, grouping by a window bound"
     windows = any(isinstance(item, AssignWindows) for item in walk(node.input))
-    if windows and not bounds:
+    is_timed = any(isinstance(item, ImposeOrder) for item in walk(node.input))
+    if windows and not is_timed:
         detail = "the windows' input has no order imposed, so no window would ever be complete"
         hint = "add WATERMARK FOR to the mapping, or give the window function TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(ts), lag))"
     elif windows and any(columns_of(key) & set(bounds) for key in node.keys):

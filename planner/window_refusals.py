@@ -6,6 +6,8 @@ from runnel.errors import NotSupportedError
 from runnel.planner.event_time import Bounds, bound_of, time_bounds
 from runnel.planner.window_order import Refusal, reach_of
 from runnel.planner.window_times import stages_of
+from runnel.relation import walk
+from runnel.streams import ImposeOrder
 from runnel.windows import Window, WindowCall
 
 _ORDER = "PARTITION BY window_end of TUMBLE, HOP, CUMULATE or SESSION as well, or ORDER BY the event time, ascending"
@@ -19,7 +21,9 @@ def check_window(node: Window, unbounded_state: bool = False) -> None:
     bounds = time_bounds(node.input)
     stages = stages_of(node, bounds)
     if stages is None:
-        refusal = next((found for call in node.calls if (found := _refusal(call, bounds)) is not None), None)
+        is_timed = any(isinstance(item, ImposeOrder) for item in walk(node.input))
+        found = (_refusal(call, bounds, is_timed) for call in node.calls)
+        refusal = next((item for item in found if item is not None), None)
         raise _refused(node, refusal or _DIFFERENT)
     if unbounded_state:
         return
@@ -36,11 +40,11 @@ def check_window(node: Window, unbounded_state: bool = False) -> None:
             )
 
 
-def _refusal(call: WindowCall, bounds: Bounds) -> Refusal | None:
-    """Why a call can't be computed; None if it can."""
+def _refusal(call: WindowCall, bounds: Bounds, is_timed: bool) -> Refusal | None:
+    """Why a call can't be computed; None if it can. `is_timed`: there is a watermark, if perhaps of no column that is left."""
     if any(bound_of(item, bounds) is not None for item in call.partition):
         return None
-    if not bounds:
+    if not bounds and not is_timed:
         return Refusal(
             "an input of this query has no end and no watermark, so no row's value would ever be known",
             "add WATERMARK FOR to the mapping, or read TABLE(IMPOSE_ORDER(TABLE t, DESCRIPTOR(time), lag))",

@@ -1,4 +1,7 @@
-"""ORDER BY the event time on streams: rows come out in order as watermarks complete them."""
+"""ORDER BY the event time on streams: rows come out in order as watermarks complete them.
+
+A row without a time may come at any time, so that it can't be said to come first: those rows come with the last ones.
+"""
 
 from __future__ import annotations
 
