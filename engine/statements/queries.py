@@ -37,7 +37,8 @@ ROWS_PER_PROCESSOR = 1000
 def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
     """Starts a light job and gives its rows as they come. A failure within the first millisecond is raised here."""
     job = call.start(database, plan, plan.dag(parallelism(database, plan.tables)), is_unbounded=plan.is_unbounded)
-    otherwise = None if plan.own_dag is None else _otherwise(database, plan, call, plan.own_dag)
+    own_dag = _other_dag(plan)
+    otherwise = None if own_dag is None else _otherwise(database, plan, call, own_dag)
     if not plan.is_unbounded:
         try:
             job.run_here()
@@ -48,6 +49,13 @@ def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
     result = Result.of_job(plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end)
     result.otherwise = otherwise
     return result
+
+
+def _other_dag(plan: QueryPlan | WritePlan) -> Callable[[int], DAG] | None:
+    """The plan's DAG without fragments, where one without room may be begun anew: not after a stream was read, whose rows don't
+    come again, nor records that can't be read, which were written elsewhere already."""
+    is_repeatable = not any(table.is_unbounded or getattr(table, "divert_to", None) for table in plan.tables)
+    return plan.own_dag if is_repeatable else None
 
 
 def _nobody(job: Job) -> None:
@@ -71,12 +79,13 @@ def with_room(database: Database, plan: QueryPlan | WritePlan, run: Callable[[DA
     """What `run` makes of the plan's DAG; where a fragment had no room, what it makes of the one without fragments. Nothing may
     be left of the first run then."""
     processors = parallelism(database, plan.tables)
+    own_dag = _other_dag(plan)
     try:
         return run(plan.dag(processors))
     except Error as error:
-        if plan.own_dag is None or error.code is not ErrorCode.OUT_OF_MEMORY:
+        if own_dag is None or error.code is not ErrorCode.OUT_OF_MEMORY:
             raise
-    return run(plan.own_dag(processors))
+    return run(own_dag(processors))
 
 
 def run_key_get(database: Database, plan: KeyGetPlan, call: Call) -> Result:

@@ -4,6 +4,7 @@ memory all the same is run once more by them."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import runnel
 from runnel.connectors.duckdb_engine import DuckDBEngine
+from runnel.duckdb_stream import DuckDBStream
 from runnel.errors import ErrorCode
 
 ROWS = 1_600_000
@@ -131,8 +133,6 @@ def test_a_change_after_a_fragment_without_room(eager: runnel.Connection, tmp_pa
 
 
 def test_rows_that_were_given_are_not_given_again(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    from runnel.duckdb_stream import DuckDBStream
-
     con.execute("SET memory_limit = '1GB'")
     put = DuckDBStream._put
     seen: list[int] = []
@@ -150,3 +150,20 @@ def test_rows_that_were_given_are_not_given_again(con: runnel.Connection, monkey
         cursor.fetchall()
     assert caught.value.code == ErrorCode.OUT_OF_MEMORY
     assert "pushdown" in (caught.value.hint or "")
+
+
+def test_a_query_that_reads_a_stream_is_not_begun_anew(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: DuckDBStream) -> None:
+        assert written.wait(30)
+        raise RuntimeError("Out of Memory Error: no room")
+
+    written = Event()
+    monkeypatch.setattr(DuckDBStream, "_read", failing)
+    con.execute("SET fragment_rows = 0")
+    with con.register_stream("s", {"v": "BIGINT"}) as writer:
+        cursor = con.execute("SELECT s.v, n FROM s JOIN (SELECT v, COUNT(*) AS n FROM t GROUP BY v) AS c ON s.v = c.v")
+        writer.write([(1,)])
+        written.set()
+        with pytest.raises(runnel.OperationalError, match="out of memory") as caught:
+            cursor.fetchall()
+    assert caught.value.code == ErrorCode.OUT_OF_MEMORY, "the row that was written would be lost"
