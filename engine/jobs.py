@@ -66,7 +66,8 @@ class JobOptions:
     the user, so its failures are the user's, and it runs on the workers from the start. `timeout`: nanoseconds after which it
     is cancelled with OperationalError (TIMEOUT), which names the `stated_timeout` if the user gave another: that of the whole
     statement, of which this is the rest. `accumulation_limit`: rows that one processor may hold (0: no limit). `is_measured`:
-    the metrics tell bytes, too. `event_time`: the type of the time that watermarks tell, if there are any."""
+    the metrics tell bytes, too. `event_time`: the type of the time that watermarks tell, if there are any.
+    `linger`: how long rows of a stream may wait in a source, in nanoseconds."""
 
     name: str = ""
     kind: str = "light"
@@ -77,6 +78,7 @@ class JobOptions:
     stated_timeout: int | None = None
     is_measured: bool = False
     event_time: SqlType | None = None
+    linger: int = 0
 
 
 _DEFAULT = JobOptions()
@@ -131,6 +133,7 @@ class Jobs:
             is_unbounded=is_unbounded,
             kernel=self._kernel,
             memory=self._memory,
+            linger=options.linger if is_unbounded else 0,
         )
         execution = Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended)
         if options.is_measured:

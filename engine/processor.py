@@ -110,7 +110,8 @@ class JobContext:
 
     `clock` gives monotonic nanoseconds; `results` takes the rows of a query; `accumulation_limit` is the most rows that one
     processor may hold (0: no limit); `kernel` gives the connection's DuckDB, which works where memory may not do; `memory`
-    is the connection's budget (None: no limit, and nothing is spilled).
+    is the connection's budget (None: no limit, and nothing is spilled). `linger`: how long, in ns, rows of a stream may wait
+    in a source so that more of them go together.
     """
 
     job_id: int
@@ -121,6 +122,7 @@ class JobContext:
     is_unbounded: bool = False
     kernel: Callable[[], DuckDBKernel] | None = None
     memory: Memory | None = None
+    linger: int = 0
 
 
 @frozen

@@ -62,6 +62,28 @@ def _bytes(value: Value) -> int:
     return int(float(number) * (1024 if binary else 1000) ** power)
 
 
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s)?")
+_NANOSECONDS = {"us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_LONGEST = 60 * 1_000_000_000
+
+
+def _duration(value: Value) -> str:
+    """A time such as '20 ms'; a number alone is in milliseconds."""
+    match = _DURATION.fullmatch(str(value).strip().lower())
+    if match is None or isinstance(value, bool):
+        raise ValueError(value)
+    text = f"{match[1]} {match[2] or 'ms'}"
+    if nanoseconds(text) > _LONGEST:
+        raise ValueError(value)
+    return text
+
+
+def nanoseconds(duration: str) -> int:
+    """What `_duration` has read, as nanoseconds."""
+    number, unit = duration.split()
+    return int(float(number) * _NANOSECONDS[unit])
+
+
 def _directory(value: Value) -> str:
     text = str(value)
     if "\0" in text or (text and not (Path(text).is_dir() and os.access(text, os.W_OK | os.X_OK))):
@@ -104,6 +126,13 @@ SETTINGS = (
         _integer(0),
         "a whole number of at least 0",
         "from how many rows on DuckDB groups, joins and sorts rows that aren't in its own tables; 0: every query it can run",
+    ),
+    Setting(
+        "latency_target",
+        "0 ms",
+        _duration,
+        "a time of at most a minute, such as '20 ms'",
+        "how long rows of a stream may wait to be worked on together, which saves time where they come one by one; 0: not at all",
     ),
     Setting(
         "max_processor_accumulated_records",
@@ -202,6 +231,11 @@ class Settings:
         value = self._values[name]
         assert isinstance(value, int)
         return value
+
+    @property
+    def latency_target(self) -> int:
+        """In nanoseconds."""
+        return nanoseconds(str(self._values["latency_target"]))
 
     @property
     def time_zone(self) -> str:

@@ -23,15 +23,20 @@ READS_PER_CALL = 16
 FAR_FUTURE = 1 << 62
 
 
+FEW_ROWS = 4096
+"""A batch of fewer is worth waiting for more, where the job may."""
+
+
 class OpenPartition:
     """A partition and when to read it next: at once if `due` is 0, at that time (monotonic ns), or, if it is FAR_FUTURE,
-    when it wakes us."""
+    when it wakes us, but not before `resting`."""
 
     def __init__(self, number: int, partition: SourcePartition, wake: Callable[[], None]) -> None:
         self.number = number
         self._partition = partition
         self._wake_processor = wake
         self.due = 0
+        self.resting = 0
         partition.open(self._wake)
 
     def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
@@ -42,11 +47,15 @@ class OpenPartition:
             if item.until is not None:
                 self.due = min(self.due, item.until)
         else:
-            self.due = 0
+            self.due = self.resting
         return item
 
+    def rest(self, until: int) -> None:
+        """Isn't read before that time: more may come until then."""
+        self.resting = self.due = until
+
     def _wake(self) -> None:
-        self.due = 0
+        self.due = self.resting
         self._wake_processor()
 
 
@@ -97,6 +106,9 @@ class Scan(EmittingProcessor):
         """Reads once and offers what came. False: the outbox is full."""
         assert self._open is not None
         item = partition.read()
+        linger = self.context.job.linger
+        if linger and isinstance(item, pa.RecordBatch):
+            partition.rest(self.context.job.clock() + linger if item.num_rows < FEW_ROWS else 0)
         self.observe(partition.number, item)
         if isinstance(item, End):
             self._open.remove(partition)

@@ -43,7 +43,13 @@ class Call:
         stated = None if self.timeout is None else round(min(self.timeout, 1e9) * 1e9)
         event_time = event_time_type(plan.logical) if is_unbounded and isinstance(plan, QueryPlan) else None
         options = JobOptions(
-            timeout=timeout, accumulation_limit=limit, stated_timeout=stated, is_measured=is_measured, event_time=event_time
+            timeout=timeout,
+            accumulation_limit=limit,
+            stated_timeout=stated,
+            is_measured=is_measured,
+            event_time=event_time,
+            # Half of it for waiting; the other half is for the work, and for windows to be told of their end.
+            linger=database.settings.latency_target // 2 if is_unbounded else 0,
         )
         return database.jobs.start(
             dag,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 
 import pyarrow as pa
@@ -212,3 +212,52 @@ def test_imposed_order_becomes_idle() -> None:
     assert shown(outbox.items) == [IDLE]
     assert processor.alarm == 0, "it sleeps until rows come"
     assert isinstance(outbox, CollectingOutbox)
+
+
+class Pushed(SourcePartition):
+    """Has what was put in; wakes its reader."""
+
+    def __init__(self) -> None:
+        self.entries: list[pa.RecordBatch] = []
+        self.reads = 0
+
+    def open(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+
+    def put(self, batch: pa.RecordBatch) -> None:
+        self.entries.append(batch)
+        self._wake()
+
+    def read(self) -> Entry:
+        self.reads += 1
+        together, self.entries = self.entries, []
+        return pa.concat_batches(together) if together else Pause()
+
+
+def test_small_batches_are_waited_for_within_the_latency_target() -> None:
+    clock = ManualClock(5)
+    pushed = Pushed()
+    (supplier,) = scan(Partitions(pushed), None, None, ("t",)).get(job_context(clock.monotonic, linger=SECOND), 1, 1)
+    (processor,) = supplier.get(1)
+    wakes = Wakes()
+    outbox, context = place(job_context(clock.monotonic, linger=SECOND), wakes)
+    processor.init(outbox, context)
+    assert not processor.complete()
+    pushed.put(times(1))
+    assert not processor.complete()
+    assert outbox.values == [1], "the first row after a pause goes at once"
+    pushed.put(times(2))
+    pushed.put(times(3))
+    reads = pushed.reads
+    assert not processor.complete()
+    assert outbox.values == [1], "those that follow wait for more"
+    assert pushed.reads == reads, "and nothing is read meanwhile"
+    assert SECOND + 5 in wakes.times
+    clock.advance_to(SECOND + 5)
+    assert not processor.complete()
+    assert [shown([item]) for item in outbox.items] == [[[1]], [[2, 3]]]
+    clock.advance(5 * SECOND)
+    assert not processor.complete()
+    pushed.put(times(4))
+    assert not processor.complete()
+    assert outbox.values == [1, 2, 3, 4], "after a pause longer than that nothing waits"
