@@ -20,7 +20,8 @@ from runnel.frozen import frozen
 from runnel.key_hash import keyed_state
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.aggregation import Aggregation, Stage
-from runnel.processors.event_time import LEAST_TIME
+from runnel.processors.assign_windows import AssignWindowsPlan, bounds_range, place
+from runnel.processors.event_time import LEAST_TIME, event_times
 from runnel.processors.frames import FrameTimes, WindowFrames
 from runnel.processors.group_state import GroupState, Partial, exported, join_states
 from runnel.processors.timed_aggregate import TimedAggregateProcessor, Timing
@@ -67,6 +68,11 @@ class FramedAggregation(Aggregation):
         self.distinct_layouts = [item.layout.without_first_key() for item in self.distinct_sets]
         time = to_arrow(framed.time.type)
         self.bound_type = pa.timestamp("us") if pa.types.is_date(time) else time
+        time_type, position = framed.time.type, framed.time.position
+        self.assigned = AssignWindowsPlan(framed.shape, framed.time.index, time_type, names, None, position)
+        least, greatest = bounds_range(time_type)
+        self.tame_times = (least + framed.shape.size, greatest - framed.shape.size)
+        """Times whose windows have bounds of the type for sure."""
         if stage is not Stage.ACCUMULATE:
             self.schema = self._window_schema(names)
 
@@ -105,8 +111,21 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
 
     def evaluated(self, batch: pa.RecordBatch) -> list[pa.Array]:
         columns = super().evaluated(batch)
-        columns[FRAME] = self._framed.times.frame_ends(columns[FRAME])
+        times = event_times(columns[FRAME])
+        if batch.num_rows:
+            self._check(times)
+        columns[FRAME] = self._framed.times.frame_ends(times)
         return columns
+
+    def _check(self, column: pa.Array) -> None:
+        """DataError where a window has a bound that is none of the type's values."""
+        valid = validity(column)
+        times = numbers(column, np.int64)
+        if valid is not None:
+            times = np.where(valid, times, 0)
+        least, greatest = self._framed.tame_times
+        if int(times.min()) < least or int(times.max()) > greatest:
+            self._framed.assigned.check(place(self._framed.framed.shape, times), valid)
 
     @property
     def _moment(self) -> int:
@@ -144,9 +163,9 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
     def _move(self, parts: Sequence[Partial | None]) -> None:
         """Puts the groups of complete frames, plain ones and distinct arguments, to the frames of windows."""
         self._without_time = [None] * len(parts)
-        for place, (part, frames) in enumerate(zip(parts, self._frames, strict=True)):
+        for number, (part, frames) in enumerate(zip(parts, self._frames, strict=True)):
             if part is not None:
-                self._without_time[place] = _distributed(part, frames)
+                self._without_time[number] = _distributed(part, frames)
 
     def _windows(self, until: int | None) -> Iterator[pa.RecordBatch]:
         """The windows that end until then (None: all, and what has no time)."""
@@ -188,13 +207,13 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         yield from super().state()
         aggregation = self._framed
         keys = [f"k{i}" for i in range(len(aggregation.keys))]
-        for place, frames in enumerate(self._frames):
+        for number, frames in enumerate(self._frames):
             parts = [_with_end(frame.partial, frame.end) for frame in frames.frames()]
             if not parts:
                 continue
-            if place:
+            if number:
                 rows = _joined(parts).keys
-                names = [f"d{place - 1}_{i}" for i in range(len(rows))]
+                names = [f"d{number - 1}_{i}" for i in range(len(rows))]
                 yield self.keyed(pa.RecordBatch.from_arrays(rows, names=names), names[: len(keys)])
             else:
                 yield self.keyed(exported(_joined(parts), aggregation.plain_layout), keys)

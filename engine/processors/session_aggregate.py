@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, from_numbers, indexes, numbers, validity
 from runnel.dag import ProcessorFactory
-from runnel.errors import OperationalError
+from runnel.errors import DataError, OperationalError
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Column, Expression
@@ -25,13 +25,14 @@ from runnel.frozen import frozen
 from runnel.key_hash import Hashes, hash_columns, keyed_state
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.aggregation import Aggregation, Stage, spread_out
+from runnel.processors.assign_windows import bounds_range
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.event_time import LEAST_TIME, event_times
 from runnel.processors.group_state import GroupState, Layout, Partial, exported, partial_of
 from runnel.processors.late_rows import LateRows
 from runnel.processors.row_identity import same
 from runnel.processors.session_merge import OpenSessions
-from runnel.sqltypes import BIGINT, to_arrow
+from runnel.sqltypes import BIGINT, TIMESTAMP, Kind, to_arrow
 from runnel.streams import WINDOW_COLUMNS, TimeBound
 
 SESSION = 0
@@ -279,6 +280,7 @@ class SessionAggregateProcessor(EmittingProcessor):
                     parts.append(aggregation.of_distinct(item, rows, self.check_accumulated))
             partial = GroupState(aggregation.layout, self.check_accumulated).combine(parts)
         self._check_hashes(partial)
+        self._check_ends(partial, first, last)
         for start in range(0, partial.num_rows, MAX_ROWS):
             piece = partial.slice(start, min(MAX_ROWS, partial.num_rows - start))
             begin, end = self._spans(piece, first, last)
@@ -305,6 +307,17 @@ class SessionAggregateProcessor(EmittingProcessor):
             raise OperationalError(
                 "two keys of SESSION have the same hash, so their sessions can't be told apart",
                 hint="give PARTITION BY another form of the key, such as UPPER(key) or key + 0",
+                position=self._by.time.position,
+            )
+
+    def _check_ends(self, partial: Partial, first: Indexes, last: Indexes) -> None:
+        """Fails where the end of a session is none of the time's values."""
+        kind = self._by.time.type
+        greatest = bounds_range(kind)[1]
+        if partial.num_rows and int(self._spans(partial, first, last)[1].max()) > greatest - self._by.gap:
+            raise DataError(
+                f"a session has an end that is out of the range of {TIMESTAMP if kind.kind is Kind.DATE else kind}",
+                hint="leave the row out with WHERE" + (", or CAST the column to BIGINT" if kind.is_integer else ""),
                 position=self._by.time.position,
             )
 

@@ -59,8 +59,10 @@ def as_a_stream(sql: str, batches: list[pa.RecordBatch], schema: pa.Schema, para
 
         thread = threading.Thread(target=write)
         thread.start()
-        found: list[tuple[Any, ...]] = cursor.fetchall()
-        thread.join()
+        try:
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+        finally:
+            thread.join()
         return found
 
 
@@ -140,3 +142,33 @@ def test_results_come_while_the_stream_goes_on() -> None:
         assert cursor.fetchone() == (10, 1)
         writer.close()
         assert cursor.fetchall() == [(30, 1)]
+
+
+@pytest.mark.parametrize(
+    ("time", "values"),
+    [
+        (pa.int8(), [126, -128]),
+        (pa.int16(), [3, None, -3]),
+        (pa.int64(), [2**63 - 1, -(2**63), 5]),
+        (pa.int64(), [2**62, 5]),
+        (pa.date32(), [-3, 10, 11]),
+    ],
+)
+@pytest.mark.parametrize("windows", ["TUMBLE({}, 10)", "HOP({}, 10, 5)", "CUMULATE({}, 5, 10)", "SESSION({}, 5)"])
+def test_the_ends_of_time_are_as_in_a_table(windows: str, time: pa.DataType, values: list[int | None]) -> None:
+    if pa.types.is_date(time):
+        windows = windows.replace("10", "INTERVAL '10' DAY").replace(" 5", " INTERVAL '5' DAY")
+    lag = "INTERVAL '5' DAY" if pa.types.is_date(time) else "5"
+    schema = pa.schema([("t", time)])
+    query = "SELECT window_start, window_end, window_time, COUNT(*) FROM TABLE({}) GROUP BY 1, 2, 3"
+    table = query.format(windows.format("TABLE events, DESCRIPTOR(t)"))
+    ordered = f"TABLE(IMPOSE_ORDER(TABLE events, DESCRIPTOR(t), {lag})), DESCRIPTOR(t)"
+    batch = pa.RecordBatch.from_arrays([pa.array(values, time)], schema=schema)
+    wanted: list[tuple[Any, ...]] | None = None
+    try:
+        wanted = as_a_table(table, pa.Table.from_batches([batch]))
+    except runnel.DataError as error:
+        with pytest.raises(runnel.DataError, match=str(error).split("\n")[0]):
+            as_a_stream(query.format(windows.format(ordered)), [batch], schema, 1)
+    if wanted is not None:
+        assert_rows(as_a_stream(query.format(windows.format(ordered)), [batch], schema, 2), wanted, ordered=False)
