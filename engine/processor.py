@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -170,6 +170,9 @@ class Processor:
 
     alarm = 0
     """Set by a processor with inputs: the time (monotonic ns) at which `on_alarm` is to be called; 0 for never."""
+
+    idle_inputs: Collection[int] = frozenset()
+    """Set by the runtime for a processor of several inputs: those that expect nothing for now. It changes between two calls."""
 
     outbox: Outbox
     context: ProcessorContext

@@ -92,7 +92,9 @@ class AsOfJoin(WaitingProcessor):
     """Holds versions, and left rows until their time has come."""
 
     def __init__(self, plan: AsOfPlan) -> None:
-        super().__init__((plan.numbers, ()))
+        due, version = plan.shape.due, plan.shape.version
+        pair = (None if due is None else due.watermark, None if version is None else version.watermark)
+        super().__init__((plan.numbers, ()), pair)
         self._plan = plan
         self._versions = RunBuffer()
         self._left_rows = RunBuffer()

@@ -35,7 +35,8 @@ class IntervalJoin(WaitingProcessor):
     """Joins two inputs as they come."""
 
     def __init__(self, plan: IntervalPlan) -> None:
-        super().__init__((plan.waiting[LEFT].numbers, plan.waiting[RIGHT].numbers))
+        left, right = plan.waiting
+        super().__init__((left.numbers, right.numbers), (right.watermark, left.watermark))
         self._plan = plan
         self._buffers = (RunBuffer(), RunBuffer())
         self._reservation = Reservation(None)

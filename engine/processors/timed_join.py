@@ -61,7 +61,8 @@ class TimedJoin(WaitingProcessor):
 
     def __init__(self, plan: TimedPlan) -> None:
         gives_right = not plan.rows.is_left_only
-        super().__init__((plan.sides[LEFT].numbers, plan.sides[RIGHT].numbers if gives_right else ()))
+        numbers = (plan.sides[LEFT].numbers, plan.sides[RIGHT].numbers if gives_right else ())
+        super().__init__(numbers, (plan.bounds[LEFT].watermark, plan.bounds[RIGHT].watermark))
         self._plan = plan
         self._buffers = (RunBuffer(), RunBuffer())
         self._reservation = Reservation(None)

@@ -29,12 +29,19 @@ class _Step(Enum):
 
 
 class WaitingProcessor(EmittingProcessor):
-    """A processor of two inputs, 0 and 1, whose rows wait. `promised` are, for each input, the numbers of the watermarks that
-    are passed on, no further than `held_back` allows. It does what follows from a watermark (`on_watermark`) or an
-    end (`on_end`), and when that has come out, it promises what may be promised since."""
+    """A processor of two inputs, 0 and 1, whose rows wait.
 
-    def __init__(self, promised: tuple[Sequence[int], Sequence[int]]) -> None:
+    `promised` are, for each input, the numbers of the watermarks that are passed on, no further than `held_back` allows.
+    `pair` are the watermarks of both that rows of the other input wait for: while an input is idle, its own goes along with
+    the other one. The processor does what follows from a watermark (`on_watermark`) or an end (`on_end`), and when
+    that has come out, it promises what may be promised since.
+    """
+
+    def __init__(
+        self, promised: tuple[Sequence[int], Sequence[int]], pair: tuple[int | None, int | None] = (None, None)
+    ) -> None:
         super().__init__()
+        self._pair = pair
         self.seen: dict[int, int] = {}
         self.ended = [False, False]
         self._promised = promised
@@ -58,10 +65,22 @@ class WaitingProcessor(EmittingProcessor):
         if self._step is _Step.NONE:
             if not self.drain():
                 return False
-            self.seen[watermark.column] = watermark.time
             self._step = _Step.EMITTING
-            self.emit_all(self.on_watermark(watermark))
+            self.emit_all(self._at(watermark))
         return self._concluded()
+
+    def _at(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
+        own, other = self._pair
+        given = [watermark]
+        if 1 in self.idle_inputs and watermark.column == own and other is not None:
+            given.append(Watermark(watermark.time, other))
+        elif 0 in self.idle_inputs and watermark.column == other and own is not None:
+            given.append(Watermark(watermark.time, own))
+        for item in given:
+            # One that went along with the other may be ahead of what the input itself says later.
+            if item.time > self.seen.get(item.column, LEAST_TIME - 1):
+                self.seen[item.column] = item.time
+                yield from self.on_watermark(item)
 
     def complete_edge(self, ordinal: int) -> bool:
         if self._step is _Step.NONE:

@@ -132,6 +132,7 @@ class ProcessorTasklet(Tasklet):
         self.execution = execution
         self.processor = processor
         self.inputs = inputs
+        processor.idle_inputs = inputs.idle
         self.outbox = outbox
         self.context = TaskletContext(self, execution.job, parallelism)
         self.snapshots = execution.snapshots

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import runnel
 from runnel.processor import Processor, Watermark
 from runnel.processors import as_of_join
 from runnel.relation import JoinKind
+from runnel.runtime.snapshots import share_of
 from runnel.stream_joins import AsOfShape
 from runnel.streams import TimeBound
 from runnel.testing.bench import BenchInbox
@@ -114,7 +118,7 @@ def test_null_keys_and_times_that_join() -> None:
 
 def test_rows_go_when_nothing_can_match_them_any_more() -> None:
     join = running(JoinKind.INNER)
-    for start in range(0, 5_000, 10):
+    for start in range(0, 1_500, 10):
         join.give(LEFT, *((1 + n % 3, start + n) for n in range(10)))
         join.give(RIGHT, *((1 + n % 3, start + n) for n in range(10)))
         join.watermark(LEFT_TIME, start)
@@ -205,3 +209,71 @@ def test_a_late_row_of_an_as_of_join_has_no_version() -> None:
     join.give(LEFT, (1, 49), (1, 50))
     assert join.taken() == [(1, 49, None, None), (1, 50, 1, 5)]
     assert join.processor.late_rows == 1
+
+
+def test_an_idle_input_goes_along_with_the_other() -> None:
+    join = running(JoinKind.LEFT)
+    join.processor.idle_inputs = {RIGHT}
+    join.give(LEFT, (1, 10), (2, 20))
+    join.watermark(LEFT_TIME, 18)
+    assert join.taken() == [(1, 10, None, None), Watermark(18, LEFT_TIME), Watermark(18, RIGHT_TIME)]
+    join.processor.idle_inputs = frozenset()
+    join.give(RIGHT, (2, 17), (1, 12))
+    assert join.taken() == [(2, 20, 2, 17)]
+    assert join.processor.late_rows == 2
+    join.watermark(RIGHT_TIME, 15)
+    join.watermark(LEFT_TIME, 100)
+    assert join.taken() == [Watermark(20, LEFT_TIME)]
+    join.watermark(RIGHT_TIME, 40)
+    assert join.taken() == [Watermark(100, LEFT_TIME), Watermark(40, RIGHT_TIME)]
+
+
+def test_a_stream_without_rows_holds_nothing_back() -> None:
+    """Rows of the left stream come out alone though the right one, which could still end their wait, never gives a row."""
+    schema = pa.schema([("k", pa.int64()), ("n", pa.int64())])
+    stop = threading.Event()
+    with runnel.connect() as connection:
+        busy = connection.register_stream("busy", schema, time_column="n")
+        quiet = connection.register_stream("quiet", schema, time_column="n", idle_timeout=timedelta(milliseconds=1))
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT busy.n, quiet.n FROM busy LEFT JOIN quiet ON busy.k = quiet.k AND busy.n = quiet.n")
+
+            def write() -> None:
+                for number in range(1_000_000):
+                    if stop.is_set():
+                        break
+                    busy.write([(1, number)])
+                busy.close()
+
+            thread = threading.Thread(target=write)
+            thread.start()
+            first = cursor.fetchone()
+            was_over = not thread.is_alive()
+            stop.set()
+            thread.join()
+        quiet.close()
+    assert first is not None and first[1] is None
+    assert not was_over, "it came at the end only"
+
+
+@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.FULL])
+def test_state_divides_by_key_among_other_processors(kind: JoinKind) -> None:
+    one = running(kind)
+    one.give(LEFT, *((n % 5, n) for n in range(20)))
+    one.give(RIGHT, (1, 0), (2, 100))
+    one.taken()
+    state = list(one.processor.state())
+    several = [running(kind) for _ in range(3)]
+    for number, other in enumerate(several):
+        for batch in state:
+            other.processor.restore_snapshot(share_of(batch, number, 3))
+        other.processor.finish_restore()
+    assert sum(other.state for other in several) == one.state == 22
+    assert sorted(other.state for other in several) != [0, 0, 22]
+    for other in (one, *several):
+        other.end(LEFT)
+        other.end(RIGHT)
+    found, wanted = [row for other in several for row in other.taken()], one.taken()
+    rows_found, rows_wanted = ([row for row in given if isinstance(row, tuple)] for given in (found, wanted))
+    assert sorted(rows_found, key=str) == sorted(rows_wanted, key=str)
+    assert bool(rows_wanted) is (kind is JoinKind.FULL)
