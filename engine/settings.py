@@ -132,7 +132,8 @@ SETTINGS = (
         "0 ms",
         _duration,
         "a time of at most a minute, such as '20 ms'",
-        "how long rows of a stream may wait to be worked on together, which saves time where they come one by one; 0: not at all",
+        "how long rows of a stream may wait to be worked on together, which saves time where they come one by one; 0: not at "
+        "all",
     ),
     Setting(
         "max_processor_accumulated_records",
