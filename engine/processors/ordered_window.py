@@ -143,9 +143,8 @@ class OrderedWindow(EmittingProcessor):
 
     def _results(self, complete: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         new = join_batches(complete)
-        buckets = self._buckets_of_rows(new)
         values: dict[int, pa.Array] = {}
-        for part in (self._framed_values(new, buckets), self._running_values(new, buckets)):
+        for part in (self._framed_values(new), self._running_values(new)):
             for found in part:
                 # An empty batch goes nowhere, and lets others have the thread.
                 yield empty_columns(0)
@@ -153,11 +152,11 @@ class OrderedWindow(EmittingProcessor):
                     values[found[0]] = found[1]
         yield from self._plan.window.output(new, [values[place] for place in range(len(values))])
 
-    def _framed_values(self, new: pa.RecordBatch, buckets: Buckets) -> Iterator[tuple[int, pa.Array] | None]:
+    def _framed_values(self, new: pa.RecordBatch) -> Iterator[tuple[int, pa.Array] | None]:
         """The values of calls over the rows around a row."""
         if not self._plan.framed:
             return
-        old = self._kept.take(buckets)
+        old = self._kept.take(self._buckets_of_rows(new)) if self._kept.count else []
         ahead = self._held.due() if self._plan.reach.lead else []
         rows = join_batches([*old, new, *ahead])
         before = sum(batch.num_rows for batch in old)
@@ -198,7 +197,7 @@ class OrderedWindow(EmittingProcessor):
         mask: Mask = due >= self._held.seen[number] - reach.lead - reach.span
         return mask
 
-    def _running_values(self, new: pa.RecordBatch, buckets: Buckets) -> Iterator[tuple[int, pa.Array] | None]:
+    def _running_values(self, new: pa.RecordBatch) -> Iterator[tuple[int, pa.Array] | None]:
         """The values of calls over all earlier rows: those over the new rows, and what was kept."""
         if not self._plan.going:
             return
@@ -209,19 +208,22 @@ class OrderedWindow(EmittingProcessor):
             yield None
             if found is not None:
                 values[found[0]] = found[1]
-        keys = self._key_columns(new)
-        old = self._running.take(buckets)
-        places, unchanged = _places(old, keys, new.num_rows)
+        ends = np.flatnonzero(np.diff(in_order.partition, append=-1))
+        last = indexes(in_order.order[ends])
+        keys = [key.take(last) for key in self._key_columns(new)]
+        old = self._running.take(_buckets(keys, len(last)))
+        of_partition, unchanged = _places(old, keys, len(last))
+        places = np.empty(new.num_rows, np.int64)
+        places[in_order.order] = of_partition[in_order.partition]
         kept_columns = iter(_columns_behind(old, len(keys)))
-        last = in_order.order[np.unique(in_order.end) - 1]
-        kept: list[pa.Array] = [key.take(indexes(last)) for key in keys]
+        kept: list[pa.Array] = list(keys)
         at = 0
         for place, item in self._plan.going:
             given = [values[at + number] for number in range(len(item.calls))]
             at += len(item.calls)
             before = [_taken(kept_columns, value, places) for value in given] if old else [_nothing(v) for v in given]
             result, keeps = item.combine(before, given, places >= 0, self.context.job.evaluation)
-            kept += [column.take(indexes(last)) for column in (*keeps, *given[len(keeps) :])]
+            kept += [column.take(last) for column in (*keeps, *given[len(keeps) :])]
             yield place, result
         if unchanged is not None:
             self._running.add(unchanged)
@@ -281,8 +283,7 @@ def _buckets(keys: Sequence[pa.Array], count: int) -> Buckets:
 
 
 def _places(old: Sequence[pa.RecordBatch], keys: Sequence[pa.Array], count: int) -> tuple[Indexes, pa.RecordBatch | None]:
-    """For each of `count` rows with some keys which of the old rows is that of their keys (−1: none), and the old rows whose
-    keys none of them has."""
+    """For each of `count` different keys which of the old rows has it (−1: none), and the old rows that have none of them."""
     if not old:
         return np.full(count, -1), None
     rows = join_batches(old)
