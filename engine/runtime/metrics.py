@@ -105,7 +105,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
     """Read while the tasklet runs: each number is right, all together need not be of one moment."""
     edges = tasklet.inputs.edges
     watermark = tasklet.watermark
-    state_rows, state_bytes = tasklet.state_size()
+    state_rows, state_bytes = _state_size(tasklet)
     return ProcessorMetrics(
         index=tasklet.index,
         rows_in=sum(edge.rows for edge in edges),
@@ -124,6 +124,14 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         state_bytes=state_bytes,
         latency=tasklet.latency,
     )
+
+
+def _state_size(tasklet: ProcessorTasklet) -> tuple[int, int]:
+    """Rows and bytes that the processor keeps. It may be at work, so what is read may change meanwhile."""
+    try:
+        return tasklet.processor.state_size()
+    except (RuntimeError, IndexError, KeyError, AttributeError):
+        return 0, 0
 
 
 def vertex_metrics(tasklets: list[ProcessorTasklet]) -> dict[str, VertexMetrics]:

@@ -200,17 +200,7 @@ class ProcessorTasklet(Tasklet):
     @property
     def late_rows(self) -> int:
         """How many rows the processor counts as late. From any thread, and before its `init` too."""
-        try:
-            return self.processor.late_rows if self.last_late_rows is None else self.last_late_rows
-        except AttributeError:
-            return 0
-
-    def state_size(self) -> tuple[int, int]:
-        """Rows and bytes that the processor keeps. From any thread, so what it reads may change under its hands."""
-        try:
-            return self.processor.state_size()
-        except (RuntimeError, IndexError, KeyError, AttributeError):
-            return 0, 0
+        return getattr(self.processor, "late_rows", 0) if self.last_late_rows is None else self.last_late_rows
 
     def _end_inputs(self) -> None:
         """The processor needs no more input. A commit that is outstanding comes first all the same."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runnel.dag import DAG, between
-from runnel.processor import IDLE, Inbox, Item, Processor, Watermark
+from runnel.processor import IDLE, Inbox, Item, Outbox, Processor, ProcessorContext, Watermark
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from tests.runtime.sample_processors import ItemSource, ToResults, numbers
 
@@ -141,3 +141,23 @@ def test_alarms_go_off_between_and_beside_the_input(seed: int) -> None:
     assert sorted(values) == [-3, -2, -1, 1, 2]
     assert values[0] == -1, "the first alarm is before the first row"
     assert values.index(-2) < values.index(2), "the second before the second row"
+
+
+class Unmade(Processor):
+    """Fails before it knows anything of late rows."""
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        raise ValueError("no")
+
+    @property
+    def late_rows(self) -> int:
+        return self.count  # type: ignore[attr-defined, no-any-return]
+
+
+def test_a_processor_without_init_has_no_late_rows() -> None:
+    dag = DAG()
+    dag.edge(between(dag.vertex("unmade", Unmade, 1), dag.vertex("end", ToResults, 1)))
+    simulation = Simulation(dag, 1, SimulationOptions())
+    simulation.run()
+    assert "no" in str(simulation.execution.error), "the failure of init, and no other"
+    assert [tasklet.late_rows for tasklet in simulation.execution.tasklets] == [0, 0]
