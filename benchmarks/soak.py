@@ -1,0 +1,99 @@
+"""A job at full speed for minutes: do memory or threads grow?
+
+    python -m benchmarks.soak [minutes]
+
+NEXMark bids without end, as fast as the generator makes them, through sliding windows (as q5 counts) and sessions at once, read
+as Arrow. Each second the resident memory, the threads and the rows are noted. The verdict compares the two halves: the line
+through the second half may not rise by more than a twentieth of the memory in a minute, and no thread may be added.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from threading import Thread, active_count
+
+import numpy as np
+
+import runnel
+
+MINUTES = 10
+RESULTS = Path(__file__).parent / "SOAK.md"
+BARS = " ▁▂▃▄▅▆▇█"
+QUERIES = (
+    "SELECT auction, window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bid, DESCRIPTOR(date_time), INTERVAL '10' SECOND, "
+    "INTERVAL '2' SECOND)) GROUP BY auction, window_end",
+    "SELECT bidder, COUNT(*) AS n, window_end FROM TABLE(SESSION(TABLE bid PARTITION BY bidder, DESCRIPTOR(date_time), "
+    "INTERVAL '1' SECOND)) GROUP BY bidder, window_start, window_end",
+)
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def soak(minutes: float) -> tuple[list[int], list[int], list[int]]:
+    """Memory, threads and result rows so far, each second."""
+    rows = [0] * len(QUERIES)
+    memory: list[int] = []
+    threads: list[int] = []
+    told: list[int] = []
+    with runnel.connect() as connection:
+        connection.execute("CREATE MAPPING bid TYPE Nexmark OPTIONS ('table' = 'bid')")
+        cursors = [connection.cursor().execute(query) for query in QUERIES]
+
+        def read(place: int) -> None:
+            try:
+                for batch in cursors[place].fetch_record_batch():
+                    rows[place] += batch.num_rows
+            except runnel.OperationalError:
+                pass  # closed at the end
+
+        readers = [Thread(target=read, args=(place,), daemon=True) for place in range(len(QUERIES))]
+        for reader in readers:
+            reader.start()
+        end = time.monotonic() + minutes * 60
+        while time.monotonic() < end:
+            time.sleep(1)
+            memory.append(resident())
+            threads.append(active_count())
+            told.append(sum(rows))
+            if len(told) % 30 == 0:
+                print(f"{len(told)} s: {memory[-1] >> 20} MiB, {threads[-1]} threads, {told[-1]:,} rows out", flush=True)
+        for cursor in cursors:
+            cursor.close()
+        for reader in readers:
+            reader.join(10)
+    return memory, threads, told
+
+
+def graph(values: list[int], width: int = 100) -> str:
+    """The values as a line of bars, the highest the largest value."""
+    parts = np.array_split(np.array(values), min(width, len(values)))
+    means = np.array([part.mean() for part in parts])
+    return "".join(BARS[round(value / means.max() * (len(BARS) - 1))] for value in means)
+
+
+def main(minutes: float) -> None:
+    memory, threads, told = soak(minutes)
+    half = memory[len(memory) // 2 :]
+    slope = float(np.polyfit(np.arange(len(half)), half, 1)[0]) * 60
+    is_flat = slope <= np.mean(half) / 20 and max(threads[len(threads) // 2 :]) <= max(threads[: len(threads) // 2])
+    text = f"""# Soak
+
+`python -m benchmarks.soak {minutes:g}`: two streaming queries over NEXMark bids at full speed for {len(memory)} s.
+
+    memory  {graph(memory)}  {min(half) >> 20}–{max(half) >> 20} MiB in the second half, {slope / (1 << 20):+.2f} MiB a minute
+    threads {graph(threads)}  {max(threads)} at most, {threads[-1]} at the end
+    rows    {graph([b - a for a, b in zip([0, *told], told, strict=False)])}  {told[-1]:,} in all, {told[-1] / len(told):,.0f} a second
+
+{"No growth." if is_flat else "**Growth.**"}
+"""
+    RESULTS.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]) if len(sys.argv) > 1 else MINUTES)
