@@ -81,13 +81,14 @@ def main(minutes: float) -> None:
     half = memory[len(memory) // 2 :]
     slope = float(np.polyfit(np.arange(len(half)), half, 1)[0]) * 60
     is_flat = slope <= np.mean(half) / 20 and max(threads[len(threads) // 2 :]) <= max(threads[: len(threads) // 2])
+    speed = [b - a for a, b in zip([0, *told], told, strict=False)]
     text = f"""# Soak
 
 `python -m benchmarks.soak {minutes:g}`: two streaming queries over NEXMark bids at full speed for {len(memory)} s.
 
     memory  {graph(memory)}  {min(half) >> 20}–{max(half) >> 20} MiB in the second half, {slope / (1 << 20):+.2f} MiB a minute
     threads {graph(threads)}  {max(threads)} at most, {threads[-1]} at the end
-    rows    {graph([b - a for a, b in zip([0, *told], told, strict=False)])}  {told[-1]:,} in all, {told[-1] / len(told):,.0f} a second
+    rows    {graph(speed)}  {told[-1]:,} in all, {told[-1] / len(told):,.0f} a second
 
 {"No growth." if is_flat else "**Growth.**"}
 """
