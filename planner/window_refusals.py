@@ -12,7 +12,10 @@ from runnel.windows import Window, WindowCall
 
 _ORDER = "PARTITION BY window_end of TUMBLE, HOP, CUMULATE or SESSION as well, or ORDER BY the event time, ascending"
 
-_DIFFERENT = Refusal("its calls wait for different watermarks", "put each OVER into a query of its own")
+_DIFFERENT = Refusal(
+    "its calls wait for different watermarks, and rows that wait for one are behind the other",
+    "use one of the times in the PARTITION BY, or first in the ORDER BY, of all calls",
+)
 
 
 def check_window(node: Window, unbounded_state: bool = False) -> None:

@@ -22,6 +22,9 @@ def connection(request: pytest.FixtureRequest) -> Iterator[runnel.Connection]:
 
 
 GROUPED = "SELECT window_end, k, COUNT(*) AS c, SUM(v) AS t FROM {w} GROUP BY window_end, k"
+JOINED = (
+    "SELECT x.n AS m, y.n AS o, x.k, x.v, y.v AS w FROM {a} AS x JOIN {b} AS y ON x.k = y.k AND y.n BETWEEN x.n - 3 AND x.n + 4"
+)
 SHAPES = {
     "alias": "SELECT w.window_end AS e, COUNT(*) FROM {w} AS w GROUP BY e",
     "ordinal": "SELECT window_start, COUNT(*) FROM {w} GROUP BY 1",
@@ -77,6 +80,22 @@ SHAPES = {
     "rollup": "SELECT window_end, k, s, COUNT(*) FROM {w} GROUP BY window_end, ROLLUP (k, s)",
     "case": "SELECT window_end, CASE WHEN k = 1 THEN 'one' ELSE 'other' END AS x, COUNT(*) FROM {w} GROUP BY window_end, x",
     "limit above a limit": "SELECT COUNT(*) FROM (SELECT n FROM {a} ORDER BY n NULLS LAST, v LIMIT 30)",
+    "over a join": "SELECT m, v, w, COUNT(*) OVER (PARTITION BY k ORDER BY m RANGE BETWEEN 5 PRECEDING AND CURRENT ROW) AS c "
+    "FROM ({joined})",
+    "over the other side of a join": "SELECT m, v, w, SUM(w) OVER (ORDER BY o RANGE BETWEEN 3 PRECEDING AND 2 FOLLOWING) AS c "
+    "FROM ({joined})",
+    "grouped above over a join": "SELECT m, SUM(c) FROM (SELECT m, COUNT(*) OVER (PARTITION BY m) AS c FROM ({joined})) "
+    "GROUP BY m",
+    "joined to a window": "SELECT x.v, x.r, y.v FROM (SELECT n, k, v, ROW_NUMBER() OVER (PARTITION BY n, k ORDER BY v) AS r "
+    "FROM {a}) AS x JOIN {b} AS y ON x.k = y.k AND y.n BETWEEN x.n - 2 AND x.n + 2",
+    "over union all": "SELECT v, COUNT(*) OVER (PARTITION BY n) AS c FROM "
+    "(SELECT n, v FROM {a} UNION ALL SELECT n, v FROM {b})",
+    "ordered union all": "SELECT v, n, SUM(v) OVER (ORDER BY n RANGE BETWEEN 4 PRECEDING AND CURRENT ROW) AS c "
+    "FROM (SELECT n, v FROM {a} UNION ALL SELECT n, v FROM {b})",
+    "lag of groups": "SELECT window_end, c - LAG(c) OVER (ORDER BY window_end NULLS LAST) AS d FROM "
+    "(SELECT window_end, COUNT(*) AS c FROM {w} GROUP BY window_end)",
+    "cumulated groups": "SELECT window_end, SUM(c) OVER (ORDER BY window_end NULLS LAST) AS d FROM "
+    "(SELECT window_end, COUNT(*) AS c FROM {w} GROUP BY window_end)",
     "lateral": "SELECT window_end, l.x FROM ({grouped}) AS g CROSS JOIN LATERAL (SELECT g.c + 1 AS x) AS l",
 }
 
@@ -85,7 +104,7 @@ SHAPES = {
 def test_gives_what_tables_give(connection: runnel.Connection, name: str) -> None:
     rng = random.Random(name)
     tables = {"a": random_table(rng, 120), "b": random_table(rng, 90)}
-    sql = SHAPES[name].replace("{grouped}", GROUPED)
+    sql = SHAPES[name].replace("{grouped}", GROUPED).replace("{joined}", JOINED)
     wanted = over_tables(connection, sql, tables)
     assert sorted(map(repr, streamed(connection, sql, tables, len(name)))) == sorted(map(repr, wanted))
     assert wanted, "an empty answer proves nothing"
@@ -198,6 +217,12 @@ REFUSED = {
         "SELECT names.k, l.v FROM names CROSS JOIN LATERAL (SELECT v FROM {a} AS x WHERE x.k = names.k LIMIT 2) AS l",
         "is not supported for a streaming query",
         "",
+    ),
+    "both sides of a join": (
+        "SELECT COUNT(*) OVER (PARTITION BY x.n), COUNT(*) OVER (PARTITION BY y.n) FROM {a} AS x JOIN {b} AS y "
+        "ON x.k = y.k AND y.n BETWEEN x.n - 3 AND x.n + 4",
+        "OVER and DISTINCT ON over a stream",
+        "one of the times",
     ),
     "recursion": (
         "WITH RECURSIVE r AS (SELECT k FROM {a} UNION ALL SELECT k + 1 FROM r WHERE k < 3) SELECT * FROM r",
