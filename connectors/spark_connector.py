@@ -14,6 +14,7 @@ from runnel.connectors.spark_table import SparkSinkTable, SparkTable, found_colu
 from runnel.errors import NotSupportedError, ProgrammingError
 
 if TYPE_CHECKING:
+    from runnel.connectors.spark_stream import SparkStreamTable
     from runnel.fragment import FragmentEngine
 
 
@@ -61,15 +62,14 @@ class SparkConnector(DataConnector):
             found = [(item.name, item.tableType) for item in spark.session.catalog.listTables()]
         return sorted((f'"{name}"', "VIEW" if kind in ("VIEW", "TEMPORARY") else "TABLE") for name, kind in found)
 
-    def registered(self, name: str, frame: Any) -> SparkTable:
+    def registered(self, name: str, frame: Any) -> SparkTable | SparkStreamTable:
         """The table that `Connection.register(name, frame)` makes; its session becomes the connection's."""
         spark = self.owner.adopt(session_of(frame), f'the DataFrame "{name}"')
         with spark_errors():
             if frame.isStreaming:
-                raise ProgrammingError(
-                    f'the DataFrame "{name}" is a stream, which has no end',
-                    hint="register a DataFrame that was read, not readStream",
-                )
+                from runnel.connectors.spark_stream import SparkStreamTable
+
+                return SparkStreamTable(name, frame, *found_columns(frame))
             return self._known(table_of_frame(name, frame, RegisteredFrame(spark, frame), self.owner))
 
     def _known(self, table: SparkTable) -> SparkTable:

@@ -121,11 +121,6 @@ def test_what_is_no_session(given: object, kind: type[runnel.Error], text: str) 
     assert text in failure.value.message
 
 
-def test_a_stream_is_refused(session: Any, connection: runnel.Connection) -> None:
-    with pytest.raises(runnel.ProgrammingError, match="is a stream, which has no end"):
-        connection.register("t", session.readStream.format("rate").load())
-
-
 def test_a_frame_and_the_session_outlive_the_connection(session: Any) -> None:
     frame = session.range(5)
     with runnel.connect() as connection:

@@ -1,0 +1,141 @@
+"""A streaming DataFrame as a stream of ours: Spark's micro-batches come as rows.
+
+Each query starts a streaming query of Spark's, which runs as long as ours does. A micro-batch waits until its rows were taken,
+so a reader that is behind holds Spark back. Where Spark's query ends (a trigger that ends, a stop from elsewhere), the stream
+ends; where it fails, ours does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from threading import Thread
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.batches import empty_columns, slices
+from runnel.catalog import TableColumn
+from runnel.connector import BATCH_ROWS, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
+from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark_origin import matched
+from runnel.connectors.spark_types import own_batch
+from runnel.connectors.stream import BUFFERED_ROWS, StreamChannel
+from runnel.errors import Error, InterfaceError, NotSupportedError, internal
+from runnel.processor import JobContext
+
+
+class SparkStreamTable(ReadableTable):
+    """A streaming DataFrame. `problems` says for a column by index why it can't be read."""
+
+    connector = "Spark"
+
+    def __init__(self, name: str, frame: Any, columns: Sequence[TableColumn], problems: dict[int, str]) -> None:
+        self.name = name
+        self.columns = tuple(columns)
+        self._frame = frame
+        self._problems = problems
+
+    @property
+    def is_unbounded(self) -> bool:
+        return True
+
+    @property
+    def can_end(self) -> bool:
+        return True
+
+    def row_count(self) -> int | None:
+        return None
+
+    def scan(self, request: ScanRequest) -> Source:
+        for place in request.columns:
+            if place in self._problems:
+                raise NotSupportedError(
+                    f'column "{self.columns[place].name}" of "{self.name}" can\'t be read',
+                    detail=self._problems[place],
+                    hint="name the columns you need, or convert this one in the DataFrame",
+                )
+        return SparkStreamSource(self._frame, self.name, self.columns, request.columns)
+
+
+class SparkStreamSource(Source):
+    """A scan: each execution starts a query of Spark's."""
+
+    def __init__(self, frame: Any, name: str, columns: Sequence[TableColumn], wanted: tuple[int, ...]) -> None:
+        self._frame = frame
+        self._name = name
+        self._columns = columns
+        self._wanted = wanted
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        frame = matched(self._frame, self._columns, self._name)
+        frame = frame.select(*[f"c{i}" for i in self._wanted]) if self._wanted else frame.selectExpr("TRUE AS c0")
+        return [SparkStreamPartition(frame, self._name, [self._columns[i] for i in self._wanted])]
+
+
+class SparkStreamPartition(SourcePartition):
+    """One query of Spark's, and the rows that it has handed over."""
+
+    def __init__(self, frame: Any, name: str, columns: Sequence[TableColumn]) -> None:
+        self._frame = frame
+        self._names = [column.name for column in columns]
+        self._types = [column.type for column in columns]
+        self._channel = StreamChannel(name, BUFFERED_ROWS)
+        self._queue = self._channel.attach()[1]
+        self._query: Any = None
+        self._error: Error | None = None
+
+    def open(self, wake: Callable[[], None]) -> None:
+        self._queue.wake = wake
+        try:
+            self._query = self._frame.writeStream.foreachBatch(self._take).start()
+        except Exception as error:
+            raise spark_error(error) from error
+        Thread(target=self._watch, name="runnel-spark-stream", daemon=True).start()
+
+    def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
+        item = self._channel.take(self._queue)
+        if isinstance(item, End) and self._error is not None:
+            raise self._error
+        return item
+
+    def close(self) -> None:
+        self._channel.close()
+        query, self._query = self._query, None
+        if query is not None:
+            # Spark waits there for its micro-batch: a worker of ours has no time for that.
+            Thread(target=_stop, args=(query,), name="runnel-spark-stream-stop", daemon=True).start()
+
+    def _take(self, rows: Any, epoch: int) -> None:
+        """Called by Spark with each micro-batch, on a thread of its own."""
+        try:
+            for batch in rows.toArrow().to_batches():
+                for piece in slices(batch, BATCH_ROWS):
+                    own = own_batch(piece, self._names, self._types) if self._names else empty_columns(piece.num_rows)
+                    self._channel.put(own, None)
+        except InterfaceError:
+            pass  # nobody reads any more
+        except Exception as error:
+            # What Spark's own report of it says is about the callback, not about the data.
+            self._fail(error)
+
+    def _watch(self) -> None:
+        query = self._query
+        try:
+            if query is not None:
+                query.awaitTermination()
+        except Exception as error:
+            self._fail(error)
+        self._channel.close()
+
+    def _fail(self, error: Exception) -> None:
+        if self._error is None:
+            found = spark_error(error)
+            self._error = found if isinstance(found, Error) else internal(f"Spark's error became a {type(found).__name__}")
+        self.close()
+
+
+def _stop(query: Any) -> None:
+    # What Spark has to say of a query that is given up is of no use to anybody.
+    with suppress(Exception):
+        query.stop()
