@@ -26,6 +26,7 @@ import pyarrow as pa
 import runnel
 from runnel.catalog import EventTime
 from runnel.connector import EventTimeMark
+from runnel.connectors.stream import StreamWriter
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.testing.rows import rows_of, same_value
 from tests.slt.oracle import SETTINGS, same
@@ -185,7 +186,7 @@ class Bench:
                 self.streams.unregister(name)
 
 
-def _write(writer: runnel.StreamWriter, entry: Any, case: Case) -> None:
+def _write(writer: StreamWriter, entry: Any, case: Case) -> None:
     if isinstance(entry, pa.RecordBatch):
         writer.write(entry, timeout=TIMEOUT)
     elif isinstance(entry, EventTimeMark) and case.ordered:
