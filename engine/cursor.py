@@ -214,6 +214,12 @@ class Cursor:
         state = "closed" if self._is_closed else "idle" if self._sql is None else repr(self._sql)
         return f"<runnel.Cursor {state}>"
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: columns and the next rows, which stay to be fetched."""
+        from runnel.notebook import html_of
+
+        return html_of(None if self._is_closed else self._result, self._rowcount)
+
     # Inside
 
     def _check_open(self) -> None:

@@ -120,6 +120,12 @@ class Result:
             self._next = last
         return rows
 
+    def preview(self, count: int) -> list[Row]:
+        """At most `count` of the next rows, which stay. Of an unbounded result only what is there; else they are waited for."""
+        if self._next >= len(self._rows):
+            self._decode(max(DECODE_ROWS, count), wait=not self.is_unbounded)
+        return self._rows[self._next : self._next + count]
+
     def rest(self) -> list[Row]:
         """All rows that are left, waited for."""
         with _collector_paused():

@@ -38,7 +38,7 @@ LEVELS = {
     4: ("planner", "connectors"),
     5: (
         *("database", "statements", "settings", "durable", "opening", "unavailable"),
-        *("connection", "own_functions", "cursor", "rows", "dbapi20", "__init__"),
+        *("connection", "own_functions", "cursor", "rows", "notebook", "dbapi20", "__init__"),
     ),
 }
 LEVEL_OF = {name: level for level, names in LEVELS.items() for name in names}
