@@ -14,7 +14,7 @@ Each function imports the processor that its vertex runs, so that a process load
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runnel.dag import DAG, Edge, Supplier, Vertex, between
 from runnel.errors import internal
@@ -27,9 +27,6 @@ from runnel.planner.physical import Physical, column_names
 from runnel.processors.result import result_sink
 from runnel.relation import JoinKind
 from runnel.streams import WINDOW_COLUMNS
-
-if TYPE_CHECKING:
-    from runnel.processors.aggregation import Stage
 
 BUILD_PRIORITY = 0
 PROBE_PRIORITY = 1
@@ -195,102 +192,50 @@ def _calc(to: _Lowering, node: physical.Calc) -> _Output:
 
 
 def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
+    from runnel.processors.aggregate import aggregate
     from runnel.processors.aggregation import Stage
 
     expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
     rows = to.in_pieces(to.lower(node.input), expressions)
     names = column_names(node.fields)
     if not rows.is_parallel:
-        return _with_late(to, node, to.follow(rows, "aggregate", _aggregation(node, names, Stage.SINGLE), 1, names))
+        supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
+        return to.follow(rows, "aggregate", supplier, 1, names)
     if not node.two_stage:
         return _aggregate_by_key(to, node, rows, names)
+    first = aggregate(node.keys, node.aggregates, names, Stage.ACCUMULATE)
     keys = tuple(f"k{i}" for i in range(len(node.keys)))
-    partial = to.follow(rows, "accumulate", _aggregation(node, names, Stage.ACCUMULATE), to.parallelism, keys)
-    last = _aggregation(node, names, Stage.COMBINE)
+    partial = to.follow(rows, "accumulate", first, to.parallelism, keys)
+    last = aggregate(node.keys, node.aggregates, names, Stage.COMBINE)
     if not keys:
         return to.follow(partial, "combine", last, 1, names)
     combine = to.vertex("combine", last, to.parallelism)
     to.dag.edge(between(partial.vertex, combine).partitioned(*keys))
     return _Output(combine, True, names)
-
-
-def _aggregation(node: physical.HashAggregate, names: tuple[str, ...], stage: Stage) -> Supplier:
-    if isinstance(node, physical.TimedAggregate):
-        from runnel.processors.timed_aggregate import Timing, timed_aggregate
-
-        timing = Timing(node.bounds, node.late is not None, node.every, node.lateness)
-        return timed_aggregate(node.keys, node.aggregates, names, stage, timing)
-    from runnel.processors.aggregate import aggregate
-
-    return aggregate(node.keys, node.aggregates, names, stage)
 
 
 def _aggregate_by_key(to: _Lowering, node: physical.HashAggregate, rows: _Output, names: tuple[str, ...]) -> _Output:
     """One stage: the rows of a group meet in the processor that its keys' hash names."""
+    from runnel.processors.aggregate import aggregate
     from runnel.processors.aggregation import Stage
 
-    return _with_late(to, node, _by_key(to, rows, _aggregation(node, names, Stage.SINGLE), node.keys, names))
-
-
-def _session_aggregate(to: _Lowering, node: physical.SessionAggregate) -> _Output:
-    from runnel.processors.session_aggregate import SessionKeys, session_aggregate
-
-    expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
-    rows = to.in_pieces(to.lower(node.input), expressions)
-    names = column_names(node.fields)
-    keys = SessionKeys(
-        gap=node.gap, time=node.time, keys=node.keys, partition=node.partition, columns=node.columns, bound=node.bound
-    )
-    supplier = session_aggregate(keys, node.aggregates, names, node.late is not None)
-    if not rows.is_parallel:
-        return _with_late(to, node, to.follow(rows, "aggregate", supplier, 1, names))
-    partition = tuple(node.keys[i] for i in node.partition)
-    return _with_late(to, node, _by_key(to, rows, supplier, partition, names))
-
-
-def _by_key(to: _Lowering, rows: _Output, supplier: Supplier, keys: tuple[Expression, ...], names: tuple[str, ...]) -> _Output:
-    """An aggregation for which the rows come together by key."""
-    key_names = _key_names(keys, rows.names)
-    if not key_names:
+    supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
+    keys = _key_names(node.keys, rows.names)
+    if not keys:
         return to.follow(rows, "aggregate", supplier, 1, names)
     vertex = to.vertex("aggregate", supplier, to.parallelism)
-    to.dag.edge(between(rows.vertex, vertex).partitioned(*key_names))
+    to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
     return _Output(vertex, True, names)
 
 
-def _with_late(to: _Lowering, node: Physical, rows: _Output) -> _Output:
-    """What comes out of an aggregation, and beside that the way of its late rows, where they are to be written."""
-    timed = physical.TimedAggregate | physical.FramedAggregate | physical.SessionAggregate
-    if isinstance(node, timed) and node.late is not None:
-        # Loaded on first use: few queries have it.
-        from runnel.planner.lower_late import write_late_rows
-
-        write_late_rows(to, node.late, rows.vertex, rows.is_parallel)
-    return rows
-
-
-def _framed_aggregate(to: _Lowering, node: physical.FramedAggregate) -> _Output:
-    from runnel.processors.aggregation import Stage
-    from runnel.processors.framed_aggregate import FramedKeys, framed_aggregate
+def _stream_aggregate(
+    to: _Lowering, node: physical.TimedAggregate | physical.FramedAggregate | physical.SessionAggregate
+) -> _Output:
+    from runnel.planner.lower_aggregates import lower_stream_aggregate
 
     expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
     rows = to.in_pieces(to.lower(node.input), expressions)
-    names = column_names(node.fields)
-    framed = FramedKeys(shape=node.shape, time=node.time, keys=node.keys, columns=node.columns, bound=node.bound)
-    single = framed_aggregate(framed, node.aggregates, names, Stage.SINGLE, node.late is not None)
-    if not rows.is_parallel:
-        return _with_late(to, node, to.follow(rows, "aggregate", single, 1, names))
-    if not node.two_stage:
-        return _with_late(to, node, _by_key(to, rows, single, node.keys, names))
-    first = framed_aggregate(framed, node.aggregates, names, Stage.ACCUMULATE)
-    keys = tuple(f"k{i + 1}" for i in range(len(node.keys)))
-    partial = to.follow(rows, "accumulate", first, to.parallelism, ("k0", *keys))
-    last = framed_aggregate(framed, node.aggregates, names, Stage.COMBINE)
-    if not keys:
-        return to.follow(partial, "combine", last, 1, names)
-    combine = to.vertex("combine", last, to.parallelism)
-    to.dag.edge(between(partial.vertex, combine).partitioned(*keys))
-    return _Output(combine, True, names)
+    return _Output(*lower_stream_aggregate(to, node, rows))
 
 
 def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
@@ -509,9 +454,9 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.Generate: _generate,
     physical.Calc: _calc,
     physical.HashAggregate: _aggregate,
-    physical.TimedAggregate: _aggregate,
-    physical.FramedAggregate: _framed_aggregate,
-    physical.SessionAggregate: _session_aggregate,
+    physical.TimedAggregate: _stream_aggregate,
+    physical.FramedAggregate: _stream_aggregate,
+    physical.SessionAggregate: _stream_aggregate,
     physical.HashJoin: _join,
     physical.IntervalJoin: _interval_join,
     physical.AsOfJoin: _as_of_join,
