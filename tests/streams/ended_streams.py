@@ -44,6 +44,8 @@ def random_table(rng: random.Random, count: int, nulls: float = 0.04) -> pa.Tabl
         time = None if rng.random() < nulls else number // 2 + rng.randint(0, DISORDER - 1)
         moment = None if time is None else time * 1_000_000
         found.append((rng.choice((None, 1, 2, 3)), moment, time, number, rng.choice((None, "x", "y", "z"))))
+    if not found:
+        return SCHEMA.empty_table()
     columns = [pa.array(column) for column in zip(*found, strict=True)]
     columns[1] = columns[1].cast(pa.timestamp("us"))
     return pa.Table.from_arrays([column.cast(item.type) for column, item in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
