@@ -283,3 +283,41 @@ def test_a_row_without_a_time_comes_before_all_others_or_is_late() -> None:
     assert processor.complete()
     found = [item.select(["t", "x"]) for item in batches_in(outbox)]
     assert sorted(rows_of(found), key=str) == [(5, 2), (7, 3), (None, 1)]
+
+
+TIMES = {
+    "small": (pa.int16(), "1", "RANGE BETWEEN 3 PRECEDING AND 2 FOLLOWING"),
+    "date": (pa.date32(), "INTERVAL '1' DAY", "RANGE BETWEEN INTERVAL '3' DAY PRECEDING AND INTERVAL '2' DAY FOLLOWING"),
+    "timestamp": (pa.timestamp("us"), "INTERVAL '1' SECOND", "RANGE BETWEEN INTERVAL '3' SECOND PRECEDING AND CURRENT ROW"),
+    "zoned": (pa.timestamp("us", "UTC"), "INTERVAL '1' SECOND", "RANGE BETWEEN INTERVAL '3' SECOND PRECEDING AND CURRENT ROW"),
+}
+
+
+@pytest.mark.parametrize("name", TIMES)
+def test_times_of_every_type_before_1970_too(name: str) -> None:
+    arrow, lag, frame = TIMES[name]
+    rng = random.Random(name)
+    steps = [None if rng.random() < 0.05 else number - 40 for number in range(80)]
+    times = pa.array([step if step is None or not pa.types.is_timestamp(arrow) else step * 1_000_000 for step in steps])
+    kept = pa.int32() if arrow == pa.date32() else times.type
+    table = pa.table({"t": times.cast(kept).cast(arrow), "v": pa.array(range(80))})
+    sql = f"SELECT v, SUM(v) OVER (ORDER BY t {frame}) AS a, COUNT(*) OVER (PARTITION BY t) AS b FROM {{}}"
+    with runnel.connect() as connection:
+        connection.register("a", table)
+        wanted = connection.execute(sql.format("a")).fetchall()
+        connection.unregister("a")
+        with connection.register_stream("a", table.schema) as writer:
+            cursor = connection.execute(sql.format(f"TABLE(IMPOSE_ORDER(TABLE a, DESCRIPTOR(t), {lag}))"))
+            for at in range(0, 80, 3):
+                writer.write(table.slice(at, 3))
+        assert sorted(cursor.fetchall()) == sorted(wanted)
+
+
+def test_explain_tells_what_is_kept() -> None:
+    calls = "COUNT(*) OVER (PARTITION BY k ORDER BY n RANGE BETWEEN 7 PRECEDING AND 4 FOLLOWING)"
+    source = "TABLE(IMPOSE_ORDER(TABLE a, DESCRIPTOR(n), 20))"
+    with runnel.connect() as connection, connection.register_stream("a", random_table(random.Random(0), 1).schema):
+        in_range = str(connection.execute(f"EXPLAIN (STATE) SELECT {calls} FROM {source}").fetchall())
+        assert "rows until the watermark is 4 past them; rows of the last 7" in in_range
+        running = f"SELECT SUM(v) OVER (PARTITION BY k ORDER BY n) FROM {source}{FOR_EVER}"
+        assert "a row of each partition, for ever" in str(connection.execute(f"EXPLAIN (STATE) {running}").fetchall())
