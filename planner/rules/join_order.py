@@ -2,13 +2,14 @@
 
 A tree of inner and cross joins is taken apart into the relations joined and the conditions between them, and put together
 anew, always by the pair of parts whose join is the smallest (by estimate) of those that a condition connects. The columns of
-the result keep their order. Left as they are: joins of two relations, joins with an input that never ends, and those in which
-an equality can fail: there it matters on which rows it is computed.
+the result keep their order. Left as they are: joins of two relations, and those in which an equality can fail: there it
+matters on which rows it is computed. With streams the order is changed only where it takes another one for the times of each
+two sides to bound each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import inf
@@ -95,9 +96,15 @@ def _ordered(node: Relation) -> Relation:
     changed = any(new is not old for new, old in zip(relations, parts.relations, strict=True))
     parts.relations = relations
     fixed = [item for item in parts.conditions if can_fail(item) or is_volatile(item)]
-    if len(relations) < 3 or len(relations) > MOST_PARTS or any(map(_is_equality, fixed)) or any(map(never_ends, relations)):
+    has_streams = any(map(never_ends, relations))
+    if has_streams:
+        # Bounds of times may fail, by overflow; they are what streams are joined by.
+        fixed = [item for item in fixed if is_volatile(item)]
+    stays = len(relations) < 3 or len(relations) > MOST_PARTS or any(map(_is_equality, fixed))
+    if stays or (has_streams and all(map(_is_in_time, _inner_joins(node)))):
         return _with_leaves(node, iter(relations)) if changed else node
-    found = _Greedy(parts, [item for item in parts.conditions if item not in fixed]).joined()
+    greedy = _Greedy(parts, [item for item in parts.conditions if item not in fixed])
+    found = greedy.joined_in_time() if has_streams else greedy.joined()
     if found is None or (found.shape == shape and not fixed):
         return _with_leaves(node, iter(relations)) if changed else node
     where = {old: new for new, old in enumerate(found.columns)}
@@ -109,6 +116,26 @@ def _ordered(node: Relation) -> Relation:
     expressions = tuple(columns[where[place]] for place in places)
     names = tuple(item.name for item in node.fields)
     return Project(input=relation, expressions=expressions, names=names, position=node.position)
+
+
+def _inner_joins(node: Relation) -> Iterator[Join]:
+    """The inner joins of a tree of them."""
+    if isinstance(node, Join) and node.kind in _INNER:
+        yield node
+    if _is_inner(node):
+        for item in node.inputs:
+            yield from _inner_joins(item)
+
+
+def _is_in_time(join: Join) -> bool:
+    """Whether the times of both sides bound each other, where neither ends."""
+    if not never_ends(join.left) or not never_ends(join.right):
+        return True
+    # Loaded on first use: few statements join streams.
+    from runnel.planner.time_links import interval_shape
+
+    times = interval_shape(join)[0]
+    return times.left.watermark is not None and times.right.watermark is not None
 
 
 def _with_leaves(node: Relation, leaves: Iterable[Relation]) -> Relation:
@@ -157,6 +184,28 @@ class _Greedy:
             left = [item for item in left if item is not first and item is not second]
             left.append(self._join(first, second))
         return left[0]
+
+    def joined_in_time(self) -> _Part | None:
+        """Streams in the order in which they are written, but each as soon as its times and those of the ones before bound
+        each other; None where that leaves any over."""
+        left: list[_Part] = []
+        for number, relation in enumerate(self._parts.relations):
+            offset = self._parts.offsets[number]
+            columns = list(range(offset, offset + len(relation.fields)))
+            left.append(_Part(frozenset((number,)), number, relation, columns, 1.0))
+        joined = left.pop(0)
+        while left:
+            place = next((at for at, item in enumerate(left) if self._fits_in_time(joined, item)), None)
+            if place is None:
+                return None
+            joined = self._join(joined, left.pop(place))
+        return joined
+
+    def _fits_in_time(self, first: _Part, second: _Part) -> bool:
+        where = {old: new for new, old in enumerate(first.columns + second.columns)}
+        condition = conjunction(renumber(item, where) for item, _ in self._between(first, second))
+        join = Join(kind=JoinKind.INNER, left=first.relation, right=second.relation, condition=condition)
+        return _is_in_time(join)
 
     def _between(self, first: _Part, second: _Part) -> list[tuple[Expression, frozenset[int]]]:
         """The conditions that can be checked when the two are joined, and not before."""

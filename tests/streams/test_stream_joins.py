@@ -123,6 +123,12 @@ THREE = {
     "star": "SELECT a.v, b.v, c.v FROM {a} a LEFT JOIN {b} b ON a.k = b.k AND b.n BETWEEN a.n AND a.n + 6 "
     "LEFT JOIN {c} c ON c.k = a.k AND c.n BETWEEN a.n - 2 AND a.n + 2",
     "full": "SELECT a.v, b.v, c.v FROM {a} a FULL JOIN {b} b ON a.n = b.n FULL JOIN {c} c ON c.n = b.n",
+    "in any order": "SELECT a.v, b.v, c.v FROM {a} a, {c} c, {b} b WHERE a.k = b.k AND b.k = c.k "
+    "AND a.n BETWEEN b.n - 3 AND b.n + 3 AND c.n BETWEEN b.n - 3 AND b.n + 3",
+    "a query twice": "WITH p AS (SELECT a.k, a.n, b.v FROM {a} a JOIN {b} b ON a.k = b.k AND b.n BETWEEN a.n - 2 AND a.n + 8) "
+    "SELECT p.v, q.v, c.v FROM p JOIN p q ON p.n = q.n AND p.k = q.k JOIN {c} c ON c.n = p.n",
+    "grouped": "SELECT x.n, x.c, b.v, c.v FROM (SELECT n, COUNT(*) AS c FROM {a} GROUP BY n) x "
+    "JOIN {b} b ON b.n BETWEEN x.n - 2 AND x.n + 2 LEFT JOIN {c} c ON c.n = x.n AND c.k = b.k",
 }
 
 
