@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from runnel.batches import empty_columns
+from runnel.batches import empty_columns, true_flags
 from runnel.catalog import TableColumn
-from runnel.connectors.file_conversion import unfit
+from runnel.connectors.file_conversion import blank_to_null, converter, unfit
 from runnel.connectors.file_format import batch_of, external_name
 from runnel.connectors.json_faults import JsonFaults
 from runnel.connectors.json_format import ChunkReader
@@ -18,7 +19,9 @@ from runnel.connectors.json_records import begins_array
 from runnel.connectors.json_values import array_of_values, parse_records, plain_text
 from runnel.connectors.record_parser import RecordParser, lines_of
 from runnel.errors import DataError
-from runnel.sqltypes import to_arrow
+from runnel.expressions.attempts import attempted
+from runnel.expressions.context import EvaluationContext
+from runnel.sqltypes import VARCHAR, Kind, SqlType, to_arrow
 
 PIECE_BYTES = 1 << 17
 """Where Arrow refuses records, they are given to it again in pieces of this size, so that few go the slow way."""
@@ -95,7 +98,7 @@ class JsonLines(RecordParser):
         self, values: list[Any], column: TableColumn, kept: Sequence[tuple[int, bytes, dict[str, Any]]], bad: set[int]
     ) -> None:
         """Adds to `bad` the records whose value doesn't fit the column."""
-        for index in unfit_places(values, lambda part: array_of_values(part, column.type)):
+        for index in _unfit_values(values, column.type):
             if index not in bad:
                 bad.add(index)
                 number, text, _ = kept[index]
@@ -114,6 +117,22 @@ def _pieces(data: bytes, line: int) -> list[tuple[bytes, int]]:
         line += data.count(b"\n", start, end)
         start = end
     return pieces or [(data, line)]
+
+
+def _unfit_values(values: Sequence[Any], wanted: SqlType) -> Sequence[int]:
+    """Which values don't fit the type. Each distinct text is tried once, since malformed ones tend to be alike."""
+    convert = converter(VARCHAR, wanted)
+    if convert is not None and not wanted.is_nested and wanted.kind is not Kind.JSON:
+        try:
+            texts = array_of_values(values, VARCHAR)
+        except DataError:
+            return unfit_places(values, lambda part: array_of_values(part, wanted))
+        found = attempted(lambda item, _: convert(item), texts, VARCHAR, wanted, EvaluationContext())
+        assert isinstance(found, pa.Array)
+        refused = true_flags(found.is_null()) & true_flags(blank_to_null(texts).is_valid())
+        places: list[int] = np.flatnonzero(refused).tolist()
+        return places
+    return unfit_places(values, lambda part: array_of_values(part, wanted))
 
 
 def unfit_places(values: Sequence[Any], convert: Callable[[Sequence[Any]], pa.Array]) -> list[int]:

@@ -161,7 +161,7 @@ def test_a_quote_that_is_never_closed_costs_one_record(tmp_path: Path) -> None:
 
 
 def test_many_malformed_records_among_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_lines, "PIECE_BYTES", 1_000)
+    monkeypatch.setattr(json_lines, "PIECE_BYTES", 20_000)
     chance = random.Random(7)
     bad = {i for i in range(20_000) if chance.random() < 0.2}
     text = "\n".join('{"id": "no"}' if i in bad else f'{{"id": {i}}}' for i in range(20_000))
