@@ -148,6 +148,8 @@ def _framed(node: Aggregate, found: _Windowed, choose: Choose) -> Physical | Non
     bound = time_bounds(windows.input).get(windows.time.index)
     if windows.shape.kind not in (WindowKind.HOP, WindowKind.CUMULATE) or (bound is None and never_ends(found.source)):
         return None
+    if windows.shape.kind is WindowKind.CUMULATE and not {-1, -2} & set(found.columns):
+        return None  # windows with the same start are one group
     late = None if bound is None else _late_rows(found.moved)
     return physical.FramedAggregate(
         fields=node.fields,
@@ -195,6 +197,8 @@ def _down_to_windows(node: Relation) -> tuple[Relation, list[Expression], tuple[
     conditions: list[Expression] = []
     while isinstance(node, Project | Filter):
         if isinstance(node, Filter):
+            if is_volatile(node.condition):
+                break
             conditions.append(node.condition)
         elif any(is_volatile(item) for item in node.expressions):
             break

@@ -30,6 +30,7 @@ QUERIES = [
     "SELECT window_start, window_end, k, {all} FROM TABLE({windows}) GROUP BY window_start, window_end, k",
     "SELECT window_end, {plain} FROM TABLE({windows}) WHERE v > -50 GROUP BY window_end HAVING COUNT(*) > 1",
     "SELECT DISTINCT window_time, s FROM TABLE({windows})",
+    "SELECT window_start, COUNT(*), SUM(v) FROM TABLE({windows}) GROUP BY window_start",
     "SELECT window_end, MAX(n), COUNT(*) FROM "
     "(SELECT window_end, k, COUNT(*) AS n FROM TABLE({windows}) GROUP BY window_end, k) GROUP BY window_end",
     "SELECT e + 1, x, SUM(n) FROM (SELECT window_end AS e, k + 1 AS x, v AS n FROM TABLE({windows})) GROUP BY e, x",
@@ -87,6 +88,8 @@ def batches_of(rng: random.Random, rows: list[dict[str, Any]], schema: pa.Schema
 @pytest.mark.parametrize("windows", WINDOWS)
 @pytest.mark.parametrize("query", range(len(QUERIES)))
 def test_a_stream_that_ends_gives_what_the_table_gives(query: int, windows: str) -> None:
+    if windows == "SESSION" and "BY window_start" in QUERIES[query] and "window_end" not in QUERIES[query]:
+        pytest.skip("the start of a session has no bound")
     rng = random.Random(f"{query} {windows}")
     is_temporal = rng.random() < 0.5
     schema = schema_of(pa.timestamp("us") if is_temporal else pa.int64())
