@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 
+from tests.streams.query_shapes import SHAPES
+from tests.streams.query_text import Text, both, joined
 from tests.streams.random_feeds import COLUMNS, unit_of
 
 ROW = ", ".join(COLUMNS)
@@ -45,29 +47,6 @@ FILTERS = ("v > 0", "b", "k = 1", "s IS NOT NULL", "v % 3 = 0 OR v IS NULL", "id
 INTERVALS = "y.t BETWEEN x.t - {low} AND x.t + {high}"
 
 
-@dataclass(frozen=True)
-class Text:
-    """A piece of SQL as we take it and as DuckDB does."""
-
-    ours: str
-    duckdb: str
-
-    def map(self, change: Callable[[str], str]) -> Text:
-        return Text(change(self.ours), change(self.duckdb))
-
-
-def both(text: str) -> Text:
-    return Text(text, text)
-
-
-def joined(template: str, **parts: Text) -> Text:
-    """The template with the parts put in."""
-    return Text(
-        template.format(**{name: part.ours for name, part in parts.items()}),
-        template.format(**{name: part.duckdb for name, part in parts.items()}),
-    )
-
-
 class QueryGenerator:
     """`ordered`: whether the streams have an event time of their own, so that no IMPOSE_ORDER is needed. `lag` in units."""
 
@@ -77,6 +56,9 @@ class QueryGenerator:
         self.lag = lag
         self.ordered = ordered
         self.needs_unique = False
+        """Whether times must differ."""
+        self.needs_times = False
+        """Whether they may not be NULL."""
 
     def query(self) -> Text:
         shapes: list[tuple[int, Callable[[], Text]]] = [
@@ -96,6 +78,7 @@ class QueryGenerator:
             (1, self.projected),
             (1, self.union),
             (2, self.as_of),
+            *((weight, partial(shape, self)) for weight, shape in SHAPES),
         ]
         weights = [weight for weight, _ in shapes]
         return self.rng.choices([shape for _, shape in shapes], weights)[0]()
@@ -274,6 +257,9 @@ class QueryGenerator:
         a, b = left.map(group.format), right.map(group.format)
         on = "x.window_end = y.window_end AND x.k = y.k"
         return joined(f"SELECT x.window_end, y.window_end, x.k, x.n, y.n, x.v FROM {{a}} x {kind} {{b}} y ON {on}", a=a, b=b)
+
+    def between(self) -> str:
+        return INTERVALS.format(low=self.size(self.rng.choice((0, 2))), high=self.size(self.rng.choice((0, 3))))
 
     def interval(self) -> str:
         low, high = self.size(self.rng.choice((0, 1, 3, 10))), self.size(self.rng.choice((0, 2, 5, 10)))
