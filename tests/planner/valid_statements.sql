@@ -89,3 +89,7 @@ SELECT * FROM a JOIN HOP(input => (SELECT 1), time_col => DESCRIPTOR(x.ts), slid
 SELECT session, tumble, hop, descriptor, "offset" FROM session WHERE tumble > 1
 CREATE MAPPING m (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, watermark INT) TYPE File OPTIONS ('path'='x')
 CREATE MAPPING m (WATERMARK FOR "t s" AS ("t s" - 5)) TYPE File OPTIONS ('path'='x')
+select o.id from orders o left join rates for system_time as of o.ts as r on o.currency = r.currency
+select a.id from t a asof left join u b on a.k = b.k and a.ts >= b.ts
+select a.id from t a asof join u b using (k, ts)
+select a.id from t a join u b on a.k = b.k options ('allowUnboundedState' = 'true')
