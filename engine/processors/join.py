@@ -78,10 +78,12 @@ class Join(EmittingProcessor):
         plan = self._plan
         # Each probe row must be compared with all build rows, for a NULL in any of them may make it unknown.
         compares_all = plan.kind in UNKNOWNS and (len(plan.right_keys) > 1 or plan.condition is not None)
-        if compares_all or plan.answers_at_once:
+        # From files nothing comes before the probe side ended, which a stream doesn't.
+        is_stream = self.context.job.is_unbounded
+        if compares_all or plan.answers_at_once or is_stream:
             if memory.limit and self._held_bytes > memory.limit:
-                what = "the rows of the subquery of NOT IN" if compares_all else "the rows that a recursion joins"
-                raise too_large(what, memory)
+                what = "the rows that a stream is joined with" if is_stream else "the rows that a recursion joins"
+                raise too_large("the rows of the subquery of NOT IN" if compares_all else what, memory)
             return
         # Loaded on first use: few joins need it.
         from runnel.processors.spilled_join import SpilledJoin

@@ -11,14 +11,17 @@ import pyarrow as pa
 import pytest
 
 import runnel
+from runnel.memory import Memory
 from runnel.processor import Processor, Watermark
 from runnel.processors import as_of_join
+from runnel.processors.join import JoinShape, join
 from runnel.relation import JoinKind
 from runnel.runtime.snapshots import share_of
 from runnel.stream_joins import AsOfShape
 from runnel.streams import TimeBound
 from runnel.testing.bench import BenchInbox
-from tests.processors.places import CollectingOutbox, place
+from tests.processors.places import CollectingOutbox, job_context, place
+from tests.processors.random_tables import columns_of, fields_of
 from tests.processors.test_as_of_join import joined as as_of
 from tests.processors.test_interval_join import LEFT_TIME, RIGHT_TIME, joined
 
@@ -277,3 +280,26 @@ def test_state_divides_by_key_among_other_processors(kind: JoinKind) -> None:
     rows_found, rows_wanted = ([row for row in given if isinstance(row, tuple)] for given in (found, wanted))
     assert sorted(rows_found, key=str) == sorted(rows_wanted, key=str)
     assert bool(rows_wanted) is (kind is JoinKind.FULL)
+
+
+def test_a_table_that_a_stream_is_joined_with_stays_in_memory() -> None:
+    """In files it would keep the rows of the stream there too, until the end that there is not."""
+    memory = Memory(limit=1 << 22)
+    memory.reserve(1 << 22)
+    build, probe = rows("r", *((n, n) for n in range(10_000))), rows("l", (7, 1), (20_000, 2))
+    left, right = columns_of(probe), columns_of(build)
+    names = (*probe.schema.names, *build.schema.names)
+    make = join(JoinShape(JoinKind.INNER), ((left["li"],), (right["ri"],)), (fields_of(probe), fields_of(build)), names)
+    processor = make()
+    outbox, context = place(job_context(memory=memory, is_unbounded=True))
+    processor.init(outbox, context)
+    for side, table in enumerate((build, probe)):
+        inbox = BenchInbox(table.to_batches())
+        while inbox:
+            processor.process(side, inbox)
+        while side == 0 and not processor.complete_edge(0):
+            pass
+    while not processor.flush():
+        pass
+    assert outbox.values == [7]
+    processor.close()
