@@ -27,7 +27,7 @@ from runnel.runtime.caller import Caller
 from runnel.runtime.clock import SYSTEM_CLOCK, Clock
 from runnel.runtime.dedicated import DedicatedThread
 from runnel.runtime.execution import Execution, ExecutionOptions
-from runnel.runtime.failures import timed_out
+from runnel.runtime.failures import cancelled, timed_out
 from runnel.runtime.interrupts import interrupts_deferred
 from runnel.runtime.latency import quantiles
 from runnel.runtime.metrics import VertexMetrics, vertex_metrics
@@ -126,7 +126,7 @@ class Jobs:
         job = Job(self, next(self._ids), query, options)
         context = JobContext(
             job_id=job.id,
-            evaluation=evaluation,
+            evaluation=EvaluationContext(evaluation.arguments, evaluation.now, evaluation.zone, job.check),
             clock=self.clock.monotonic,
             results=job.results if options.has_results else None,
             accumulation_limit=options.accumulation_limit,
@@ -377,6 +377,13 @@ class Job:
         if self.error is not None:
             raise self.error
 
+    def check(self) -> None:
+        """For what takes long within a call: raises where the job is cancelled or its time is over."""
+        if self._deadline is not None and self._jobs.clock.monotonic() >= self._deadline:
+            self.execution.cancel(self._out_of_time())
+        if self.execution.is_cancelled:
+            raise cancelled()
+
     def on_end(self, callback: Callable[[], object]) -> None:
         """`callback` is called once when the job has ended (at once if it has), on whatever thread ends it."""
         with self._lock:
@@ -431,9 +438,12 @@ class Job:
             self._jobs.pool.call_at(self._deadline, self._expire)
 
     def _expire(self) -> None:
+        self._cancel(self._out_of_time())
+
+    def _out_of_time(self) -> Error:
         stated = self.options.stated_timeout or self.options.timeout
         assert stated is not None
-        self._cancel(timed_out(stated))
+        return timed_out(stated)
 
     def _cancel(self, error: Error | None) -> None:
         self.execution.cancel(error)

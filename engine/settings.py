@@ -62,6 +62,17 @@ def _bytes(value: Value) -> int:
     return int(float(number) * (1024 if binary else 1000) ** power)
 
 
+LEAST_MEMORY = 1_000_000
+"""The smallest memory_limit but none: below that operators would do nothing but read and write files."""
+
+
+def _memory(value: Value) -> int:
+    number = _bytes(value)
+    if 0 < number < LEAST_MEMORY:
+        raise ValueError(value)
+    return number
+
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|µs|ms|s)?")
 _NANOSECONDS = {"us": 1_000, "µs": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _LONGEST = 60 * 1_000_000_000
@@ -145,8 +156,8 @@ SETTINGS = (
     Setting(
         "memory_limit",
         default_limit(),
-        _bytes,
-        "a number of bytes, or one with a unit, such as '512MB' or '4GiB'",
+        _memory,
+        "a number of bytes of at least 1 MB, or one with a unit, such as '512MB' or '4GiB'",
         "how much memory queries may hold; what is beyond it goes to files in temp_directory; 0: no limit",
     ),
     Setting(

@@ -79,12 +79,13 @@ def test_settings() -> None:
     with runnel.connect(memory_limit="1.5GB") as con:
         shown = dict(row[:2] for row in con.execute("SHOW ALL").fetchall())
         assert int(shown["memory_limit"]) == 1_500_000_000
-        for text, size in (("64MB", 64_000_000), ("64MiB", 1 << 26), ("12345", 12345), ("2 kb", 2000), ("0", 0)):
+        for text, size in (("64MB", 64_000_000), ("64MiB", 1 << 26), ("1234567", 1_234_567), ("2000 kb", 2_000_000), ("0", 0)):
             con.execute(f"SET memory_limit = '{text}'")
             assert con._database.memory.limit == size
-        for wrong in ("much", "-1", "5XB"):
-            with pytest.raises(runnel.ProgrammingError, match="wrong value"):
+        for wrong in ("much", "-1", "5XB", "1", "1000", "999 kB", "0.5MB"):
+            with pytest.raises(runnel.ProgrammingError, match="wrong value") as caught:
                 con.execute(f"SET memory_limit = '{wrong}'")
+            assert "at least 1 MB" in (caught.value.hint or "")
 
 
 def test_a_directory_that_is_missing(tmp_path: Any) -> None:
@@ -117,17 +118,17 @@ def test_a_directory_that_is_gone(tmp_path: Any) -> None:
 
 
 def test_a_limit_below_what_duckdb_can_open_with(tmp_path: Any) -> None:
-    with runnel.connect(memory_limit=1000) as con:
+    with runnel.connect(memory_limit=1_000_000) as con:
         con.execute(f"CREATE MAPPING d (a BIGINT) TYPE DuckDB OPTIONS ('path'='{tmp_path / 'd.duckdb'}', 'create'='true')")
         con.execute("INSERT INTO d VALUES (1), (2)")
         assert con.execute("SELECT SUM(a) FROM d").fetchall() == [(3,)]
         assert con.execute("SELECT table_name FROM information_schema.tables WHERE table_name = 'd'").fetchall() == [("d",)]
-        con.execute("SET memory_limit = '1'")
+        con.execute("SET memory_limit = '1MB'")
         assert con.execute("SELECT MAX(a) FROM d").fetchall() == [(2,)]
 
 
 def test_a_query_that_is_given_up_leaves_nothing() -> None:
-    with runnel.connect(memory_limit=500_000, pushdown="off") as con:
+    with runnel.connect(memory_limit=1_000_000, pushdown="off") as con:
         cursor = con.execute("SELECT v FROM TABLE(GENERATE_SERIES(1, 400000)) AS t(v) ORDER BY -v")
         assert cursor.fetchone() == (400_000,)
         cursor.close()
@@ -207,7 +208,7 @@ def test_aggregates_over_frames_hold_their_groups_whatever_the_limit() -> None:
         "SELECT STRING_AGG(t, '+') OVER (ORDER BY v ROWS 1 PRECEDING), SUM(DISTINCT v) OVER (ORDER BY v ROWS 1 PRECEDING) "
         "FROM (VALUES (1, 'a'), (2, 'b'), (3, 'c')) AS x(v, t)"
     )
-    with runnel.connect(memory_limit=1000) as con:
+    with runnel.connect(memory_limit=1_000_000) as con:
         assert con.execute(query).fetchall() == [("a", 1), ("a+b", 3), ("b+c", 5)]
         assert con._database.memory.used == 0
 

@@ -19,6 +19,7 @@ from runnel.expressions.context import Frame
 from runnel.expressions.function import Datum, spread
 from runnel.expressions.nodes import Call, Case, Expression, columns_of
 from runnel.expressions.properties import can_fail
+from runnel.expressions.result_size import check_spread
 from runnel.sqltypes import to_arrow
 
 Evaluator = Callable[[Frame], Any]
@@ -137,7 +138,11 @@ def _eager_case(case: Case, compile_expression: Compile) -> Evaluator:
     def run(frame: Frame) -> Datum:
         value = otherwise(frame)
         for condition, result in pairs:
-            value = pc.if_else(pc.coalesce(condition(frame), FALSE), result(frame), value)
+            chosen = result(frame)
+            for item in (chosen, value):
+                if isinstance(item, pa.Scalar):
+                    check_spread(item, frame.num_rows)
+            value = pc.if_else(pc.coalesce(condition(frame), FALSE), chosen, value)
         return value
 
     return run

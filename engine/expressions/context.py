@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
 from runnel.frozen import frozen
+
+
+def _goes_on() -> None:
+    """Nobody can cancel it."""
 
 
 @frozen
@@ -15,11 +19,14 @@ class EvaluationContext:
 
     `arguments[i]` is the value of parameter i, a scalar of the parameter's canonical Arrow type. `now` is the statement's
     time in µs since the epoch, UTC: NOW() is the same for all rows. `zone` is the session's time zone (IANA name).
+    `check()` raises once nobody waits for the result any more (the job is cancelled, or out of time); what takes long looks
+    there every few ms.
     """
 
     arguments: Sequence[pa.Scalar] = ()
     now: int = 0
     zone: str = "UTC"
+    check: Callable[[], None] = _goes_on
 
 
 class Frame:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.errors import internal
+from runnel.batches import join_arrays
+from runnel.errors import DataError, internal
 from runnel.expressions import conditional
 from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.casts import compile_cast
@@ -24,6 +25,7 @@ from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InLis
 from runnel.expressions.properties import can_fail, is_constant, is_volatile
 from runnel.expressions.python_function import PythonCall
 from runnel.expressions.python_values import python_values
+from runnel.expressions.result_size import MOST_BYTES, SIZES, TooManyRows, check_call
 
 Evaluator = Callable[[Frame], Any]
 
@@ -51,8 +53,32 @@ def compile_expression(expression: Expression) -> Evaluator:
 
 def evaluate(evaluator: Evaluator, frame: Frame) -> pa.Array:
     """The value of every row, as an array."""
-    datum = evaluator(frame)
-    return pa.repeat(datum, frame.num_rows) if isinstance(datum, pa.Scalar) else datum
+    try:
+        return spread(evaluator(frame), frame.num_rows)
+    except TooManyRows as error:
+        return _in_pieces(evaluator, frame, error.fitting)
+
+
+def _in_pieces(evaluator: Evaluator, frame: Frame, size: int) -> pa.Array:
+    """The value of every row, worked out for a few rows at a time; DataError where they are too large together."""
+    parts: list[pa.Array] = []
+    total = 0
+    for start in range(0, frame.num_rows, size):
+        frame.context.check()
+        count = min(size, frame.num_rows - start)
+        part = evaluate(evaluator, _part(frame, start, count))
+        total += part.nbytes
+        if total > MOST_BYTES:
+            raise DataError(
+                f"the values of {frame.num_rows:,} rows take more than {MOST_BYTES:,} bytes",
+                hint="make them shorter, or select them only, without a join, a sort or a grouping by them",
+            )
+        parts.append(part)
+    return join_arrays(parts)
+
+
+def _part(frame: Frame, start: int, count: int) -> Frame:
+    return Frame([None if item is None else item.slice(start, count) for item in frame.columns], count, frame.context)
 
 
 def evaluate_constant(expression: Expression, context: EvaluationContext | None = None) -> Any:
@@ -66,7 +92,10 @@ def compile_filter(condition: Expression) -> Callable[[Frame], pa.Array | None]:
     evaluator = compile_expression(condition)
 
     def mask(frame: Frame) -> pa.Array | None:
-        datum = evaluator(frame)
+        try:
+            datum = evaluator(frame)
+        except TooManyRows as error:
+            datum = _in_pieces(evaluator, frame, error.fitting)
         if isinstance(datum, pa.Scalar):
             return None if datum.as_py() else pa.repeat(pack_scalar(False, condition.type), frame.num_rows)
         return None if datum.null_count == 0 and datum.true_count == len(datum) else datum
@@ -130,6 +159,8 @@ def _call(expression: Call) -> Evaluator:
     function = FUNCTIONS[expression.function]
     kernel = function.compile(expression)
     arguments = [compile_expression(item) for item in expression.arguments]
+    if expression.function in SIZES:
+        return _growing(expression, kernel, arguments)
     if function.needs_frame:
         return _framed(expression, kernel, arguments)
     if len(arguments) == 1:
@@ -177,6 +208,21 @@ def _framed(expression: Call, kernel: Kernel, arguments: Sequence[Evaluator]) ->
         except FAULTS as error:
             part = lambda *items: kernel(frame, *items)  # noqa: E731
             raise call_failure(error, expression, part, values) from None
+
+    return run
+
+
+def _growing(expression: Call, kernel: Kernel, arguments: Sequence[Evaluator]) -> Evaluator:
+    """Of a function whose result may be much larger than its arguments."""
+    name = expression.function
+
+    def run(frame: Frame) -> Datum:
+        values = [argument(frame) for argument in arguments]
+        check_call(name, values, expression.position)
+        try:
+            return kernel(*values)
+        except FAULTS as error:
+            raise call_failure(error, expression, kernel, values) from None
 
     return run
 

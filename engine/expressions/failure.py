@@ -10,6 +10,7 @@ import pyarrow as pa
 from runnel.errors import DataError
 from runnel.expressions.function import FAULTS, Datum, Kernel
 from runnel.expressions.nodes import INFIX, Call
+from runnel.expressions.result_size import TooManyRows
 
 
 def first_failure(kernel: Kernel, arguments: Sequence[Datum]) -> list[Any] | None:
@@ -29,6 +30,8 @@ def first_failure(kernel: Kernel, arguments: Sequence[Datum]) -> list[Any] | Non
 
 def call_failure(error: Exception, call: Call, kernel: Kernel, arguments: Sequence[Datum]) -> DataError:
     """What a kernel raised, in our words: with the values of the first row that fails, and the call's position."""
+    if isinstance(error, TooManyRows):
+        return error
     found = first_failure(kernel, arguments)
     detail = None if found is None else f"in {described(call, found)}"
     if isinstance(error, DataError) and error.message not in ("overflow", "out of range"):

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from runnel.errors import DataError, Position
 from runnel.expressions.nodes import Call, Expression
+from runnel.expressions.result_size import check_spread
 from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
 
@@ -62,8 +63,11 @@ class Function:
 
 
 def spread(datum: Datum, num_rows: int) -> pa.Array:
-    """The datum as an array of `num_rows` values."""
-    return pa.repeat(datum, num_rows) if isinstance(datum, pa.Scalar) else datum
+    """The datum as an array of `num_rows` values; TooManyRows where that takes too much memory."""
+    if not isinstance(datum, pa.Scalar):
+        return datum
+    check_spread(datum, num_rows)
+    return pa.repeat(datum, num_rows)
 
 
 def over_arrays(kernel: Kernel) -> Kernel:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, repeat, starmap
+from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
@@ -38,24 +40,25 @@ def compile_python_call(
         is_constant = call.function.is_deterministic and all(isinstance(item, pa.Scalar) for item in values)
         rows = min(frame.num_rows, 1) if is_constant else frame.num_rows
         columns = [pa.repeat(item, rows) if isinstance(item, pa.Scalar) else item for item in values]
-        result = called(call, columns, rows)
+        result = called(call, columns, rows, frame.context.check)
         return result[0] if is_constant and rows else result
 
     return run
 
 
-def called(call: PythonCall, columns: list[pa.Array], rows: int) -> pa.Array:
-    """The value of each row. Without rows the function isn't called."""
+def called(call: PythonCall, columns: list[pa.Array], rows: int, check: Callable[[], None] = lambda: None) -> pa.Array:
+    """The value of each row. Without rows the function isn't called. A function of single values that takes long is left
+    between two of them when `check` raises."""
     function = call.function
     if not rows:
         return pa.nulls(0, to_arrow(function.result))
     valid = _without_nulls(columns) if function.skips_nulls else None
     if valid is None:
-        return _values(call, columns, rows)
+        return _values(call, columns, rows, check)
     chosen = np.flatnonzero(valid)
     if not len(chosen):
         return pa.nulls(rows, to_arrow(function.result))
-    found = _values(call, [item.take(indexes(chosen)) for item in columns], len(chosen))
+    found = _values(call, [item.take(indexes(chosen)) for item in columns], len(chosen), check)
     places = np.zeros(rows, np.int64)
     places[chosen] = np.arange(len(chosen))
     return found.take(indexes(places, valid))
@@ -67,21 +70,49 @@ def _without_nulls(columns: Sequence[pa.Array]) -> Mask | None:
     return np.logical_and.reduce(found) if found else None
 
 
-def _values(call: PythonCall, columns: list[pa.Array], rows: int) -> pa.Array:
+def _values(call: PythonCall, columns: list[pa.Array], rows: int, check: Callable[[], None]) -> pa.Array:
     function = call.function
     try:
         if function.is_scalar:
             lists = [python_values(item, kind) for item, kind in zip(columns, function.parameters, strict=True)]
-            given = [function.function(*row) for row in zip(*lists, strict=True)] if lists else _repeated(function, rows)
+            given = _one_by_one(function, zip(*lists, strict=True) if lists else repeat((), rows), check)
         else:
             given = function.function(*columns)
+    except _Left as left:
+        raise left.error from None
     except Exception as error:
         raise DataError(f"function {function.name} failed", detail=_told(error), position=call.position) from error
     return _scalars(call, given) if function.is_scalar else _checked(call, given, rows)
 
 
-def _repeated(function: PythonFunction, rows: int) -> list[Any]:
-    return [function.function() for _ in range(rows)]
+class _Left(BaseException):
+    """Nobody waits for the values any more: no failure of the function."""
+
+    def __init__(self, error: Error) -> None:
+        super().__init__()
+        self.error = error
+
+
+_SOON = 2_000_000
+"""Nanoseconds between two looks at whether somebody waits for the values."""
+
+
+def _one_by_one(function: PythonFunction, rows: Iterable[tuple[Any, ...]], check: Callable[[], None]) -> list[Any]:
+    """The value of each row. How many are asked for between two looks goes by how long they take."""
+    values: list[Any] = []
+    left = starmap(function.function, rows)
+    size = 1
+    while True:
+        begun = perf_counter_ns()
+        before = len(values)
+        values += islice(left, size)
+        if len(values) - before < size:
+            return values
+        size = size * 2 if perf_counter_ns() - begun < _SOON else max(1, size // 2)
+        try:
+            check()
+        except Error as error:
+            raise _Left(error) from None
 
 
 def _scalars(call: PythonCall, values: list[Any]) -> pa.Array:

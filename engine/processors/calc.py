@@ -9,10 +9,11 @@ import pyarrow as pa
 from runnel.batches import make_batch, slices
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import EvaluationContext, Frame
-from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
+from runnel.expressions.evaluate import compile_expression, compile_selection
+from runnel.expressions.function import spread
 from runnel.expressions.nodes import Expression
 from runnel.expressions.properties import is_slow
-from runnel.processor import StatelessProcessor
+from runnel.expressions.result_size import TooManyRows
 from runnel.processors.emitting import EmittingProcessor
 from runnel.sqltypes import to_arrow
 
@@ -23,7 +24,8 @@ def compile_transform(
     condition: Expression | None, projections: tuple[Expression, ...] | None, names: tuple[str, ...]
 ) -> Transform:
     """A function that keeps the rows for which `condition` is true and gives `projections` of them (None: all columns as
-    they are), called by `names`. Without both it only renames."""
+    they are), called by `names`. Without both it only renames. It raises TooManyRows where the results take too much memory at
+    a time; `divided` deals with that."""
     select = None if condition is None else compile_selection(condition)
     project = _renaming(names) if projections is None else compile_projection(projections, names)
     if select is None:
@@ -41,7 +43,7 @@ def compile_projection(projections: tuple[Expression, ...], names: tuple[str, ..
 
     def project(batch: pa.RecordBatch, context: EvaluationContext) -> pa.RecordBatch:
         frame = Frame(batch.columns, batch.num_rows, context)
-        return make_batch([evaluate(item, frame) for item in evaluators], schema, frame.num_rows)
+        return make_batch([spread(item(frame), frame.num_rows) for item in evaluators], schema, frame.num_rows)
 
     return project
 
@@ -61,7 +63,21 @@ SLOW_ROWS = 2048
 
 def pieces(batch: pa.RecordBatch, transform: Transform, context: EvaluationContext) -> Iterator[pa.RecordBatch]:
     """The results of a slow transform, a piece of the batch after the other."""
-    return (transform(piece, context) for piece in slices(batch, SLOW_ROWS))
+    return (result for piece in slices(batch, SLOW_ROWS) for result in divided(piece, transform, context))
+
+
+def divided(
+    batch: pa.RecordBatch, transform: Transform, context: EvaluationContext, size: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The results of a transform, of `size` rows at a time (None: all), and of fewer where those take too much memory."""
+    for piece in slices(batch, size or max(batch.num_rows, 1)):
+        try:
+            result = transform(piece, context)
+        except TooManyRows as error:
+            context.check()
+            yield from divided(piece, transform, context, error.fitting)
+        else:
+            yield result
 
 
 def works_slowly(condition: Expression | None, projections: tuple[Expression, ...] | None) -> bool:
@@ -80,14 +96,19 @@ class SlowCalc(EmittingProcessor):
         self.emit_all(pieces(batch, self._transform, self.context.job.evaluation))
 
 
-class Calc(StatelessProcessor):
+class Calc(EmittingProcessor):
     """Applies a transform to each batch."""
 
     def __init__(self, transform: Transform) -> None:
+        super().__init__()
         self._transform = transform
 
-    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        return self._transform(batch, self.context.job.evaluation)
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        evaluation = self.context.job.evaluation
+        try:
+            self.emit(self._transform(batch, evaluation))
+        except TooManyRows as error:
+            self.emit_all(divided(batch, self._transform, evaluation, error.fitting))
 
 
 def calc(condition: Expression | None, projections: tuple[Expression, ...] | None, names: tuple[str, ...]) -> ProcessorFactory:

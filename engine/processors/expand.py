@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
-from runnel.processors.calc import Transform, compile_projection
+from runnel.processors.calc import Transform, compile_projection, divided
 from runnel.processors.emitting import EmittingProcessor
 
 
@@ -19,7 +19,7 @@ class Expand(EmittingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         evaluation = self.context.job.evaluation
-        self.emit_all(transform(batch, evaluation) for transform in self._transforms)
+        self.emit_all(result for transform in self._transforms for result in divided(batch, transform, evaluation))
 
 
 def expand(projections: tuple[tuple[Expression, ...], ...], names: tuple[str, ...]) -> ProcessorFactory:

@@ -10,8 +10,9 @@ import pyarrow as pa
 from runnel.connector import End, EventTimeMark, Pause, Source, SourcePartition
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
 from runnel.expressions.nodes import Expression
+from runnel.expressions.result_size import TooManyRows
 from runnel.processor import JobContext, Processor
-from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, pieces, works_slowly
+from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divided, pieces, works_slowly
 from runnel.processors.emitting import MAKING_TIME, EmittingProcessor
 
 if TYPE_CHECKING:
@@ -116,8 +117,15 @@ class Scan(EmittingProcessor):
             if self._is_slow and item.num_rows > SLOW_ROWS:
                 self.emit_all(pieces(item, self._transform, self.context.job.evaluation))
             else:
-                self.emit(self._transform(item, self.context.job.evaluation))
+                self._emit_transformed(item)
         return self.drain()
+
+    def _emit_transformed(self, batch: pa.RecordBatch) -> None:
+        evaluation = self.context.job.evaluation
+        try:
+            self.emit(self._transform(batch, evaluation))
+        except TooManyRows as error:
+            self.emit_all(divided(batch, self._transform, evaluation, error.fitting))
 
     def observe(self, partition: int, item: pa.RecordBatch | EventTimeMark | Pause | End) -> None:
         """A partition, by its number, gave something: a hook."""
