@@ -17,6 +17,7 @@ from runnel.expressions.function import Bound, Datum, Function, Kernel, always_m
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.options import by_option, null_like, of_distinct
 from runnel.expressions.signature import ANY_TEXT, named, signature
+from runnel.expressions.text_parts import nth_part
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, Kind, array, can_cast
 
 _EMPTY = pack_scalar("", VARCHAR)
@@ -166,6 +167,12 @@ def _split_part(separator: str, index: int) -> Callable[[Datum], Datum]:
     of_row = lambda text: None if text is None else _split_part_of_row(text, separator, index)  # noqa: E731
     if not separator or index < 0 or index > 1000:
         return of_distinct(of_row, VARCHAR, VARCHAR)
+    if len(separator) == 1 and separator.isascii():
+        return lambda text: (
+            nth_part(pa.repeat(text, 1), ord(separator), index)[0]
+            if isinstance(text, pa.Scalar)
+            else nth_part(text, ord(separator), index)
+        )
 
     blanks = pack_scalar([""] * index, array(VARCHAR))
 
