@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import RLock
 from time import monotonic_ns
@@ -19,6 +20,7 @@ from runnel.planner.bind_query import Environment, Pushdown
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan as make_plan
 from runnel.planner.plans import Plan
+from runnel.runtime.failures import timed_out
 from runnel.settings import Settings, Value
 from runnel.sqltypes import SqlType
 from runnel.statements.arguments import argument_types, checked, checked_rows, column_type, converted
@@ -66,7 +68,7 @@ class Database:
         deadline = None if timeout is None else _deadline(timeout)
         values = checked(args)
         types = argument_types(values)
-        plan = self.prepare(sql, types)
+        plan = self.prepare(sql, types, _check(deadline, timeout))
         arguments = converted(values, types, plan.parameters, self.settings.time_zone)
         return run(self, plan, Call(sql, arguments, deadline, on_start, timeout))
 
@@ -80,17 +82,18 @@ class Database:
         if not rows:
             return 0
         types = tuple(column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1))
-        plan = self.prepare(sql, types)
+        plan = self.prepare(sql, types, _check(deadline, timeout))
         return run_many(self, plan, Call(sql, (), deadline, on_start, timeout), types, rows)
 
-    def prepare(self, sql: str, types: tuple[SqlType, ...]) -> Plan:
-        """The plan of a statement for arguments of these types: the cached one, if what it names is unchanged."""
+    def prepare(self, sql: str, types: tuple[SqlType, ...], check: Callable[[], None] | None = None) -> Plan:
+        """The plan of a statement for arguments of these types: the cached one, if what it names is unchanged. `check`
+        raises where planning should end, because its time is over."""
         key = PlanKey(sql, SEARCH_PATH, types)
         snapshot = self.catalog.snapshot
         plan = self.plans.get(key, snapshot)
         if plan is None:
             environment = self._environment
-            plan = make_plan(sql, snapshot, types, environment)
+            plan = make_plan(sql, snapshot, types, environment if check is None else replace(environment, check=check))
             self.plans.put(key, plan, snapshot)
             if environment is not self._environment:  # the zone was changed meanwhile, perhaps after the plans were cleared
                 self.plans.clear()
@@ -251,6 +254,18 @@ def _directory_path(path: object) -> Path:
     if path == "" or "\0" in str(path):
         raise InterfaceError(f"{str(path)!a} can't be the directory of a connection", hint="leave it out to work in memory")
     return Path(path)
+
+
+def _check(deadline: int | None, timeout: float | None) -> Callable[[], None] | None:
+    """What raises when the deadline is over."""
+    if deadline is None or timeout is None:
+        return None
+
+    def check() -> None:
+        if monotonic_ns() >= deadline:
+            raise timed_out(round(timeout * 1e9))
+
+    return check
 
 
 def _deadline(timeout: float) -> int:

@@ -1,14 +1,14 @@
 """Binding of queries: a sqlglot tree becomes relational nodes, every name and type settled.
 
-A common table expression is bound anew wherever it is used, as a view is. Set operations meet in common types. What comes
-after a query body (ORDER BY, LIMIT) is put on top of it here; one SELECT is the business of `bind_select.py`.
+A common table expression is bound once and shared by its uses, a view is bound anew for each. Set operations meet in
+common types. What comes after a query body (ORDER BY, LIMIT) is put on top of it here; one SELECT is the business
+of `bind_select.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -60,11 +60,12 @@ class Pushdown:
 @frozen
 class Environment:
     """What planning needs from outside: how to open a file named in a table function, and what settings change plans.
-    Without `pushdown` no other engine runs any part of a plan."""
+    Without `pushdown` no other engine runs any part of a plan. `check()` raises where the statement's time is over."""
 
     file_table: FileTable
     zone: str = "UTC"
     pushdown: Pushdown | None = None
+    check: Callable[[], None] = lambda: None
 
 
 @frozen
@@ -81,6 +82,28 @@ class CommonTable:
     """What the name stands for inside the recursive term of the table itself."""
 
 
+@frozen
+class BoundTable:
+    """The relation of a CTE; `table` is held so that no other gets its identity."""
+
+    table: CommonTable
+    relation: Relation
+
+
+class Numbers:
+    """Numbers from 0, and how many were `given`."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def __iter__(self) -> Numbers:
+        return self
+
+    def __next__(self) -> int:
+        self.given += 1
+        return self.given - 1
+
+
 @dataclass(slots=True)
 class Binder:
     """Binds one statement's queries. `dependencies` gathers the catalog objects that were used."""
@@ -92,8 +115,11 @@ class Binder:
     dependencies: dict[tuple[str, str], Dependency] = field(default_factory=dict)
     common_tables: Mapping[str, CommonTable] = field(default_factory=dict)
     views: tuple[str, ...] = ()
-    watermarks: Iterator[int] = field(default_factory=count)
+    watermarks: Numbers = field(default_factory=Numbers)
     """Numbers for the watermarks of the statement, those of views and common tables too."""
+
+    bound_tables: dict[int, BoundTable] = field(default_factory=dict)
+    """The common tables of the statement that were bound, by identity."""
 
     emits: bool = False
     """Whether the statement has EMIT EVERY or its like, so that window_final is a column."""
@@ -110,6 +136,7 @@ class Binder:
 
     def query(self, tree: Any, outer: Scope | None) -> Relation:
         """The relation of any query expression; `outer` is the scope around a correlated subquery."""
+        self.environment.check()
         with_ = tree.args.get("with_")
         if with_ is not None:
             return self._with(with_, tree, outer)
@@ -175,11 +202,22 @@ class Binder:
 
             relation = recursion(self, name, common, common.outer)
             return deepened(relation, 0 if common.outer is None or outer is None else outer.level - common.outer.level)
-        binder = self.inside(common.visible)
-        relation = binder.query(common.tree, common.outer)
+        relation = self._bound(common)
         if common.outer is not None and outer is not None:
             relation = deepened(relation, outer.level - common.outer.level)
         return renamed(relation, common.columns, f'"{name}"', None)
+
+    def _bound(self, common: CommonTable) -> Relation:
+        """The relation of a common table. It is bound once and shared, but where it has watermarks: each use numbers its
+        own."""
+        known = self.bound_tables.get(id(common))
+        if known is not None:
+            return known.relation
+        before = self.watermarks.given
+        relation = self.inside(common.visible).query(common.tree, common.outer)
+        if self.watermarks.given == before:
+            self.bound_tables[id(common)] = BoundTable(common, relation)
+        return relation
 
     def view_query(self, view: View) -> Relation:
         """The relation of a view's query, bound anew."""
@@ -241,6 +279,7 @@ class Binder:
             common_tables,
             self.views,
             self.watermarks,
+            bound_tables=self.bound_tables,
         )
 
     def _with(self, with_: Any, tree: Any, outer: Scope | None) -> Relation:

@@ -86,7 +86,8 @@ def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType,
 def _query(binder: Binder, statement: syntax.Query) -> Plan:
     bound = binder.statement_query(statement)
     parameters = _parameters(bound, binder.parameter_types)
-    logical = apply(bound)
+    logical = apply(bound, check=binder.environment.check)
+    binder.environment.check()
     check_streaming(logical, statement.unbounded_state)
     _note_indexes(binder, logical)
     found = key_lookup(logical)
@@ -103,6 +104,7 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
             is_cacheable=True,
         )
     pushed, left_out = _pushed_down(binder, logical)
+    binder.environment.check()
     physical = choose(pushed, binder.snapshot)
     return QueryPlan(
         logical=logical,
@@ -161,7 +163,8 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
             dependencies=_dependencies(binder),
             is_cacheable=True,
         )
-    logical = apply(write.relation)
+    logical = apply(write.relation, check=binder.environment.check)
+    binder.environment.check()
     check_streaming(logical, unbounded_state)
     _note_indexes(binder, logical)
     pushed, left_out = _pushed_down(binder, logical)

@@ -76,13 +76,14 @@ RULES: tuple[Rule, ...] = (
 NECESSARY_RULES = tuple(rule for rule in RULES if rule.is_necessary)
 
 
-def apply(relation: Relation, rules: Iterable[Rule] = RULES) -> Relation:
-    """The relation after the rules, with the same fields."""
+def apply(relation: Relation, rules: Iterable[Rule] = RULES, check: Callable[[], None] = lambda: None) -> Relation:
+    """The relation after the rules, with the same fields. `check` is called between them."""
     fields = relation.fields
     ordered = tuple(rules)
     for _ in range(MAX_ROUNDS):
         before = relation
         for rule in ordered:
+            check()
             relation = rule.rewrite(relation)
             if [item.type for item in relation.fields] != [item.type for item in fields]:
                 raise internal(f'rule "{rule.name}" changed the columns of the result')

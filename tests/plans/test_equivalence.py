@@ -4,7 +4,7 @@ all agree with DuckDB."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import duckdb
@@ -187,8 +187,8 @@ def in_pieces(columns: dict[str, pa.Array]) -> pa.Table:
     return pa.concat_tables([table.slice(start, 7) for start in range(0, table.num_rows, 7)])
 
 
-def necessary_only(relation: Relation) -> Relation:
-    return apply(relation, NECESSARY_RULES)
+def necessary_only(relation: Relation, check: Callable[[], None]) -> Relation:
+    return apply(relation, NECESSARY_RULES, check)
 
 
 def run(cursor: runnel.Cursor, sql: str, parallelism: int = 1) -> list[tuple[Any, ...]]:
