@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import duckdb
@@ -71,23 +72,24 @@ def streamed(connection: runnel.Connection, sql: str, tables: Mapping[str, pa.Ta
     used = [name for name in tables if f"TABLE {name}," in filled(sql, STREAMED) or f"TABLE {name})" in filled(sql, STREAMED)]
     cuts = {name: [rng.randint(1, 9) for _ in range(tables[name].num_rows + 1)] for name in used}
     writers = {name: connection.register_stream(name, SCHEMA) for name in used}
+    threads = [threading.Thread(target=_write, args=(writers[name], tables[name], cuts[name])) for name in used]
     try:
         with connection.cursor() as cursor:
             cursor.execute(filled(sql, STREAMED))
-            threads = [threading.Thread(target=_write, args=(writers[name], tables[name], cuts[name])) for name in used]
             for thread in threads:
                 thread.start()
-            found = cursor.fetchall()
-            for thread in threads:
-                thread.join()
+            return cursor.fetchall()
     finally:
         for name in used:
             connection.unregister(name)
-    return found
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
 
 
 def _write(writer: Any, table: pa.Table, sizes: Sequence[int]) -> None:
-    with writer:
+    """Ends early where the query did, and nobody reads any more."""
+    with writer, suppress(runnel.InterfaceError):
         start = 0
         for size in sizes:
             if start < table.num_rows:
