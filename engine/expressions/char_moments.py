@@ -38,7 +38,34 @@ class Moments:
 
 
 def text_of(moments: Moments, pattern: str) -> pa.Array:
-    """The values in the form of a pattern."""
+    """The values in the form of a pattern. Timestamps that it writes alike are written once: rows that follow each other
+    tend to be of the same minute or day."""
+    step = _step(pattern) if moments.kind is Kind.TIMESTAMP else 1
+    if step == 1 or len(moments.value) < _FEW:
+        return _text_of_each(moments, pattern)
+    steps = numbers(moments.value, np.int64) // step
+    encoded = from_numbers(steps, _INT64, validity(moments.value)).dictionary_encode()
+    if 2 * len(encoded.dictionary) > len(steps):
+        return _text_of_each(moments, pattern)
+    distinct = from_numbers(numbers(encoded.dictionary, np.int64) * step, moments.value.type)
+    return _text_of_each(Moments(distinct, moments.kind), pattern).take(encoded.indices)
+
+
+_FEW = 16
+
+
+@lru_cache(maxsize=256)
+def _step(pattern: str) -> int:
+    """So many µs, from a multiple of them on, a pattern writes alike."""
+    fields = {item.field for item in pieces_of(pattern) if item.field}
+    if fields <= _DAY_FIELDS:
+        return DAY_US
+    if fields <= _DAY_FIELDS | _MINUTE_FIELDS:
+        return _MINUTE
+    return _SECOND if fields <= _DAY_FIELDS | _MINUTE_FIELDS | _SECOND_FIELDS else 1
+
+
+def _text_of_each(moments: Moments, pattern: str) -> pa.Array:
     parts = [_field(moments, item) if item.field else pack_scalar(item.text, VARCHAR) for item in pieces_of(pattern)]
     valid = pc.if_else(moments.value.is_valid(), _EMPTY, pa.nulls(1, pa.string())[0])
     return pc.binary_join_element_wise(valid, *parts, _EMPTY)
@@ -95,6 +122,10 @@ _DATE_ONLY = frozenset(
         "Q",
     }
 )
+
+_DAY_FIELDS = _DATE_ONLY | {"DD", "MONTH", "MON", "DAY", "DY", "RM", "RY", "RD", "AD", "BC", "A.D.", "B.C."}
+_MINUTE_FIELDS = frozenset({"HH24", "HH12", "HH", "MI", "AM", "PM", "A.M.", "P.M."})
+_SECOND_FIELDS = frozenset({"SS", "SSSS", "SSSSS"})
 
 
 def _check_kind(moments: Moments, field: str) -> None:

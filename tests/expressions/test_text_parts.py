@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from runnel.expressions.text_parts import nth_part
@@ -18,6 +18,7 @@ def expected(text: str | None, separator: str, index: int) -> str | None:
     return parts[index - 1] if index <= len(parts) else ""
 
 
+@settings(deadline=None)
 @given(TEXTS, some.sampled_from("/-a"), some.integers(1, 10), some.integers(0, 12), some.integers(0, 12))
 def test_parts_of_a_slice(texts: list[str | None], separator: str, index: int, start: int, count: int) -> None:
     column = pa.array(texts, pa.string()).slice(start, count)
@@ -26,6 +27,7 @@ def test_parts_of_a_slice(texts: list[str | None], separator: str, index: int, s
     assert found.to_pylist() == [expected(text, separator, index) for text in column.to_pylist()]
 
 
+@settings(deadline=None)
 @given(TEXTS, some.integers(1, 4))
 def test_bytes_under_null_are_no_part(texts: list[str | None], index: int) -> None:
     filled = pa.array(["x/y" if text is None else text for text in texts], pa.string())
