@@ -141,6 +141,9 @@ def _assign_windows(node: AssignWindows) -> Bounds:
 
 
 def _aggregate(node: Aggregate) -> Bounds:
+    if not never_ends(node.input):
+        # As with a window: the groups come at the end.
+        return {}
     below = time_bounds(node.input)
     found = ((place, bound_of(key, below)) for place, key in enumerate(node.keys))
     return {place: bound for place, bound in found if bound is not None}

@@ -224,6 +224,12 @@ REFUSED = {
         "OVER and DISTINCT ON over a stream",
         "one of the times",
     ),
+    "groups of a limited stream": (
+        "SELECT window_end, SUM(c) FROM (SELECT window_end, COUNT(*) AS c FROM (SELECT * FROM {w} LIMIT 9) GROUP BY window_end "
+        "UNION ALL SELECT window_end, 1 FROM {wb}) GROUP BY window_end",
+        "supported only for window aggregation",
+        "by window_end",
+    ),
     "recursion": (
         "WITH RECURSIVE r AS (SELECT k FROM {a} UNION ALL SELECT k + 1 FROM r WHERE k < 3) SELECT * FROM r",
         "a recursive query cannot read a streaming source",
