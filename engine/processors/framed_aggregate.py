@@ -109,6 +109,11 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         states = [GroupState(layout, self.check_accumulated) for layout in layouts]
         self._frames = [WindowFrames(aggregation.times, state.combine) for state in states]
 
+    def state_size(self) -> tuple[int, int]:
+        rows, size = super().state_size()
+        partials = [frame.partial for frames in self._frames for frame in frames.frames()]
+        return rows + sum(item.num_rows for item in partials), size + sum(item.size for item in partials)
+
     def evaluated(self, batch: pa.RecordBatch) -> list[pa.Array]:
         columns = super().evaluated(batch)
         times = event_times(columns[FRAME])

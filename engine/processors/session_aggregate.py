@@ -23,6 +23,7 @@ from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Column, Expression
 from runnel.frozen import frozen
 from runnel.key_hash import Hashes, hash_columns, keyed_state
+from runnel.memory import size_of
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.assign_windows import bounds_range
@@ -104,6 +105,13 @@ class SessionStates:
     @property
     def is_empty(self) -> bool:
         return not self._row_count and not self.runs
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The rows and groups that are held, and about how many bytes they take. May be asked by other threads."""
+        runs, rows = tuple(self.runs), tuple(self._rows)
+        taken = sum(run.size for run in runs) + sum(size_of(item) for columns in rows for item in columns)
+        return self._row_count + sum(run.num_rows for run in runs), taken
 
     def add(self, columns: Sequence[pa.Array], num_rows: int) -> None:
         """Takes rows: the key columns, then the argument columns."""
@@ -193,6 +201,10 @@ class SessionAggregateProcessor(EmittingProcessor):
     def late_rows(self) -> int:
         """How many rows came too late so far."""
         return self._late_rows.count
+
+    def state_size(self) -> tuple[int, int]:
+        sizes = [states.size for states in self._sets]
+        return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)

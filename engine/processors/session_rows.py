@@ -15,6 +15,7 @@ from runnel.batches import MAX_ROWS, from_flags, from_numbers, join_batches, num
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Column
 from runnel.key_hash import keyed_state
+from runnel.memory import size_of
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.event_time import LEAST_TIME
@@ -43,6 +44,10 @@ class SessionRows(EmittingProcessor):
     def late_rows(self) -> int:
         """How many rows came too late so far."""
         return self._late_rows.count
+
+    def state_size(self) -> tuple[int, int]:
+        held = tuple(self._held)
+        return sum(len(item.rows) for item in held), sum(size_of(item.batch) + 16 * len(item.rows) for item in held)
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)

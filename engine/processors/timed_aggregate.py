@@ -66,6 +66,10 @@ class TimedAggregateProcessor(EmittingProcessor):
         """How many rows came too late so far."""
         return self._late_rows.count
 
+    def state_size(self) -> tuple[int, int]:
+        sizes = [groups.size for groups in (self._groups, *self._distinct)]
+        return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
+
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
         aggregation = self._aggregation

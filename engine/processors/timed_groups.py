@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.batches import Indexes, Mask, indexes, numbers, repeated, validity
+from runnel.memory import size_of
 from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME, event_times
 from runnel.processors.group_state import GroupState, Layout, Partial
 from runnel.streams import TimeBound
@@ -132,6 +133,14 @@ class TimedGroups:
     def open_groups(self) -> int:
         """How many groups are held, as far as rows are collapsed; one may be counted several times."""
         return sum(run.left for run in self._runs)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """The rows and groups that are held, and about how many bytes they take. May be asked by other threads."""
+        runs, rows = tuple(self._runs), tuple(self._rows)
+        taken = sum(run.partial.size * run.left // max(run.partial.num_rows, 1) for run in runs)
+        buffered = sum(size_of(item) for columns in rows for item in columns)
+        return self._row_count + sum(run.left for run in runs), taken + buffered
 
     def add(self, columns: Sequence[pa.Array], num_rows: int, least: Sequence[int]) -> None:
         """Takes rows: the key columns, then the argument columns; `least` are the smallest of their due times."""
