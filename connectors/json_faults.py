@@ -21,15 +21,15 @@ class JsonFaults:
     """Makes the errors for one file."""
 
     def __init__(self, path: str, options: FileOptions) -> None:
-        self._path = path
-        self._options = options
+        self.path = path
+        self.options = options
 
     def place(self, record: int) -> Place:
         """Where a record (numbered from 0) is."""
-        replace = self._options.replace_invalid
-        with open_input(self._path, self._options.compression, replace_invalid=replace) as stream:
-            line = line_of_record(stream, self._path, record)
-        return Place(self._path, f"record {record + 1}" if line is None else f"line {line}")
+        replace = self.options.replace_invalid
+        with open_input(self.path, self.options.compression, replace_invalid=replace) as stream:
+            line = line_of_record(stream, self.path, record)
+        return Place(self.path, f"record {record + 1}" if line is None else f"line {line}")
 
     def malformed(self, chunk: Chunk, first_record: int) -> Error:
         """The error for a chunk that isn't JSON: it was cut off, or one of its records is wrong."""
@@ -43,23 +43,23 @@ class JsonFaults:
                 reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
                 return DataError(
                     "a record is not valid JSON",
-                    detail=f'file "{self._path}", {self.place(first_record + index).where}: {reason}',
+                    detail=f'file "{self.path}", {self.place(first_record + index).where}: {reason}',
                     hint="a JSON file holds one object a line, or one array of objects",
                 )
         if chunk.is_cut:
             return self.cut_off()
-        return OperationalError(f'file "{self._path}" can\'t be read as JSON')
+        return OperationalError(f'file "{self.path}" can\'t be read as JSON')
 
     def cut_off(self) -> OperationalError:
         return OperationalError(
-            f'file "{self._path}" ends in the middle of a record', hint="the file was cut off, or is not yet finished"
+            f'file "{self.path}" ends in the middle of a record', hint="the file was cut off, or is not yet finished"
         )
 
     def not_an_object(self, record: int) -> DataError:
         place = self.place(record)
         return DataError(
             "a record is not an object",
-            detail=f'file "{self._path}", {place.where}',
+            detail=f'file "{self.path}", {place.where}',
             hint="a JSON file holds one object a line, or one array of objects",
         )
 

@@ -7,6 +7,7 @@ which also finds the record to blame.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
 from runnel.catalog import TableColumn
+from runnel.connectors.ahead import done_ahead
 from runnel.connectors.file_conversion import converter
 from runnel.connectors.file_format import (
     SMALL_BYTES,
@@ -58,6 +60,8 @@ _READ_AS_THEMSELVES = frozenset(
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _BEGINS_WITH_OBJECT = re.compile(rb"\s*\{")
+LARGE_FILE = 3 * CHUNK_BYTES
+"""Files from this size on are parsed by several threads."""
 _NO_COLUMN = "\0"
 """A name that no field has: read to count the records when no column is wanted."""
 
@@ -107,10 +111,13 @@ class JsonFormat(FileFormat):
                 open_input(file.path, self.options.compression, replace_invalid=self.options.replace_invalid) as stream,
             ):
                 reader = ChunkReader(JsonFaults(file.path, self.options), asked)
-                for chunk in record_chunks(stream, file.path):
-                    if not _is_utf8(chunk.data):
-                        raise undecodable(file.path, self.options.compression)
-                    yield reader.read(chunk)
+                chunks = record_chunks(stream, file.path)
+                threads = os.cpu_count() or 1
+                if threads == 1 or file.size < LARGE_FILE or asked.limit is not None:
+                    yield from (reader.checked(chunk, reader.parsed(chunk)) for chunk in chunks)
+                    continue
+                with closing(done_ahead(reader.parsed, chunks, threads)) as done:
+                    yield from (reader.checked(chunk, batch) for chunk, batch in done)
 
     def row_count(self, path: FilePath) -> int | None:
         return estimated_rows(path, self.options.compression, json_count)
@@ -128,9 +135,14 @@ class ChunkReader:
         self._records = 0
         self._schema = _raw_schema(asked.wanted)
 
-    def read(self, chunk: Chunk) -> pa.RecordBatch:
-        """The chunk's records as a batch of the columns wanted."""
-        batch = None if chunk.is_cut else self.by_arrow(chunk.data)
+    def parsed(self, chunk: Chunk) -> pa.RecordBatch | None:
+        """The chunk's records as a batch of the columns wanted, if Arrow takes them. Several threads may call it."""
+        if not _is_utf8(chunk.data):
+            raise undecodable(self._faults.path, self._faults.options.compression)
+        return None if chunk.is_cut else self.by_arrow(chunk.data)
+
+    def checked(self, chunk: Chunk, batch: pa.RecordBatch | None) -> pa.RecordBatch:
+        """What was parsed of the next chunk, or, where that is None, what Python's parser makes of it."""
         if batch is None:
             batch = self._by_python(chunk)
         self._records += batch.num_rows

@@ -7,6 +7,7 @@ positions of quotes, brackets and backslashes; nothing is parsed twice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ CHUNK_BYTES = 4 << 20
 LONGEST_RECORD = 1 << 30
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n"
+_NOT_BLANK = re.compile(rb"[^ \t\r\n]")
 _QUOTE, _BACKSLASH, _LINE_FEED, _COMMA, _SPACE = 34, 92, 10, 44, 32
 _OPENING = (0x7B, 0x5B)
 _CLOSING = (0x7D, 0x5D)
@@ -64,7 +66,7 @@ def record_chunks(stream: pa.NativeFile, path: str, chunk_bytes: int = CHUNK_BYT
             data = b"".join([*rest, text[:cut]])
             rest = [text[cut:]]
             is_cut = not following and cutter is not None and not cutter.has_ended
-            if data.strip(_BLANK) or is_cut:
+            if _NOT_BLANK.search(data) or is_cut:
                 is_open = is_cut or not (following or cutter or data.endswith(b"\n"))
                 yield Chunk(data, is_open, is_cut)
         else:

@@ -243,3 +243,28 @@ def test_a_number_too_large_for_its_column_is_an_error(tmp_path: Path, kind: Sql
     table = mapping(written(tmp_path / "f.json", f'{{"a": {value}}}\n'), [("a", kind)])
     with pytest.raises(DataError, match='doesn\'t fit column "a"'):
         visible_rows(table)
+
+
+def large_records(count: int) -> list[str]:
+    """More than 12 MB, some of them in a form that Arrow refuses."""
+    filler = "x" * 1000
+    lines = [f'{{"n": {n}, "at": "2024-01-01T00:00:{n % 60:02d}", "filler": "{filler}"}}' for n in range(count)]
+    for n in range(5000, count, 4000):
+        lines[n] = f'{{"n": "{n}", "at": "2024-01-01 00:00:{n % 60:02d}"}}'
+    return lines
+
+
+def test_rows_of_a_large_file_come_in_its_order(tmp_path: Path) -> None:
+    lines = large_records(14_000)
+    table = mapping(written(tmp_path / "f.json", "\n".join(lines)), [("n", BIGINT), ("at", TIMESTAMP)])
+    assert read_rows(table, [0, 1]) == [(n, datetime(2024, 1, 1, 0, 0, n % 60)) for n in range(14_000)]
+
+
+def test_the_first_fault_of_a_large_file_is_told(tmp_path: Path) -> None:
+    lines = large_records(14_000)
+    lines[9000] = '{"n": "many"}'
+    lines[13_500] = '{"n": }'
+    table = mapping(written(tmp_path / "f.json", "\n".join(lines)), [("n", BIGINT)])
+    with pytest.raises(DataError) as raised:
+        read_rows(table, [0])
+    assert "9001" in str(raised.value.detail)
