@@ -18,6 +18,7 @@ from benchmarks import (
     bids,
     cold_start,
     group_by,
+    latency,
     memory,
     nexmark_speed,
     point_queries,
@@ -29,7 +30,7 @@ from benchmarks import (
 from benchmarks.measure import Result, spelled
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-SUITES = (point_queries, scans, group_by, bids, tpch_parquet, streams, nexmark_speed, spark, memory, cold_start)
+SUITES = (point_queries, scans, group_by, bids, tpch_parquet, streams, latency, nexmark_speed, spark, memory, cold_start)
 
 
 def table(result: Result) -> str:

@@ -9,17 +9,18 @@ pushed stream. The loop by hand does what the tumbling query does with pyarrow a
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from threading import Thread
+from time import perf_counter
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import runnel
-from benchmarks.measure import Budget, Contestant, Result, measure
+from benchmarks.measure import Budget, Contestant, Result, Timing, measure
 
 ROWS = 5_000_000
 KEYS = 1_000
@@ -49,7 +50,7 @@ def batches(rows: int, keys: int) -> list[pa.RecordBatch]:
     return made
 
 
-def streamed(window: str, given: Sequence[pa.RecordBatch], schema: pa.Schema = SCHEMA) -> int:
+def streamed(window: str, given: Iterable[pa.RecordBatch], schema: pa.Schema = SCHEMA) -> int:
     """Runs the query over the rows as a stream; gives the number of rows that come out."""
     with runnel.connect() as connection:
         writer = connection.register_stream("events", schema, time_column="ts", max_disorder=timedelta(0))
@@ -60,7 +61,7 @@ def streamed(window: str, given: Sequence[pa.RecordBatch], schema: pa.Schema = S
                 writer.write(batch)
             writer.close()
 
-        thread = Thread(target=write)
+        thread = Thread(target=write, daemon=True)
         thread.start()
         rows = sum(batch.num_rows for batch in cursor.fetch_record_batch())
         thread.join()
@@ -131,11 +132,45 @@ def results(rounds: int = 7) -> Iterator[Result]:
         rounds=rounds,
         note=note + ", a gap of half a second",
     )
+    yield from growth()
+
+
+def growth() -> Iterator[Result]:
+    """How time grows with the rows, and with the keys that a window has. One run each."""
+    timings = []
+    for millions in (1, 10, 100):
+        rows = batches(1_000_000, KEYS)
+        shifted = (_later(batch, number) for number in range(millions) for batch in rows)
+        timings.append(_once(f"{millions} M rows, {KEYS:,} keys", TUMBLE, shifted, millions * 1_000_000))
+    yield Result("stream: growth with the rows", "tumbling windows of 10 s", tuple(timings))
+    timings = []
+    for keys in (1_000, 100_000, 1_000_000, 10_000_000):
+        count = max(ROWS, 2 * keys)
+        timings.append(_once(f"{keys:,} keys, {count:,} rows", WIDE, iter(batches(count, keys)), count))
+    yield Result("stream: growth with the keys", "one window of 10,000 s, so that all groups are open at once", tuple(timings))
+
+
+WIDE = "TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10000' SECOND)"
+
+
+def _later(batch: pa.RecordBatch, number: int) -> pa.RecordBatch:
+    """The rows a million steps later for each `number`."""
+    if not number:
+        return batch
+    times = pc.add(batch.column(2).view(pa.int64()), number * 1_000_000 * STEP).view(pa.timestamp("us"))
+    return pa.RecordBatch.from_arrays([batch.column(0), batch.column(1), times], schema=SCHEMA)
+
+
+def _once(label: str, window: str, given: Iterable[pa.RecordBatch], rows: int) -> Timing:
+    start = perf_counter()
+    streamed(window, given)
+    seconds = perf_counter() - start
+    return Timing(f"{label}: {rows / seconds / 1e6:.2f} M rows/s", seconds, seconds, seconds, 1)
 
 
 if __name__ == "__main__":
     for result in results(int(sys.argv[1]) if len(sys.argv) > 1 else 5):
         print(result.title, result.note)
         for timing in result.timings:
-            print(f"  {timing.name}: {timing.median:.3f} s, {ROWS / timing.median / 1e6:.2f} M rows/s")
+            print(f"  {timing.name}: {timing.median:.3f} s")
         print(" ", result.verdict)
