@@ -322,7 +322,12 @@ class Job:
     @property
     def late_rows(self) -> int:
         """Rows that came too late for the results that they belong to."""
-        return sum(tasklet.late_rows for tasklet in self.execution.tasklets)
+        return sum(tasklet.count("late_rows") for tasklet in self.execution.tasklets)
+
+    @property
+    def malformed_records(self) -> int:
+        """Records that sources left out as they couldn't be read."""
+        return sum(tasklet.count("malformed_records") for tasklet in self.execution.tasklets)
 
     def watermark(self) -> tuple[int | None, str | None]:
         """The smallest watermark that a vertex was given, in units of event time, and what holds it back, if something does."""

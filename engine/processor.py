@@ -219,6 +219,11 @@ class Processor:
         """How many rows came too late for what was given away already. Read by other threads."""
         return 0
 
+    @property
+    def malformed_records(self) -> int:
+        """How many records a source left out as they couldn't be read. Read by other threads."""
+        return 0
+
     def state_size(self) -> tuple[int, int]:
         """The rows and bytes that it keeps, about. Called by other threads at any time, so it only reads."""
         return 0, 0

@@ -72,6 +72,10 @@ class Scan(EmittingProcessor):
         self._open: list[OpenPartition] | None = None
         self._next = 0
 
+    @property
+    def malformed_records(self) -> int:
+        return sum(partition.malformed for partition in self._partitions)
+
     def complete(self) -> bool:
         if self._open is None:
             self._open = [OpenPartition(number, item, self.context.wake) for number, item in enumerate(self._partitions)]

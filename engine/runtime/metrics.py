@@ -29,6 +29,7 @@ class ProcessorMetrics:
     watermark: int | None
     held_by: str | None
     late_rows: int = 0
+    malformed_records: int = 0
     state_rows: int = 0
     state_bytes: int = 0
     latency: LatencyHistogram | None = None
@@ -79,6 +80,10 @@ class VertexMetrics:
         return sum(item.late_rows for item in self.processors)
 
     @property
+    def malformed_records(self) -> int:
+        return sum(item.malformed_records for item in self.processors)
+
+    @property
     def state_rows(self) -> int:
         return sum(item.state_rows for item in self.processors)
 
@@ -119,7 +124,8 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         state=tasklet.state.name,
         watermark=None if watermark is None else watermark.time,
         held_by=tasklet.inputs.holding(),
-        late_rows=tasklet.late_rows,
+        late_rows=tasklet.count("late_rows"),
+        malformed_records=tasklet.count("malformed_records"),
         state_rows=state_rows,
         state_bytes=state_bytes,
         latency=tasklet.latency,

@@ -37,6 +37,7 @@ TIME_SLICE = 500_000
 """Nanoseconds after which a call ends, at the next step."""
 LONG_CALL = 100_000_000
 """Nanoseconds beyond which a call of a cooperative processor is logged."""
+COUNTS = ("late_rows", "malformed_records")
 
 
 class State(IntEnum):
@@ -106,7 +107,7 @@ class ProcessorTasklet(Tasklet):
         "is_alarmed",
         "is_closed",
         "is_unwanted",
-        "last_late_rows",
+        "last_counts",
         "latency",
         "mark",
         "name",
@@ -143,7 +144,7 @@ class ProcessorTasklet(Tasklet):
         self.watermark: Watermark | None = None
         self.control: Item = IDLE
         self.latency: LatencyHistogram | None = None
-        self.last_late_rows: int | None = None
+        self.last_counts: dict[str, int] | None = None
         self.mark: LatencyMarker | None = None
         self.next_mark = 0
         self.poll: Backoff | None = None
@@ -197,10 +198,9 @@ class ProcessorTasklet(Tasklet):
             self.is_unwanted = True
             self.wake()
 
-    @property
-    def late_rows(self) -> int:
-        """How many rows the processor counts as late. From any thread, and before its `init` too."""
-        return getattr(self.processor, "late_rows", 0) if self.last_late_rows is None else self.last_late_rows
+    def count(self, name: str) -> int:
+        """What the processor counts under that name (COUNTS). From any thread, and before its `init` too."""
+        return getattr(self.processor, name, 0) if self.last_counts is None else self.last_counts[name]
 
     def _end_inputs(self) -> None:
         """The processor needs no more input. A commit that is outstanding comes first all the same."""
@@ -228,7 +228,7 @@ class ProcessorTasklet(Tasklet):
             if is_interrupt(error):
                 raise
             self.execution.fail(error, self.vertex)
-        self.last_late_rows = self.late_rows
+        self.last_counts = {name: self.count(name) for name in COUNTS}
         self.processor = _CLOSED  # what it held is given back now, not when the collector breaks the circle
         if not self.inputs.are_done:
             self.inputs.abandon()

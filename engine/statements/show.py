@@ -87,7 +87,7 @@ def _jobs(database: Database) -> Result:
             timedelta(seconds=job.uptime),
             *(job.rows_in, job.rows_out, job.rows_per_second),
             *_event_time(database, job),
-            job.late_rows,
+            *(job.late_rows, job.malformed_records),
             *(None if item is None else timedelta(microseconds=item / 1000) for item in job.latency(0.5, 0.99)),
         )
         for job in database.jobs.running()
@@ -104,6 +104,7 @@ def _jobs(database: Database) -> Result:
         Field("watermark_lag", INTERVAL),
         Field("held_by", VARCHAR),
         Field("late_rows", BIGINT),
+        Field("malformed_records", BIGINT),
         Field("latency_p50", INTERVAL),
         Field("latency_p99", INTERVAL),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -49,3 +50,13 @@ def test_bounded_queries_have_no_event_time() -> None:
         assert shown(connection)["watermark"] is None
         assert shown(connection)["latency_p99"] is None
         assert shown(connection)["late_rows"] == 0
+
+
+def test_malformed_records_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"v": 1}\n{"v": "x"}\nnone\n{"v": 2}\n')
+    with runnel.connect() as connection:
+        options = f"'path' = '{tmp_path}', 'format' = 'json', 'follow' = 'true', 'onError' = 'skip'"
+        connection.execute(f"CREATE MAPPING f (v BIGINT) TYPE File OPTIONS ({options})")
+        cursor = connection.cursor().execute("SELECT v FROM f")
+        assert [cursor.fetchone(), cursor.fetchone()] == [(1,), (2,)]
+        assert shown(connection)["malformed_records"] == 2
