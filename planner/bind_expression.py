@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
+from runnel.expressions.coercion import convert
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression, Literal, Parameter
 from runnel.expressions.window_functions import is_window_function
 from runnel.planner.bind_aggregate import AggregateBinder, call_of, is_aggregate
@@ -27,6 +28,8 @@ from runnel.sqltypes import (
     INTERVAL_MONTH,
     NULL,
     VARCHAR,
+    Kind,
+    can_cast,
     common_type,
 )
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
@@ -50,6 +53,9 @@ _BINARY: dict[type, str] = {
     exp.NullSafeNEQ: "is_distinct",
 }
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+
+_MANY = 50
+"""Longer chains of || are bound as a balanced tree."""
 
 
 class ExpressionBinder(AggregateBinder):
@@ -108,6 +114,8 @@ class ExpressionBinder(AggregateBinder):
         if isinstance(tree, (exp.And, exp.Or)):
             parts = [self.bind(part) for part in _chain(tree)]
             return build.call(function, parts, self._at(tree))
+        if isinstance(tree, exp.DPipe) and len(_chain(tree)) > _MANY:
+            return self._long_concatenation(tree)
         left, right = _unwrapped(tree.this), _unwrapped(tree.expression)
         if isinstance(tree, _COMPARISONS) and isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
             return self._compare_rows(tree, left, right)
@@ -117,6 +125,22 @@ class ExpressionBinder(AggregateBinder):
 
             return quantified(self, self._query, self._scope, tree, function)
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
+
+    def _long_concatenation(self, tree: Any) -> Expression:
+        """Many values joined by ||, as a tree that isn't deep: of texts the order of the joins doesn't matter."""
+        parts = [self.bind(_unwrapped(part)) for part in _chain(tree)]
+        build.call("concat", parts[:2], self._at(tree))  # for its checks
+        for item in parts:
+            if item.type.is_nested or item.type.kind is Kind.VARBINARY or not can_cast(item.type, VARCHAR):
+                raise ProgrammingError(
+                    f"|| joins more than {_MANY} values only where all are text, and here is {item.type}",
+                    position=item.position or self._at(tree),
+                )
+        parts = [convert(item, VARCHAR) for item in parts]
+        while len(parts) > 1:
+            pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
+            parts = [build.call("concat", pair, pair[0].position) if len(pair) == 2 else pair[0] for pair in pairs]
+        return parts[0]
 
     def _compare_rows(self, tree: Any, left: Any, right: Any) -> Expression:
         if len(left.expressions) != len(right.expressions):

@@ -72,6 +72,7 @@ _OPERANDS = {
 }
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _DOTTED = {TokenType.DOT, TokenType.VAR, TokenType.IDENTIFIER, TokenType.L_PAREN, TokenType.R_PAREN}
+_GROUPINGS = {TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS}
 _BEFORE_WITH = {None, TokenType.L_PAREN}
 _UNCONDITIONAL = {TokenType.CROSS, TokenType.NATURAL}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
@@ -96,6 +97,11 @@ def _parse(tokens: Sequence[Token], sql: str, parameters: Mapping[int, int], int
     _check_nesting(tokens, sql)
     _check_with(tokens, sql)
     check_tokens(tokens, sql)
+    if any(token.token_type in _GROUPINGS for token in tokens):
+        # Loaded on first use: few statements have grouping sets.
+        from runnel.planner.parse_grouping import with_parentheses
+
+        tokens = with_parentheses(tokens)
     rewriter = TokenRewriter(tokens, sql, parameters)
     rewritten = rewriter.rewrite()
     parser = DIALECT.parser()

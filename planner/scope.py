@@ -12,7 +12,7 @@ from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression
 from runnel.frozen import frozen
 from runnel.relation import Field, Relation
-from runnel.sqltypes import SqlType
+from runnel.sqltypes import Kind, SqlType
 from runnel.subqueries import OuterColumn
 
 
@@ -61,7 +61,7 @@ class Scope:
             raise ProgrammingError(
                 f'column "{name}" is ambiguous',
                 detail="it is in " + " and ".join(f'"{owner}"' for owner in owners) if len(owners) > 1 else None,
-                hint="write the table's name before it",
+                hint="write the table's name before it" if len(owners) > 1 else "give the columns different names",
                 position=position,
             )
         if self.outer is not None:
@@ -93,9 +93,9 @@ class Scope:
         names = [c.name for scope in scopes for c in scope.columns]
         tables = {c.qualifier for scope in scopes for c in scope.columns if c.qualifier}
         if qualifier is not None and qualifier.lower() not in {table.lower() for table in tables}:
-            return ProgrammingError(
-                f'table "{qualifier}" is not in the FROM clause', hint=suggest(qualifier, tables), position=position
-            )
+            rows = [c for s in scopes for c in s.columns if c.type.kind is Kind.ROW and c.name.lower() == qualifier.lower()]
+            hint = f"for a field of a column write ({rows[0].name}).{name}" if rows else suggest(qualifier, tables)
+            return ProgrammingError(f'table "{qualifier}" is not in the FROM clause', hint=hint, position=position)
         where = f' of table "{qualifier}"' if qualifier is not None else ""
         if qualifier is not None:
             names = [c.name for s in scopes for c in s.columns if (c.qualifier or "").lower() == qualifier.lower()]

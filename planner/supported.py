@@ -113,6 +113,10 @@ _NODE_NAMES = {
     "TryCast": "TRY_CAST",
     "Pow": "operator ^",
     "IntDiv": "operator //",
+    "RawString": "a string between $$",
+    "National": "N before a string",
+    "JSONBExtract": "operator #>",
+    "JSONBExtractScalar": "operator #>>",
     "BitwiseAnd": "operator &",
     "BitwiseOr": "operator |",
     "BitwiseXor": "operator XOR",
@@ -192,6 +196,10 @@ _HINTS = {
     "a named argument with :=": "write name => value",
     "WITH ROLLUP": "write ROLLUP (…)",
     "WITH CUBE": "write CUBE (…)",
+    "a string between $$": "write it between single quotes, and each quote in it twice",
+    "N before a string": "leave it out: every string is Unicode",
+    "operator #>": "use JSON_QUERY(json, path)",
+    "operator #>>": "use JSON_VALUE(json, path)",
     "a struct literal": "use ROW(…)",
     "SIMILAR TO": "use LIKE or REGEXP_LIKE",
     "a string literal in several parts": "use ||",
@@ -222,13 +230,13 @@ def check(tree: Any, sql: str) -> None:
 
 
 def depth_of(tree: Any) -> int:
-    """How deep a tree is, where a chain of AND, of OR or of set operations counts as one level."""
+    """How deep a tree is, where a chain of AND, of OR, of || or of set operations counts as one level."""
     deepest = 0
     stack = [(tree, 1)]
     while stack:
         node, depth = stack.pop()
         deepest = max(deepest, depth)
-        is_chain = isinstance(node, exp.And | exp.Or | exp.SetOperation)
+        is_chain = isinstance(node, exp.And | exp.Or | exp.DPipe | exp.SetOperation)
         for child in node.iter_expressions():
             same = is_chain and type(child) is type(node)
             stack.append((child, depth if same else depth + 1))

@@ -50,7 +50,10 @@ def call_failure(error: Exception, call: Call, kernel: Kernel, arguments: Sequen
     return DataError(f"{where} failed: {text}", detail=detail, position=call.position)
 
 
-_OVERFLOWS = ("overflow", "out of range", "out of bounds", "does not fit", "precision", "not in range", "too large", "too big")
+_OVERFLOWS = (
+    *("overflow", "out of range", "out of bounds", "does not fit", "precision", "not in range", "too large", "too big"),
+    "was truncated converting",
+)
 
 
 def described(call: Call, values: Sequence[Any]) -> str:

@@ -200,7 +200,7 @@ def _similar_regex(pattern: str, escape: str = "\\") -> str:
 
 
 def _quoted(character: str) -> str:
-    return "\\" + character if character.isascii() and not character.isalnum() and character != "_" else character
+    return "\\" + character if character.isascii() and not character.isalnum() and character not in "_," else character
 
 
 def _similar(pattern: str, escape: str = "\\") -> Callable[[Datum], Datum]:

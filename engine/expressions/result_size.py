@@ -55,7 +55,7 @@ def check_call(name: str, values: list[Any], position: Position | None) -> None:
         return
     if rows > 1:
         raise TooManyRows(fitting(rows, total), name.upper(), position)
-    if total > MOST_BYTES:
+    if total > MOST_BYTES and name not in _LIMITED:
         raise DataError(
             f"{name.upper()} would make a value of {total:,.0f} bytes", hint=f"the most is {MOST_BYTES:,}", position=position
         )
@@ -166,5 +166,7 @@ SIZES: dict[str, Callable[..., float]] = {
 }
 """The functions whose result may be much larger than what they are given: the bytes of the result for a number of rows, or
 something above that, by the data."""
+_LIMITED = {"repeat", "lpad", "rpad", "space", "array_fill", "array_range", "array_series"}
+"""Which refuse values that are too long themselves, before they make them."""
 _STRICT = dict.fromkeys(("repeat", "lpad", "rpad", "replace", "regexp_replace", "space", "array_range", "array_series"), 4)
 """Of which functions a NULL among the arguments is NULL."""

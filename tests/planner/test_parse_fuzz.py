@@ -70,7 +70,7 @@ DEEP = {
     "minus and not": "select " + "not - " * 30000 + "1",
     "case": "select " + "case when " * 3000 + "1" + " then 1 end" * 3000,
     "plus": "select " + "+".join(["a"] * 3000),
-    "concatenation": "select " + "||".join(["a"] * 3000),
+    "concatenation and plus": "select " + "||".join(["a + b"] * 10 + ["+".join(["a"] * 3000)]),
     "casts": "select a" + "::int" * 3000,
     "subscripts": "select a" + "[1]" * 3000,
     "fields": "select (a)" + ".b" * 3000,
