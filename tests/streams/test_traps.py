@@ -13,6 +13,7 @@ import pytest
 import runnel
 from runnel import Connection, DataError, OperationalError, ProgrammingError
 from runnel.catalog import EventTime
+from runnel.connector import EventTimeMark
 from runnel.connectors.stream import StreamWriter
 from runnel.errors import ErrorCode
 from runnel.runtime.simulation import Simulation, SimulationOptions
@@ -380,3 +381,11 @@ def test_state_of_closed_windows_kept(con: Connection) -> None:
     run = simulation(con, "SELECT x.v FROM s x JOIN s y ON x.k = y.k AND y.t BETWEEN x.t - 10 AND x.t + 10")
     assert len(rows_of(until_held(run))) == 2_980
     assert sum(kept_by(run).values()) <= 60
+
+
+def test_results_that_wait_for_the_next_row_after_the_watermark(con: Connection) -> None:
+    rows = [batch((time, time % 3, 1)) for time in range(40)]
+    sql = "SELECT t, SUM(v) OVER (PARTITION BY k ORDER BY t RANGE BETWEEN 7 PRECEDING AND 3 FOLLOWING) FROM s"
+    for seed in range(15):
+        script(con, "s", [*rows[:20], EventTimeMark(10_000), HOLD], [*rows[20:], EventTimeMark(10_000), HOLD], lag=20)
+        assert len(until_held(simulation(con, sql, seed, parallelism=3))) == 40
