@@ -39,6 +39,7 @@ from runnel.connectors.file_system import DataFile
 from runnel.connectors.json_faults import JsonFaults
 from runnel.connectors.json_inference import columns_of_records
 from runnel.connectors.json_records import CHUNK_BYTES, Chunk, record_chunks
+from runnel.connectors.json_uniform import uniform_columns
 from runnel.connectors.json_values import array_of_values, parse_records
 from runnel.connectors.json_writer import JsonWriter
 from runnel.connectors.text_row_counts import estimated_rows, json_count
@@ -62,6 +63,9 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 _BEGINS_WITH_OBJECT = re.compile(rb"\s*\{")
 LARGE_FILE = 3 * CHUNK_BYTES
 """Files from this size on are parsed by several threads."""
+UNIFORM_BYTES = 1 << 16
+"""Chunks from this size on are tried as lines that are alike, until GIVE_UP of them aren't."""
+GIVE_UP = 2
 _NO_COLUMN = "\0"
 """A name that no field has: read to count the records when no column is wanted."""
 
@@ -134,6 +138,7 @@ class ChunkReader:
         self._asked = asked
         self._records = 0
         self._schema = _raw_schema(asked.wanted)
+        self._uneven = 0
 
     def parsed(self, chunk: Chunk) -> pa.RecordBatch | None:
         """The chunk's records as a batch of the columns wanted, if Arrow takes them. Several threads may call it."""
@@ -154,14 +159,9 @@ class ChunkReader:
         if self._schema is None or _BEGINS_WITH_OBJECT.match(data) is None:
             return None
         try:
-            table = arrow_json.read_json(
-                pa.BufferReader(data),
-                read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
-                parse_options=arrow_json.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="ignore"),
-            )
             arrays = []
-            for column in self._asked.wanted:
-                raw = table.column(external_name(column)).combine_chunks()
+            found, rows = self._raw_columns(data, self._schema)
+            for column, raw in zip(self._asked.wanted, found, strict=True):
                 raw_type = _raw_type(column.type)
                 assert raw_type is not None
                 if _has_infinity(raw):
@@ -170,7 +170,21 @@ class ChunkReader:
                 arrays.append(raw if convert is None else convert(raw))
         except (pa.ArrowException, DataError):
             return None
-        return batch_of(arrays, self._asked.names, table.num_rows)
+        return batch_of(arrays, self._asked.names, rows)
+
+    def _raw_columns(self, data: bytes, schema: pa.Schema) -> tuple[list[pa.Array], int]:
+        """The columns wanted, as Arrow reads them, and how many records there are."""
+        if len(data) >= UNIFORM_BYTES and self._uneven < GIVE_UP and self._asked.columns:
+            found = uniform_columns(data, dict(zip(schema.names, schema.types, strict=True)))
+            if found is not None:
+                return [found[external_name(column)] for column in self._asked.wanted], len(next(iter(found.values())))
+            self._uneven += 1
+        table = arrow_json.read_json(
+            pa.BufferReader(data),
+            read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+        return [table.column(external_name(column)).combine_chunks() for column in self._asked.wanted], table.num_rows
 
     def _by_python(self, chunk: Chunk) -> pa.RecordBatch:
         records = checked_records(chunk, self._records, self._faults)
