@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from runnel.errors import Error, ErrorCode, OperationalError, internal
+from runnel.errors import DataError, Error, ErrorCode, OperationalError, internal
 
 
 def vertex_failure(error: BaseException, vertex: str, is_hand_built: bool) -> Error:
@@ -25,11 +25,21 @@ def vertex_failure(error: BaseException, vertex: str, is_hand_built: bool) -> Er
     return failure
 
 
+_TOO_MUCH = ("offset overflow while concatenating arrays", "array cannot contain more than 2147483646 bytes")
+"""What Arrow says where the values of one array have no room in it."""
+
+
 def _foreign_failure(error: BaseException, vertex: str, where: str, is_hand_built: bool) -> Error:
     said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, MemoryError):
         return OperationalError(
             "out of memory", code=ErrorCode.GENERIC, detail=f"{where}: {said}", hint="read or group less at a time"
+        )
+    if any(words in said for words in _TOO_MUCH):
+        return DataError(
+            "the values of a column take more than 2 GB at a time",
+            detail=where,
+            hint="make them shorter, or let fewer of them come together: in one group, one sort or one aggregated value",
         )
     if is_hand_built:
         return OperationalError(f'vertex "{vertex}" failed: {said}', code=ErrorCode.GENERIC, detail=where)

@@ -13,6 +13,7 @@ from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, compile_filter, evaluate
 from runnel.expressions.nodes import Call, Column, Literal
 from runnel.expressions.result_size import AT_A_TIME, SIZES, TooManyRows, check_call
+from runnel.runtime.failures import vertex_failure
 from runnel.sqltypes import BIGINT, VARCHAR
 
 
@@ -179,3 +180,15 @@ def test_functions_without_arguments_and_quick_ones_are_called_once_per_row(con:
         (1000, 1000)
     ]
     assert len(calls) == 1000
+
+
+def test_more_than_an_array_holds_is_no_fault_of_the_engine() -> None:
+    for said in (
+        "offset overflow while concatenating arrays, consider casting input from `string` to `large_string` first.",
+        "array cannot contain more than 2147483646 bytes, have 5000000000",
+    ):
+        failure = vertex_failure(pa.ArrowInvalid(said), "aggregate", False)
+        assert isinstance(failure, runnel.DataError)
+        assert failure.message == "the values of a column take more than 2 GB at a time"
+        assert failure.detail == 'in vertex "aggregate"'
+    assert isinstance(vertex_failure(pa.ArrowInvalid("something else"), "aggregate", False), runnel.InternalError)
