@@ -61,7 +61,7 @@ _READ_AS_THEMSELVES = frozenset(
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _BEGINS_WITH_OBJECT = re.compile(rb"\s*\{")
-LARGE_FILE = 3 * CHUNK_BYTES
+LARGE_FILE = 12 * CHUNK_BYTES
 """Files from this size on are parsed by several threads."""
 UNIFORM_BYTES = 1 << 16
 """Chunks from this size on are tried as lines that are alike, until GIVE_UP of them aren't."""

@@ -20,7 +20,7 @@ from runnel.errors import DataError, OperationalError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-CHUNK_BYTES = 4 << 20
+CHUNK_BYTES = 1 << 20
 LONGEST_RECORD = 1 << 30
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n"
