@@ -37,9 +37,10 @@ BUFFERED_BATCHES = 1_024
 
 
 class ReaderQueue:
-    """What is on its way to one reader. Guarded by the channel's condition."""
+    """What is on its way to one reader, which wants some of the columns. Guarded by the channel's condition."""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: Sequence[int]) -> None:
+        self._columns = list(columns)
         self.items: deque[pa.RecordBatch | EventTimeMark] = deque()
         self.rows = 0
         self.wake: Callable[[], None] | None = None
@@ -71,7 +72,10 @@ class ReaderQueue:
             taken.append(following)
             rows += following.num_rows
         self.rows -= rows
-        return taken[0] if len(taken) == 1 else pa.concat_batches(taken)
+        if not self._columns:
+            return empty_columns(rows)
+        chosen = [batch.select(self._columns) for batch in taken]
+        return chosen[0] if len(chosen) == 1 else pa.concat_batches(chosen)
 
 
 class StreamChannel:
@@ -95,11 +99,11 @@ class StreamChannel:
     def reader_count(self) -> int:
         return len(self._readers)
 
-    def attach(self) -> tuple[int, ReaderQueue]:
-        """A new reader, which gets what is written from now on, and first what was promised of that."""
+    def attach(self, columns: Sequence[int]) -> tuple[int, ReaderQueue]:
+        """A new reader of some columns, which gets what is written from now on, and first what was promised of that."""
         with self._condition:
             self._next_reader += 1
-            queue = self._readers[self._next_reader] = ReaderQueue()
+            queue = self._readers[self._next_reader] = ReaderQueue(columns)
             if self._mark is not None:
                 queue.mark(self._mark)
             self._condition.notify_all()
@@ -251,8 +255,7 @@ class StreamPartition(SourcePartition):
 
     def __init__(self, channel: StreamChannel, columns: tuple[int, ...]) -> None:
         self._channel = channel
-        self._columns = list(columns)
-        reader, self._queue = channel.attach()
+        reader, self._queue = channel.attach(columns)
         # A reader that is dropped without being closed must not hold back the writers for ever.
         self._detach = weakref.finalize(self, channel.detach, reader)
         self._detach.atexit = False
@@ -261,10 +264,7 @@ class StreamPartition(SourcePartition):
         self._queue.wake = wake
 
     def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
-        item = self._channel.take(self._queue)
-        if not isinstance(item, pa.RecordBatch):
-            return item
-        return item.select(self._columns) if self._columns else empty_columns(item.num_rows)
+        return self._channel.take(self._queue)
 
     def close(self) -> None:
         self._detach()
