@@ -40,7 +40,7 @@ def uniform_columns(data: bytes, wanted: Mapping[str, pa.DataType]) -> dict[str,
     if layout is None:
         return None
     octets = np.frombuffer(data, np.uint8)
-    rows = np.count_nonzero(octets < 32)
+    rows = int(np.count_nonzero(octets < 32))
     spans = _spans(octets, rows, layout)
     if spans is None:
         return None
@@ -90,7 +90,7 @@ def _layout(line: bytes) -> _Layout | None:
         is_text = type(value) is str
         begin = line.index(b'"', key) + 1 if is_text else key + _gap(line[key:])
         pieces.append(line[at:begin])
-        at = begin + len(value.encode() if is_text else str(value))
+        at = begin + len(str(value).encode())
     pieces.append(line[at:] + b"\n")
     return _Layout(tuple(name for name, _ in fields), tuple(type(value) is str for _, value in fields), tuple(pieces))
 
