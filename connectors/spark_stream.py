@@ -81,7 +81,7 @@ class SparkStreamPartition(SourcePartition):
         self._names = [column.name for column in columns]
         self._types = [column.type for column in columns]
         self._channel = StreamChannel(name, BUFFERED_ROWS)
-        self._queue = self._channel.attach()[1]
+        self._queue = self._channel.attach(range(len(columns)))[1]
         self._query: Any = None
         self._error: Error | None = None
 
