@@ -307,13 +307,19 @@ class Sort(Single):
     """The rows in order; equal rows in any order."""
 
     keys: tuple[SortKey, ...]
+    emission: Emission | None = None
+    """Where late rows of an input without end go, where the SELECT says so."""
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
-        return tuple(key.expression for key in self.keys)
+        late = () if self.emission is None else self.emission.late
+        return (*(key.expression for key in self.keys), *late)
 
     def map_expressions(self, change: Change) -> Relation:
-        return self._replaced(keys=tuple(key.mapped(change) for key in self.keys))
+        return self._replaced(
+            keys=tuple(key.mapped(change) for key in self.keys),
+            emission=None if self.emission is None else self.emission.map_expressions(change),
+        )
 
 
 @frozen(kw_only=True)

@@ -104,7 +104,8 @@ class Emission:
 
     `every`: microseconds of processing time between early results (None: only when the watermark completes a window).
     `lateness`: a literal, how long in event time a completed window still takes rows and gives its result again. `late_table`
-    gets rows that are too late: the values of `late`, over the aggregation's input, go to its columns `late_columns`.
+    gets rows that are too late: the values of `late`, over the aggregation's input, go to its columns `late_columns`. Of an
+    ORDER BY, or a window, only the late rows are told.
     """
 
     every: int | None
@@ -116,7 +117,6 @@ class Emission:
 
     def map_expressions(self, change: Change) -> Emission:
         return replace(self, late=mapped(self.late, change))
-
 
 
 def event_time_type(relation: Relation) -> SqlType | None:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Expression, SortKey
 from runnel.frozen import frozen
 from runnel.relation import Change, Field, Relation, Single, mapped
+
+if TYPE_CHECKING:
+    from runnel.streams import Emission
 
 
 class FrameUnit(Enum):
@@ -131,13 +135,19 @@ class Window(Single):
 
     calls: tuple[WindowCall, ...]
     names: tuple[str, ...]
+    emission: Emission | None = None
+    """Where late rows of an input without end go, where the SELECT says so."""
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
-        return tuple(item for call in self.calls for item in call.expressions)
+        late = () if self.emission is None else self.emission.late
+        return (*(item for call in self.calls for item in call.expressions), *late)
 
     def map_expressions(self, change: Change) -> Relation:
-        return self._replaced(calls=tuple(call.map_expressions(change) for call in self.calls))
+        return self._replaced(
+            calls=tuple(call.map_expressions(change) for call in self.calls),
+            emission=None if self.emission is None else self.emission.map_expressions(change),
+        )
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -1,44 +1,109 @@
-"""Binding of EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO: they go to the aggregation of the SELECT that they end."""
+"""Binding of EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO: they go to the aggregation of the SELECT that they end.
+
+LATE DATA INTO may also go to a window or an ORDER BY: to the lowest, for what it gives is in time for those above.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeGuard
 
 from runnel.connector import WritableTable, WriteMode
-from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.nodes import Expression, Literal
+from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_query import Binder
 from runnel.planner.bind_write import writable
 from runnel.planner.rules.constant_folding import fold
+from runnel.planner.rules.rewriting import project_columns
 from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import EmissionClauses, Name
-from runnel.relation import Aggregate, Filter, Project, Relation, references
+from runnel.relation import Aggregate, Filter, Limit, Project, Relation, Sort, references
 from runnel.sqltypes import BIGINT, Kind
 from runnel.streams import WINDOW_COLUMNS, Emission
+from runnel.windows import Window
 
 
 def with_emission(binder: Binder, relation: Relation, clauses: EmissionClauses) -> Relation:
-    """The relation of the SELECT, its aggregation told when to give results. NotSupportedError where it has none."""
-    if isinstance(relation, Project | Filter):
-        return relation.with_inputs((with_emission(binder, relation.input, clauses),))
-    if not isinstance(relation, Aggregate):
-        raise NotSupportedError(
-            "EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO go with GROUP BY over windows",
-            detail="the SELECT that they end has no aggregation, or has DISTINCT, ORDER BY or LIMIT above it",
+    """The relation of the SELECT, its aggregation told when to give results, or what else may find rows late where they go.
+    NotSupportedError where it has none."""
+    found = _lowest(relation, clauses)
+    if found is None:
+        raise _nothing_to_tell(clauses)
+    return _with_told(binder, relation, found, clauses)
+
+
+def _lowest(relation: Relation, clauses: EmissionClauses) -> Relation | None:
+    """The operator that the clauses are for: the aggregation, or if there is none the lowest window or ORDER BY, which can
+    only be told where late rows go."""
+    only_late = clauses.every is None and clauses.lateness is None
+    found: Relation | None = None
+    while isinstance(relation, Project | Filter) or (only_late and _keeps_time(relation)):
+        if isinstance(relation, Window | Sort):
+            found = relation
+        relation = relation.input
+    return relation if isinstance(relation, Aggregate) else found
+
+
+def _keeps_time(relation: Relation) -> TypeGuard[Window | Sort | Limit]:
+    return isinstance(relation, Window | Sort | Limit)
+
+
+def _nothing_to_tell(clauses: EmissionClauses) -> NotSupportedError:
+    if clauses.every is not None or clauses.lateness is not None:
+        return NotSupportedError(
+            "EMIT EVERY and ALLOWED LATENESS go with GROUP BY over windows",
+            detail="the SELECT that they end has no aggregation, or has DISTINCT, OVER, ORDER BY or LIMIT above it",
             hint="put the aggregation into this SELECT: SELECT window_end, COUNT(*) … GROUP BY window_end EMIT EVERY …",
             position=clauses.position,
         )
+    return NotSupportedError(
+        "LATE DATA INTO goes with GROUP BY over windows, OVER, DISTINCT ON and ORDER BY",
+        detail="nothing else leaves out late rows: joins match them with what is left, and all others take them as they come",
+        hint="leave LATE DATA INTO out",
+        position=clauses.position,
+    )
+
+
+def _with_told(binder: Binder, relation: Relation, found: Relation, clauses: EmissionClauses) -> Relation:
+    if relation is found:
+        if isinstance(found, Aggregate):
+            return _told(binder, found, clauses)
+        assert isinstance(found, Window | Sort) and clauses.late_table is not None
+        return _diverting(binder, found, clauses.late_table, clauses.position)
+    (below,) = relation.inputs
+    return relation.with_inputs((_with_told(binder, below, found, clauses),))
+
+
+def _told(binder: Binder, relation: Aggregate, clauses: EmissionClauses) -> Relation:
     every = None if clauses.every is None else _every(binder, clauses.every)
     lateness = Literal(value=0, type=BIGINT) if clauses.lateness is None else _lateness(binder, clauses.lateness)
     emission = Emission(every=every, lateness=lateness, position=clauses.position)
     if clauses.late_table is not None:
-        emission = _with_late_rows(binder, emission, clauses.late_table, relation.input)
+        emission = _with_late_rows(binder, emission, clauses.late_table, references(relation.input.fields))
     return replace(relation, emission=emission)
+
+
+def _diverting(binder: Binder, relation: Window | Sort, name: Name, position: Position | None) -> Relation:
+    """Late rows have the columns of FROM, also where the select list stands below: they are taken past it."""
+    emission = Emission(every=None, lateness=Literal(value=0, type=BIGINT), position=position)
+    below = relation.input
+    if not isinstance(below, Project):
+        return replace(relation, emission=_with_late_rows(binder, emission, name, references(below.fields)))
+    width, source = len(below.fields), below.input
+    both = replace(
+        below,
+        expressions=(*below.expressions, *references(source.fields)),
+        names=(*below.names, *(field.name for field in source.fields)),
+    )
+    emission = _with_late_rows(binder, emission, name, references(both.fields)[width:])
+    told = replace(relation, input=both, emission=emission)
+    added = range(len(both.fields), len(told.fields))
+    return project_columns(told, [*range(width), *added])
 
 
 def _constant(binder: Binder, tree: Any, clause: str) -> Literal:
@@ -74,9 +139,9 @@ def _lateness(binder: Binder, tree: Any) -> Literal:
     return value
 
 
-def _with_late_rows(binder: Binder, emission: Emission, name: Name, rows: Relation) -> Emission:
+def _with_late_rows(binder: Binder, emission: Emission, name: Name, found: Sequence[Column]) -> Emission:
     table = writable(binder, name, WriteMode.INSERT if _inserts(binder, name) else WriteMode.SINK)
-    columns, sources = _matched(table, name, rows)
+    columns, sources = _matched(table, name, found)
     assigned = tuple(
         build.assign(source, table.columns[i].type, table.columns[i].name) for i, source in zip(columns, sources, strict=True)
     )
@@ -90,10 +155,9 @@ def _inserts(binder: Binder, name: Name) -> bool:
     return WriteMode.SINK not in modes
 
 
-def _matched(table: WritableTable, name: Name, rows: Relation) -> tuple[tuple[int, ...], list[Expression]]:
+def _matched(table: WritableTable, name: Name, found: Sequence[Column]) -> tuple[tuple[int, ...], list[Expression]]:
     """The mapping's columns, and for each the column of the late rows: by name where all are found, else by position."""
     targets = tuple(i for i, column in enumerate(table.columns) if not column.hidden)
-    found = references(rows.fields)
     by_name = {column.name.lower(): column for column in reversed(found)}
     wanted = [table.columns[i].name for i in targets]
     if all(item.lower() in by_name for item in wanted):

@@ -15,7 +15,7 @@ from runnel.planner.event_time import bound_of, constant_of, time_bounds
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import substitute
 from runnel.relation import Aggregate, Filter, Project, Relation, references
-from runnel.streams import AssignWindows, WindowKind
+from runnel.streams import AssignWindows, Emission, WindowKind
 
 Choose = Callable[[Relation], Physical]
 
@@ -34,7 +34,7 @@ def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
     bounds = tuple((number, bound) for number, bound in found if bound is not None)
     if not bounds:
         return None
-    late = _late_rows(node)
+    late = late_rows(node.emission)
     rows = choose(node.input)
     if _has_sessions(node):
         from runnel.planner.choose_sessions import passing_late
@@ -90,13 +90,14 @@ def _lateness(node: Aggregate, key: int) -> int:
     return found
 
 
-def _late_rows(node: Aggregate) -> physical.LateRows | None:
-    if node.emission is None or node.emission.late_table is None:
+def late_rows(emission: Emission | None) -> physical.LateRows | None:
+    """Where the late rows of an operator go; None where they are left out."""
+    if emission is None or emission.late_table is None:
         return None
-    table, columns = node.emission.late_table, node.emission.late_columns
+    table, columns = emission.late_table, emission.late_columns
     assert isinstance(table, WritableTable)
     mode = WriteMode.SINK if WriteMode.SINK in table.write_modes else WriteMode.INSERT
-    return physical.LateRows(table=table, request=SinkRequest(mode, columns), expressions=node.emission.late)
+    return physical.LateRows(table=table, request=SinkRequest(mode, columns), expressions=emission.late)
 
 
 class _Windowed(NamedTuple):
@@ -150,7 +151,7 @@ def _framed(node: Aggregate, found: _Windowed, choose: Choose) -> Physical | Non
         return None
     if windows.shape.kind is WindowKind.CUMULATE and not {-1, -2} & set(found.columns):
         return None  # windows with the same start are one group
-    late = None if bound is None else _late_rows(found.moved)
+    late = None if bound is None else late_rows(found.moved.emission)
     return physical.FramedAggregate(
         fields=node.fields,
         rows=estimate(node),
@@ -187,7 +188,7 @@ def _by_sessions(node: Aggregate, found: _Windowed, choose: Choose) -> Physical 
         columns=found.columns,
         aggregates=found.moved.aggregates,
         bound=bound,
-        late=_late_rows(found.moved),
+        late=late_rows(found.moved.emission),
     )
 
 

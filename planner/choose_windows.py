@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
 
 from runnel.planner import physical
+from runnel.planner.choose_sessions import passing_late
+from runnel.planner.choose_timed import late_rows
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time import time_bounds
 from runnel.planner.physical import Physical
 from runnel.planner.window_times import Stage, places_of, sort_bound, stages_of
 from runnel.relation import Sort, references
 from runnel.windows import Window
+
+_Waiting = TypeVar("_Waiting", physical.TimedWindow, physical.TimedSort)
 
 ChooseOne = Callable[[Window, Physical | None], physical.Window]
 """Chooses the operator for a window over a table, over the operator that is given for its input (None: to be chosen)."""
@@ -20,13 +26,15 @@ def choose_timed_window(node: Window, choose: ChooseOne) -> Physical:
     """The operators for a window on a stream, of which `planner.streaming` has seen that it can be run."""
     stages = stages_of(node, time_bounds(node.input)) or []
     if len(stages) == 1:
-        return _stage(node, stages[0], choose, None)
+        return _taking_late(_stage(node, stages[0], choose, None), late_rows(node.emission))
     below: Physical | None = None
     made = Window(input=node.input, calls=(), names=())
     for stage in stages:
         calls = tuple(node.calls[place] for place in stage.calls)
         made = Window(input=made if made.calls else node.input, calls=calls, names=tuple(node.names[i] for i in stage.calls))
-        below = _stage(made, stage, choose, below)
+        # Rows are late in the first stage only: those that it gives are in time for the others.
+        late = late_rows(node.emission) if below is None else None
+        below = _taking_late(_stage(made, stage, choose, below), late)
     assert below is not None
     width = len(node.input.fields)
     columns = references(made.fields)
@@ -34,7 +42,7 @@ def choose_timed_window(node: Window, choose: ChooseOne) -> Physical:
     return physical.Calc(fields=node.fields, rows=estimate(node), input=below, projections=tuple(order))
 
 
-def _stage(node: Window, stage: Stage, choose: ChooseOne, below: Physical | None) -> Physical:
+def _stage(node: Window, stage: Stage, choose: ChooseOne, below: Physical | None) -> physical.TimedWindow:
     window = choose(node, below)
     return physical.TimedWindow(
         fields=window.fields,
@@ -52,4 +60,10 @@ def choose_timed_sort(node: Sort, below: Physical) -> Physical:
     """The operator for ORDER BY on a stream, of which `planner.streaming` has seen that it can be run."""
     bound = sort_bound(node)
     assert bound is not None
-    return physical.TimedSort(fields=node.fields, rows=estimate(node), input=below, keys=node.keys, bound=bound)
+    chosen = physical.TimedSort(fields=node.fields, rows=estimate(node), input=below, keys=node.keys, bound=bound)
+    return _taking_late(chosen, late_rows(node.emission))
+
+
+def _taking_late(node: _Waiting, late: physical.LateRows | None) -> _Waiting:
+    """The operator with the way of its late rows. Those of a session that is over must reach it."""
+    return node if late is None else replace(node, late=late, input=passing_late(node.input))

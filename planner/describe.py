@@ -225,7 +225,7 @@ def _sort(node: logical.Sort | physical.Sort) -> _Description:
 
 def _timed_sort(node: physical.TimedSort) -> _Description:
     title, properties = _sort(node)
-    return title, {**properties, "complete": "by the watermark"}
+    return title, {**properties, "complete": "by the watermark"} | _late(node.late)
 
 
 def _limit(node: logical.Limit | physical.Limit) -> _Description:
@@ -316,7 +316,8 @@ def _timed_window(node: physical.TimedWindow) -> _Description:
     title, properties = _window(node)
     lead = max((reach.lead for reach in node.reaches), default=0)
     order = {"in order of" if node.reaches else "until": listed(item for item, _ in node.held)}
-    return title, properties | order | ({"behind": time_span(lead, node.held[0][0].type)} if lead else {})
+    behind = {"behind": time_span(lead, node.held[0][0].type)} if lead else {}
+    return title, properties | order | behind | _late(node.late)
 
 
 def _series(node: Series | physical.Series) -> _Description:

@@ -304,7 +304,7 @@ def _sort(to: _Lowering, node: physical.Sort) -> _Output:
 def _timed_sort(to: _Lowering, node: physical.TimedSort) -> _Output:
     from runnel.planner.lower_streams import timed_sort_of
 
-    return to.follow(to.lower(node.input), "sort", timed_sort_of(node), 1)
+    return _with_late(to, node.late, to.follow(to.lower(node.input), "sort", timed_sort_of(node), 1))
 
 
 def _top(to: _Lowering, node: physical.TopN) -> _Output:
@@ -388,10 +388,20 @@ def _timed_window(to: _Lowering, node: physical.TimedWindow) -> _Output:
     supplier = timed_window_of(node, names)
     keys = _key_names(node.keys, rows.names)
     if not rows.is_parallel or not keys:
-        return to.follow(rows, "window", supplier, 1, names)
+        return _with_late(to, node.late, to.follow(rows, "window", supplier, 1, names))
     vertex = to.vertex("window", supplier, to.parallelism)
     to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
-    return _Output(vertex, True, names)
+    return _with_late(to, node.late, _Output(vertex, True, names))
+
+
+def _with_late(to: _Lowering, late: physical.LateRows | None, rows: _Output) -> _Output:
+    """What an operator gives, beside the way of its late rows."""
+    if late is not None:
+        # Loaded on first use: few queries have it.
+        from runnel.planner.lower_late import write_late_rows
+
+        write_late_rows(to, late, rows.vertex, rows.is_parallel)
+    return rows
 
 
 def _series(to: _Lowering, node: physical.Series) -> _Output:

@@ -105,6 +105,7 @@ def timed_window_of(node: physical.TimedWindow, names: tuple[str, ...]) -> Suppl
     """The processors of OVER on a stream."""
     from runnel.processors.held_rows import Holding
 
+    diverts = node.late is not None
     if node.reaches:
         from runnel.processors.ordered_window import ordered_window
 
@@ -113,12 +114,12 @@ def timed_window_of(node: physical.TimedWindow, names: tuple[str, ...]) -> Suppl
         lead = max(reach.lead for reach in node.reaches)
         holding = Holding(node.held, lead, first.order[0].nulls_first and not waits_for_end)
         places = tuple((first.partition.index(key), key.index) for key in node.keys)
-        return ordered_window(node.calls, node.reaches, (node.width, names), holding, places)
+        return ordered_window(node.calls, node.reaches, (node.width, names), holding, places, diverts)
     from runnel.processors.timed_window import timed_window
 
     most = None if node.most is None else (node.most.call, node.most.number)
     keys = tuple(dict.fromkeys(key.index for key in node.keys))
-    return timed_window(node.calls, (node.width, names), Holding(node.held), most, keys)
+    return timed_window(node.calls, (node.width, names), Holding(node.held), most, keys, diverts)
 
 
 def timed_sort_of(node: physical.TimedSort) -> Supplier:
@@ -127,4 +128,4 @@ def timed_sort_of(node: physical.TimedSort) -> Supplier:
     from runnel.processors.timed_sort import timed_sort
 
     first = node.keys[0]
-    return timed_sort(node.keys, Holding(((first.expression, node.bound),)))
+    return timed_sort(node.keys, Holding(((first.expression, node.bound),)), node.late is not None)

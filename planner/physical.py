@@ -133,7 +133,7 @@ class HashAggregate(SingleInput):
 
 @frozen(kw_only=True)
 class LateRows:
-    """Where rows go that came too late: the values of `expressions`, over the aggregation's input."""
+    """Where rows go that came too late: the values of `expressions`, over the operator's input."""
 
     table: WritableTable
     request: SinkRequest
@@ -294,6 +294,7 @@ class TimedSort(Sort):
     """A Sort over an input without end, in which the first key ascends and has a `bound`: rows wait for its watermark."""
 
     bound: TimeBound
+    late: LateRows | None = None
 
 
 @frozen(kw_only=True)
@@ -387,6 +388,7 @@ class TimedWindow(Window):
 
     held: tuple[tuple[Expression, TimeBound], ...]
     reaches: tuple[Reach, ...] = ()
+    late: LateRows | None = None
 
 
 @frozen(kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, join_batches, numbers, validity
+from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, from_numbers, indexes, join_batches, numbers, validity
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
@@ -38,9 +38,9 @@ class Holding:
 
 @frozen
 class Late:
-    """Rows that came too late: how many, the least time at which one was due, and the watermark."""
+    """Rows that came too late: the least time at which one was due, and the watermark."""
 
-    count: int
+    rows: pa.RecordBatch
     due: int
     watermark: int
 
@@ -124,7 +124,7 @@ class HeldRows:
         late: Late | None = None
         is_late = self._before(due, 0)
         if is_late is not None and is_late.any():
-            late = self._late(due, is_late)
+            late = self._late(batch, due, is_late)
             kept = ~is_late
             self._hold(batch, np.flatnonzero(kept), [item[kept] for item in due])
         else:
@@ -135,14 +135,14 @@ class HeldRows:
         """Takes in rows that were held before."""
         self._hold(batch, np.arange(batch.num_rows), self._holding.due(batch, context))
 
-    def _late(self, due: list[Indexes], is_late: Mask) -> Late:
+    def _late(self, batch: pa.RecordBatch, due: list[Indexes], is_late: Mask) -> Late:
         by = []
         for number, times in zip(self._holding.watermarks, due, strict=True):
             known = times[is_late & (times > ALWAYS)]
             if number in self.seen:
                 by.append((self.seen[number] - int(known.min()) if len(known) else 0, number))
         most, number = max(by)
-        return Late(int(is_late.sum()), self.seen[number] - most, self.seen[number])
+        return Late(batch.filter(from_flags(is_late)), self.seen[number] - most, self.seen[number])
 
     def _before(self, due: list[Indexes], lead: int) -> Mask | None:
         """Which rows are due, by the watermarks that were seen; None: none can be."""

@@ -9,17 +9,17 @@ import pyarrow as pa
 from runnel.batches import join_batches
 from runnel.key_hash import keyed_state
 from runnel.processor import Outbox, ProcessorContext, Watermark
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.held_rows import CompiledHolding, HeldRows
 from runnel.processors.late_rows import LateRows
 
 
-class HoldingProcessor(EmittingProcessor):
+class HoldingProcessor(DivertingProcessor):
     """Gives `results` of the rows that a watermark completes, and at the end of all others. `keys` are the columns by which
-    rows are divided among processors."""
+    rows are divided among processors. `diverts`: whether late rows go to output 1."""
 
-    def __init__(self, holding: CompiledHolding, keys: tuple[int, ...] = ()) -> None:
-        super().__init__()
+    def __init__(self, holding: CompiledHolding, keys: tuple[int, ...] = (), diverts: bool = False) -> None:
+        super().__init__(diverts)
         self.held = HeldRows(holding)
         self._holding = holding
         self._keys = keys
@@ -43,7 +43,8 @@ class HoldingProcessor(EmittingProcessor):
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         late = self.held.add(batch, self.context.job.evaluation)
         if late is not None:
-            self._late_rows.add(late.count, late.due, late.watermark)
+            self._late_rows.add(late.rows.num_rows, late.due, late.watermark)
+            self.divert(late.rows)
         self.check_accumulated(self.held.count)
 
     def process_watermark(self, watermark: Watermark) -> bool:

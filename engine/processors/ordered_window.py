@@ -19,7 +19,7 @@ from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.key_hash import hash_columns, keyed_state
 from runnel.processor import Outbox, ProcessorContext, Watermark
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.held_rows import CompiledHolding, HeldRows, Holding
 from runnel.processors.kept_rows import BUCKETS, Buckets, KeptRows
 from runnel.processors.late_rows import LateRows
@@ -64,11 +64,11 @@ class OrderedPlan:
         self.running: CallsByArrangement = by_arrangement(enumerate(call for _, item in self.going for call in item.calls))
 
 
-class OrderedWindow(EmittingProcessor):
+class OrderedWindow(DivertingProcessor):
     """Gives each row with the values of its calls when the watermark is beyond it."""
 
-    def __init__(self, plan: OrderedPlan) -> None:
-        super().__init__()
+    def __init__(self, plan: OrderedPlan, diverts: bool) -> None:
+        super().__init__(diverts)
         self._plan = plan
         self._held = HeldRows(plan.holding)
         self._kept = KeptRows(self._buckets_of_rows)
@@ -98,7 +98,8 @@ class OrderedWindow(EmittingProcessor):
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         late = self._held.add(batch, self.context.job.evaluation)
         if late is not None:
-            self._late_rows.add(late.count, late.due, late.watermark)
+            self._late_rows.add(late.rows.num_rows, late.due, late.watermark)
+            self.divert(late.rows)
         self._fresh += batch.num_rows
         self.check_accumulated(self._held.count + self._kept.count)
 
@@ -317,10 +318,11 @@ def ordered_window(
     shape: tuple[int, tuple[str, ...]],
     holding: Holding,
     keys: tuple[tuple[int, int], ...] = (),
+    diverts: bool = False,
 ) -> ProcessorFactory:
     """A supplier of processors that give so many of the input's columns and the value of each call, with the names of all, as
     `shape` says. All calls have one arrangement, ordered first by the expression that `holding` bounds; `reaches` say what each
     depends on. `keys`: of the expressions that they partition by those by whose columns the rows are divided among processors,
-    each with its place and that of its column."""
+    each with its place and that of its column. `diverts`: whether late rows go to output 1."""
     plan = OrderedPlan(calls, reaches, shape, holding, keys)
-    return lambda: OrderedWindow(plan)
+    return lambda: OrderedWindow(plan, diverts)

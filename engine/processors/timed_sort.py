@@ -21,8 +21,8 @@ from runnel.processors.ordering import Ordering
 class TimedSort(HoldingProcessor):
     """Sorts the rows that a watermark completes; none that comes later is before them."""
 
-    def __init__(self, ordering: Ordering, holding: CompiledHolding) -> None:
-        super().__init__(holding)
+    def __init__(self, ordering: Ordering, holding: CompiledHolding, diverts: bool) -> None:
+        super().__init__(holding, diverts=diverts)
         self._ordering = ordering
 
     def results(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -32,7 +32,8 @@ class TimedSort(HoldingProcessor):
             yield rows.take(order.slice(start, MAX_ROWS))
 
 
-def timed_sort(keys: Sequence[SortKey], holding: Holding) -> ProcessorFactory:
-    """A supplier of processors that give the rows in the order of `keys`; the first ascends, and `holding` bounds it."""
+def timed_sort(keys: Sequence[SortKey], holding: Holding, diverts: bool = False) -> ProcessorFactory:
+    """A supplier of processors that give the rows in the order of `keys`; the first ascends, and `holding` bounds it.
+    `diverts`: whether late rows go to output 1."""
     ordering, compiled = Ordering(keys), CompiledHolding(holding)
-    return lambda: TimedSort(ordering, compiled)
+    return lambda: TimedSort(ordering, compiled, diverts)

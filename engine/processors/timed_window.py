@@ -24,8 +24,8 @@ PRUNE_ROWS = 1 << 14
 class TimedWindow(HoldingProcessor):
     """Computes the calls over the rows of the partitions that a watermark completes."""
 
-    def __init__(self, plan: CompiledWindow, holding: CompiledHolding, keys: tuple[int, ...]) -> None:
-        super().__init__(holding, keys)
+    def __init__(self, plan: CompiledWindow, holding: CompiledHolding, keys: tuple[int, ...], diverts: bool) -> None:
+        super().__init__(holding, keys, diverts)
         self._plan = plan
         self._most = 0
         self._next_prune = PRUNE_ROWS
@@ -61,11 +61,13 @@ def timed_window(
     holding: Holding,
     most: tuple[int, Expression] | None = None,
     keys: tuple[int, ...] = (),
+    diverts: bool = False,
 ) -> ProcessorFactory:
     """A supplier of processors that give the columns of the input and the value of each call: so many of the input's columns,
     and the names of all, as `shape` says. All calls partition by the expressions that `holding` bounds. Rows that agree in
-    the columns at `keys` must meet in one processor. `most` is as in `window.window`."""
+    the columns at `keys` must meet in one processor. `most` is as in `window.window`. `diverts`: whether late rows go to
+    output 1."""
     width, names = shape
     plan = CompiledWindow(calls, by_arrangement(enumerate(calls)), width, names, most, None)
     compiled = CompiledHolding(holding)
-    return lambda: TimedWindow(plan, compiled, keys)
+    return lambda: TimedWindow(plan, compiled, keys, diverts)

@@ -121,9 +121,8 @@ def _limit(node: Limit, needed: set[int]) -> _Pruned:
 
 
 def _sort(node: Sort, needed: set[int]) -> _Pruned:
-    below, places = _narrow(node.input, needed | _read(key.expression for key in node.keys))
-    keys = tuple(key._replace(expression=renumber(key.expression, places)) for key in node.keys)
-    return replace(node, input=below, keys=keys), places
+    below, places = _narrow(node.input, needed | _read(node.own_expressions))
+    return node.map_expressions(_moved(places)).with_inputs((below,)), places
 
 
 def _aggregate(node: Aggregate, needed: set[int]) -> _Pruned:
@@ -264,15 +263,10 @@ def _window(node: Window, needed: set[int]) -> _Pruned:
     kept = [i for i in range(len(node.calls)) if width + i in needed]
     if not kept:
         return _prune(node.input, needed)
-    calls = [node.calls[i] for i in kept]
-    below, places = _narrow(node.input, {i for i in needed if i < width} | _read(e for call in calls for e in call.expressions))
-    window = replace(
-        node,
-        input=below,
-        calls=tuple(call.map_expressions(_moved(places)) for call in calls),
-        names=tuple(node.names[i] for i in kept),
-    )
-    return window, places | {width + i: len(below.fields) + place for place, i in enumerate(kept)}
+    window = replace(node, calls=tuple(node.calls[i] for i in kept), names=tuple(node.names[i] for i in kept))
+    below, places = _narrow(node.input, {i for i in needed if i < width} | _read(window.own_expressions))
+    moved = window.map_expressions(_moved(places)).with_inputs((below,))
+    return moved, places | {width + i: len(below.fields) + place for place, i in enumerate(kept)}
 
 
 _RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {

@@ -210,6 +210,66 @@ def test_late_rows_go_to_the_mapping(clicks: Any, tmp_path: Path, columns: str, 
     assert sorted(cursor.fetchall()) == late
 
 
+ORDERED = SOURCE[len("TABLE(TUMBLE(") : SOURCE.index(", DESCRIPTOR(ts), 10))")]
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        (f"SELECT ts, k FROM {ORDERED} ORDER BY ts", [(1, 1), (2, 2), (25, 1), (40, 1)]),
+        (f"SELECT k FROM {ORDERED} ORDER BY ts", [(1,), (1,), (1,), (2,)]),
+        (f"SELECT -v AS v, ts AS k FROM {ORDERED} ORDER BY ts LIMIT 9", [(-20, 2), (-10, 1), (-2, 40), (-1, 25)]),
+        (f"SELECT window_end, k FROM {SOURCE} ORDER BY window_end, v DESC", [(10, 1), (10, 2), (30, 1), (50, 1)]),
+        (
+            f"SELECT ts, SUM(v) OVER (PARTITION BY k ORDER BY ts RANGE 10 PRECEDING) FROM {ORDERED}",
+            [(1, 10), (2, 20), (25, 1), (40, 2)],
+        ),
+        (f"SELECT ts, SUM(v) OVER (ORDER BY ts) FROM {ORDERED}", [(1, 10), (2, 30), (25, 31), (40, 33)]),
+        (
+            f"SELECT ts FROM {SOURCE} QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY v DESC) = 1",
+            [(2,), (25,), (40,)],
+        ),
+        (
+            f"SELECT ts FROM (SELECT ts, RANK() OVER (PARTITION BY window_end, k ORDER BY v) AS r FROM {SOURCE}) WHERE r <= 1",
+            [(1,), (2,), (25,), (40,)],
+        ),
+        (f"SELECT DISTINCT ON (window_end) window_end, v + 1 AS v FROM {SOURCE}", [(10, 11), (30, 2), (50, 3)]),
+        (
+            f"SELECT ts, SUM(v) OVER (PARTITION BY window_end), COUNT(*) OVER (PARTITION BY k ORDER BY ts RANGE 30 PRECEDING) "
+            f"FROM {SOURCE} ORDER BY ts",
+            [(1, 30, 1), (2, 30, 1), (25, 1, 2), (40, 2, 2)],
+        ),
+        (
+            f"SELECT window_end, SUM(v) FROM {SOURCE} GROUP BY window_end ORDER BY window_end",
+            [(10, 30), (30, 1), (50, 2)],
+        ),
+        (
+            f"SELECT ts FROM TABLE(SESSION({ORDERED}, DESCRIPTOR(ts), 5)) ORDER BY window_end",
+            [(1,), (2,), (25,), (40,)],
+        ),
+    ],
+)
+@pytest.mark.parametrize("columns", ["v BIGINT, ts BIGINT", "x BIGINT, y BIGINT, z BIGINT"])
+def test_late_rows_of_other_operators_go_to_the_mapping(
+    clicks: Any, tmp_path: Path, columns: str, sql: str, wanted: list[tuple[int, ...]]
+) -> None:
+    cursor = clicks[0].cursor()
+    cursor.execute(f"CREATE MAPPING late ({columns}) TYPE File OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')")
+    options = " OPTIONS ('allowUnboundedState' = 'true')" if "OVER (ORDER" in sql else ""
+    assert sorted(run(clicks, f"{sql} LATE DATA INTO late{options}", ROWS)) == wanted
+    cursor.execute("SELECT * FROM late")
+    late = [(5, 3), (6, 4)] if columns.startswith("v") else [(3, 1, 5), (4, 2, 6)]
+    assert sorted(cursor.fetchall()) == late
+
+
+def test_rows_that_the_query_does_not_want_are_not_late(clicks: Any, tmp_path: Path) -> None:
+    cursor = clicks[0].cursor()
+    cursor.execute(f"CREATE MAPPING late (ts BIGINT) TYPE File OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')")
+    sql = f"SELECT ts FROM {ORDERED} WHERE v > 5 ORDER BY ts LATE DATA INTO late"
+    assert run(clicks, sql, ROWS) == [(1,), (2,)]
+    assert cursor.execute("SELECT * FROM late").fetchall() == [(4,)]
+
+
 def test_allowed_lateness_gives_results_again(clicks: Any) -> None:
     sql = f"SELECT window_end, k, SUM(v), window_final FROM {SOURCE} GROUP BY window_end, k ALLOWED LATENESS 20"
     found = run(clicks, sql, ROWS)
@@ -237,6 +297,10 @@ def test_over_a_table_that_ends_the_clauses_mean_nothing() -> None:
     ("sql", "message"),
     [
         ("SELECT ts FROM clicks EMIT EVERY INTERVAL '1' SECOND", "go with GROUP BY over windows"),
+        (f"SELECT ts FROM {SOURCE} LATE DATA INTO clicks", "LATE DATA INTO goes with GROUP BY over windows, OVER"),
+        (f"SELECT ts FROM {SOURCE} ORDER BY ts EMIT EVERY INTERVAL '1' SECOND", "go with GROUP BY over windows"),
+        (f"SELECT COUNT(*) OVER (PARTITION BY window_end) FROM {SOURCE} ALLOWED LATENESS 5", "go with GROUP BY over windows"),
+        (f"SELECT ts FROM {SOURCE} ORDER BY ts LATE DATA INTO clicks", "clicks"),
         (f"SELECT window_end FROM {SOURCE} GROUP BY window_end ALLOWED LATENESS INTERVAL '1' SECOND", "windows are of type"),
         (f"SELECT window_end FROM {SOURCE} GROUP BY window_end ALLOWED LATENESS -1", "not negative"),
         (f"SELECT window_end FROM {SOURCE} GROUP BY window_end EMIT EVERY INTERVAL '0' SECOND", "a positive interval"),

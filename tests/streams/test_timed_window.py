@@ -16,12 +16,14 @@ from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
 from runnel.processor import Watermark
 from runnel.processors import timed_window as module
 from runnel.processors.held_rows import Holding
+from runnel.processors.ordered_window import ordered_window
 from runnel.processors.timed_sort import timed_sort
 from runnel.processors.timed_window import timed_window
 from runnel.sqltypes import BIGINT, VARCHAR
 from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of
+from runnel.window_reach import Reach
 from runnel.windows import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
 from tests.processors.random_tables import duckdb_rows
 from tests.streams.ended_streams import in_duckdb, random_table, streamed
@@ -109,6 +111,38 @@ def test_late_rows_are_counted() -> None:
     processor, _ = made_of(timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING))
     feed(processor, items)
     assert processor.late_rows == late > 0
+
+
+@pytest.mark.parametrize("operator", ["window", "sort", "ordered"])
+def test_late_rows_are_diverted(operator: str) -> None:
+    items = stream(12, disorder=40, lag=3)
+    _, late = on_time(items)
+    in_order = WindowCall(
+        call=aggregate_call("count", []), partition=(K,), order=(SortKey(E, False, False),), frame=UP_TO_PEERS
+    )
+    supplier = {
+        "window": lambda: timed_window(CALLS, (len(SCHEMA), NAMES), HOLDING, diverts=True),
+        "sort": lambda: timed_sort((SortKey(E, False, False),), HOLDING, diverts=True),
+        "ordered": lambda: ordered_window(
+            (in_order,), (Reach(is_running=True),), (len(SCHEMA), (*SCHEMA.names, "n")), HOLDING, diverts=True
+        ),
+    }[operator]()
+    everything = sorted(number for item in items if isinstance(item, pa.RecordBatch) for number in item.column("i").to_pylist())
+
+    def numbers_of(found: list[Any]) -> list[int]:
+        return [number for item in found if isinstance(item, pa.RecordBatch) for number in item.column("i").to_pylist()]
+
+    given: list[int] = []
+
+    def check_rows(found: list[Any]) -> None:
+        given[:] = numbers_of(found)
+
+    def check_late(found: list[Any]) -> None:
+        assert len(numbers_of(found)) == late > 0
+        assert sorted([*given, *numbers_of(found)]) == everything
+        assert all(item.schema.names == SCHEMA.names for item in found if isinstance(item, pa.RecordBatch))
+
+    verify_processor(supplier, [items], [check_rows, check_late], outputs=2, row_by_row=False)
 
 
 def test_a_watermark_of_another_column_completes_nothing() -> None:
