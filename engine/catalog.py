@@ -69,6 +69,9 @@ class Table(ABC):
     event_time: EventTime | None = None
     """Where the rows have an event time of which the source knows a watermark."""
 
+    refresh_millis: int | None = None
+    """How often a join with a stream reads the table again, in milliseconds; None: it reads it once."""
+
     @property
     def is_unbounded(self) -> bool:
         """Whether a scan has no end that is known beforehand."""

@@ -1,6 +1,7 @@
 """Tables of mappings as their connectors open them, with the event time that WATERMARK FOR gives their rows.
 
-'idleTimeoutMillis' is an option of any mapping whose rows have an event time, and no connector sees it.
+'idleTimeoutMillis' is an option of any mapping whose rows have an event time, 'refreshMillis' one of any mapping whose rows
+have an end; no connector sees them.
 """
 
 from __future__ import annotations
@@ -8,21 +9,25 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runnel.catalog import EventTime, Table, WatermarkClause
-from runnel.connector import Connector, MappingDefinition
+from runnel.connector import Connector, MappingDefinition, ReadableTable
 from runnel.errors import ProgrammingError, suggest
 from runnel.sqltypes import INTERVAL, Kind
 
 IDLE_TIMEOUT = "idleTimeoutMillis"
+REFRESH = "refreshMillis"
 _MOMENTS = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
 _LONGEST = 10**12
 
 
 def open_table(connector: Connector, definition: MappingDefinition) -> Table:
     """The table of a mapping; ProgrammingError where its WATERMARK FOR doesn't fit its columns."""
-    options = {name: value for name, value in definition.options.items() if name.lower() != IDLE_TIMEOUT.lower()}
-    given = [value for name, value in definition.options.items() if name not in options]
+    own = {IDLE_TIMEOUT.lower(): IDLE_TIMEOUT, REFRESH.lower(): REFRESH}
+    given = {own[name.lower()]: value for name, value in definition.options.items() if name.lower() in own}
+    options = {name: value for name, value in definition.options.items() if name.lower() not in own}
     table = connector.open(replace(definition, options=options) if given else definition)
-    timeout = _timeout(given[0]) if given else None
+    timeout = _timeout(given[IDLE_TIMEOUT]) if IDLE_TIMEOUT in given else None
+    if REFRESH in given:
+        table.refresh_millis = _refresh(given[REFRESH], table)
     if definition.watermark is not None:
         table.event_time = _event_time(definition.watermark, table, timeout)
     elif timeout is not None:
@@ -36,13 +41,34 @@ def open_table(connector: Connector, definition: MappingDefinition) -> Table:
 
 
 def _timeout(text: str) -> int:
-    number = int(text) if text.strip().isascii() and text.strip().isdecimal() and len(text) < 20 else -1
-    if not 0 <= number <= _LONGEST:
+    number = _milliseconds(text)
+    if number is None:
         raise ProgrammingError(
             f"option '{IDLE_TIMEOUT}' can't be '{text}'",
             hint="it takes a whole number of milliseconds; with 0 an input is never idle",
         )
     return number
+
+
+def _refresh(text: str, table: Table) -> int:
+    if table.is_unbounded or not isinstance(table, ReadableTable):
+        raise ProgrammingError(
+            f"option '{REFRESH}' is for mappings that are read to an end",
+            detail="it says how often a table that a stream is joined with is read again",
+            hint="leave the option out",
+        )
+    number = _milliseconds(text)
+    if not number:
+        raise ProgrammingError(
+            f"option '{REFRESH}' can't be '{text}'",
+            hint="it takes a whole number of milliseconds, at least 1; without it a join reads the table once",
+        )
+    return number
+
+
+def _milliseconds(text: str) -> int | None:
+    number = int(text) if text.strip().isascii() and text.strip().isdecimal() and len(text) < 20 else -1
+    return number if 0 <= number <= _LONGEST else None
 
 
 def _event_time(clause: WatermarkClause, table: Table, timeout: int | None) -> EventTime:

@@ -245,7 +245,7 @@ def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
             return streaming
     build_rows = estimate(node.right)
     is_large = build_rows is not None and build_rows >= PARTITION_BUILD_ROWS and node.kind not in _NEEDS_WHOLE_BUILD
-    return physical.HashJoin(
+    chosen = physical.HashJoin(
         fields=node.fields,
         rows=estimate(node),
         kind=node.kind,
@@ -258,6 +258,11 @@ def _join(node: logical.Join, snapshot: Snapshot) -> Physical:
         position=node.position,
         is_partitioned=bool(node.left_keys) and (is_large or node.kind in _NEEDS_PARTITIONS),
     )
+    if not node.is_unbounded:
+        return chosen
+    from runnel.planner.stream_joins import refreshed
+
+    return refreshed(chosen, node)
 
 
 def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:

@@ -169,9 +169,17 @@ def _hash_join(node: physical.HashJoin) -> _Description:
     return _join_title(node.kind, how), {
         "on": _pairs(node.probe_keys, node.build_keys, node.null_safe),
         "where": _optional(node.condition),
-        "build": "second input" + (", divided by key" if node.is_partitioned else ""),
+        "build": "second input" + (", divided by key" if node.is_partitioned else refreshed_every(node)),
         "columns": "" if node.columns is None else ", ".join(_field_names(node.fields)) or "none",
     }
+
+
+def refreshed_every(node: physical.HashJoin) -> str:
+    """How often a join reads its table again, as people read it, after a comma; empty where it reads it once."""
+    if node.refresh is None:
+        return ""
+    time = f"{node.refresh} ms" if node.refresh % 1000 else f"{node.refresh // 1000} s"
+    return f", refreshed every {time}"
 
 
 def _stream_join(node: physical.IntervalJoin | physical.TimedJoin) -> _Description:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.planner import physical
-from runnel.planner.describe import Node, describe, listed, time_span
+from runnel.planner.describe import Node, describe, listed, refreshed_every, time_span
 from runnel.planner.physical import Physical
 from runnel.relation import Field
 from runnel.sqltypes import SqlType
@@ -97,6 +97,8 @@ def _as_of_join(node: physical.AsOfJoin) -> str:
 
 
 def _hash_join(node: physical.HashJoin) -> str:
+    if node.refresh is not None:
+        return f"all rows of the second input{refreshed_every(node)}, and those of its next version while that is read"
     return "all rows of the second input, which is read once, first"
 
 

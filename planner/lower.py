@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from runnel.connector import Source
 from runnel.dag import DAG, Edge, Supplier, Vertex, between
 from runnel.errors import internal
 from runnel.expressions.nodes import Column, Expression
@@ -111,13 +112,18 @@ def _scan(to: _Lowering, node: physical.SourceScan) -> _Output:
     from runnel.processors.scan import scan
 
     names = column_names(node.fields)
-    source = node.table.scan(node.request)
-    if node.divert is not None:
-        from runnel.processors.divert import DivertingSource
-
-        source = DivertingSource(source, node.divert)
-    supplier = scan(source, node.condition, node.projections, names, node.time)
+    supplier = scan(source_of(node), node.condition, node.projections, names, node.time)
     return to.source(f"scan {node.table.name}", supplier, names, is_parallel=True)
+
+
+def source_of(node: physical.SourceScan) -> Source:
+    """What a scan reads."""
+    source = node.table.scan(node.request)
+    if node.divert is None:
+        return source
+    from runnel.processors.divert import DivertingSource
+
+    return DivertingSource(source, node.divert)
 
 
 def _impose_order(to: _Lowering, node: physical.ImposeOrder) -> _Output:
@@ -239,6 +245,10 @@ def _stream_aggregate(
 
 
 def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
+    if node.refresh is not None:
+        from runnel.planner.lower_refreshed import lower_refreshed_join
+
+        return _Output(*lower_refreshed_join(to, node))
     from runnel.processors.join import JoinShape, join
 
     build = to.lower(node.build)

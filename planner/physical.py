@@ -191,7 +191,8 @@ class HashJoin(Physical):
     Without keys it compares every pair. The columns of the result are those at `columns` (None: all) of the probe side's,
     followed by the build side's, as `kind` has it. `is_partitioned`: where several processors run, both sides are divided
     by the hash of the keys; otherwise each processor is given the whole build side. The keys whose number is in `null_safe`
-    match by IS NOT DISTINCT FROM. `position`: where the statement has it, or the subquery that it stands for.
+    match by IS NOT DISTINCT FROM. `position`: where the statement has it, or the subquery that it stands for. `refresh`: after
+    how many milliseconds the build side, scans and calculations only, is read again (None: it is read once).
     """
 
     kind: JoinKind
@@ -204,6 +205,7 @@ class HashJoin(Physical):
     is_partitioned: bool = False
     null_safe: tuple[int, ...] = ()
     position: Position | None = None
+    refresh: int | None = None
 
     @property
     def inputs(self) -> tuple[Physical, ...]:

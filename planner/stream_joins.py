@@ -6,8 +6,10 @@ long: their times bound each other, or they are joined window by window.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
+from runnel.catalog import Table
 from runnel.connector import KeyedTable
 from runnel.errors import NotSupportedError
 from runnel.expressions import build
@@ -18,7 +20,7 @@ from runnel.planner.event_time import Bounds, bound_of, time_bounds
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, shift
 from runnel.planner.time_links import interval_shape, timed_shape
-from runnel.relation import Join, JoinKind, Relation, Scan
+from runnel.relation import Fragment, Join, JoinKind, Relation, Scan, walk
 from runnel.stream_joins import AsOfShape
 from runnel.streams import AsOfJoin
 
@@ -189,6 +191,29 @@ def _look_up(node: Join, choose: Choose) -> Physical | None:
         keys=tuple(keys[place] for place in scan.table.key_columns),
         condition=conjunction([*rest, *conjuncts(node.condition)]),
     )
+
+
+def refreshed(chosen: physical.HashJoin, node: Join) -> physical.HashJoin:
+    """The join of a stream with a table that is read again at times, where its tables say so and its rows come straight from
+    them, or from an engine that has them."""
+    times = [table.refresh_millis for table in _tables(node.right)]
+    known = [time for time in times if time is not None]
+    if not never_ends(node.left) or not known or len(known) < len(times):
+        return chosen
+    source = chosen.build
+    while isinstance(source, physical.Calc):
+        source = source.input
+    if type(source) not in (physical.SourceScan, physical.Fragment):
+        return chosen
+    return replace(chosen, refresh=min(known), is_partitioned=False)
+
+
+def _tables(relation: Relation) -> Iterator[Table]:
+    for node in walk(relation):
+        if isinstance(node, Scan):
+            yield node.table
+        elif isinstance(node, Fragment):
+            yield from _tables(node.relation)
 
 
 def _stored_column(key: Expression) -> int | None:
