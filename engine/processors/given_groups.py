@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import pyarrow as pa
 
 from runnel.batches import Mask, indexes
 from runnel.processors.group_state import Layout, Partial
-from runnel.processors.row_identity import factorise
-from runnel.processors.timed_groups import DueTimes, TimedGroups
+from runnel.processors.timed_groups import DueTimes, TimedGroups, with_keys
 
 
 class GivenGroups:
@@ -36,19 +34,12 @@ class GivenGroups:
         changed = [column.take(indexes(np.flatnonzero(again))) for column in plain.keys]
         found = []
         for groups, part in zip(self.groups, parts, strict=True):
-            known = [self._of_groups(item, changed) for item in groups.partials()] if again.any() else []
+            known = [with_keys(item, changed) for item in groups.partials()] if again.any() else []
             if part is not None:
                 groups.add_partial(part)
                 known.append(part)
             found.append(groups.together([item for item in known if item.num_rows]))
         return found
-
-    def _of_groups(self, partial: Partial, keys: Sequence[pa.Array]) -> Partial:
-        """The states of the groups with these keys."""
-        both = [pa.concat_arrays([mine, other]) for mine, other in zip(partial.keys, keys, strict=False)]
-        codes, _ = factorise(both)
-        wanted = np.isin(codes[: partial.num_rows], codes[partial.num_rows :])
-        return partial.take(indexes(np.flatnonzero(wanted)))
 
     def forget(self, times: Sequence[int]) -> None:
         """Lets go of the groups that can't change any more."""

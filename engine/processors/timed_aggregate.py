@@ -29,7 +29,7 @@ from runnel.processors.event_time import LEAST_TIME
 from runnel.processors.given_groups import GivenGroups
 from runnel.processors.group_state import GroupState, Partial, exported, partial_of
 from runnel.processors.late_rows import LateRows
-from runnel.processors.timed_groups import DueTimes, TimedGroups
+from runnel.processors.timed_groups import DueTimes, TimedGroups, with_keys
 from runnel.streams import TimeBound
 
 _RESULTS, _LATE = 0, 1
@@ -39,8 +39,8 @@ _WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
 @frozen
 class Timing:
     """What makes groups end: `bounds` are the keys, by number, that a watermark bounds. `diverts`: whether late rows go to
-    output 1. `every`: microseconds between early results of open groups (None: none). `lateness`: how long, in event time, a
-    complete group still takes rows and is given again."""
+    output 1. `every`: microseconds between early results of open groups, those that changed (None: none). `lateness`: how long,
+    in event time, a complete group still takes rows and is given again."""
 
     bounds: tuple[tuple[int, TimeBound], ...]
     diverts: bool = False
@@ -78,6 +78,7 @@ class TimedAggregateProcessor(EmittingProcessor):
         self._distinct = [
             TimedGroups(item.layout, self._due, self.check_accumulated, alone) for item in aggregation.distinct_sets
         ]
+        self._groups.notes_changes = self._timing.every is not None and aggregation.stage is not Stage.ACCUMULATE
         if self._timing.lateness and aggregation.stage is not Stage.ACCUMULATE:
             layouts = [aggregation.plain_layout, *(item.layout for item in aggregation.distinct_sets)]
             self._given = GivenGroups(layouts, self._due, self._timing.lateness, len(aggregation.keys), self.check_accumulated)
@@ -176,7 +177,7 @@ class TimedAggregateProcessor(EmittingProcessor):
         return self.drain()
 
     def on_alarm(self) -> bool:
-        """Early results of all open groups."""
+        """Early results of the open groups that changed."""
         if self.alarm and self.drain():
             self.alarm = 0
             if self._aggregation.stage is Stage.ACCUMULATE:
@@ -186,13 +187,15 @@ class TimedAggregateProcessor(EmittingProcessor):
         return self.drain()
 
     def emit_early(self) -> None:
-        """Gives the groups that are open, as they are now."""
+        """Gives the open groups that changed since the last time, as they are now."""
         self._settle(self._times)
         if not self.drain():
             self.alarm = self.context.job.clock()
-        elif not self._groups.is_empty:
-            partial = self._groups.merged()
-            self.emit_all(self._results(partial, [groups.merged() for groups in self._distinct], is_final=False))
+            return
+        changed = self._groups.take_changes()
+        if changed:
+            partial, *distinct = [with_keys(groups.merged(), changed) for groups in (self._groups, *self._distinct)]
+            self.emit_all(self._results(partial, distinct, is_final=False))
 
     def _settle(self, before: Sequence[int]) -> None:
         """Gives away what is complete by the watermarks, which were at `before` when that was done last."""

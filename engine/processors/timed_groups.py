@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes, Mask, indexes, numbers, repeated, validity
+from runnel.batches import Indexes, Mask, indexes, join_arrays, numbers, repeated, validity
 from runnel.memory import size_of
 from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME, event_times
 from runnel.processors.group_state import GroupState, Layout, Partial
+from runnel.processors.row_identity import factorise
 from runnel.streams import TimeBound
 
 NEVER = 2**63 - 1
@@ -107,6 +108,9 @@ class _Run:
 class TimedGroups:
     """The open groups of one processor. `check` is called with their number whenever it may have grown."""
 
+    notes_changes = False
+    """Whether it remembers the keys of groups that were added or changed."""
+
     def __init__(self, layout: Layout, due: DueTimes, check: Callable[[int], None], use_threads: bool = False) -> None:
         self.layout = layout
         self._due = due
@@ -120,6 +124,8 @@ class TimedGroups:
         self._merge_at = MERGED_ROWS
         self._share = 0.0
         self._least = [NEVER] * len(due.watermarks)
+        self._changes: list[Sequence[pa.Array]] = []
+        self._change_count = 0
 
     def is_due(self, times: Sequence[int]) -> bool:
         """Whether a group is complete by the times of the watermarks."""
@@ -160,6 +166,31 @@ class TimedGroups:
         """Takes groups, each at most once, in any order."""
         if not partial.num_rows:
             return
+        if self.notes_changes:
+            self._note(partial.keys, partial.num_rows)
+        self._add_run(partial)
+
+    def _note(self, keys: Sequence[pa.Array], count: int) -> None:
+        """Remembers keys, each once where there are many."""
+        self._changes.append(keys)
+        self._change_count += count
+        if len(self._changes) > 1 and self._change_count > max(MERGED_ROWS, 2 * self.open_groups):
+            columns = self._changed_keys()
+            _, first = factorise(columns)
+            self._changes = [[column.take(indexes(first)) for column in columns]]
+            self._change_count = len(first)
+
+    def _changed_keys(self) -> list[pa.Array]:
+        return [join_arrays(columns) for columns in zip(*self._changes, strict=True)]
+
+    def take_changes(self) -> list[pa.Array]:
+        """The keys of groups that changed since this was asked last, perhaps several times; nothing if none did."""
+        self.collapse()
+        found = self._changed_keys()
+        self._changes, self._change_count = [], 0
+        return found
+
+    def _add_run(self, partial: Partial) -> None:
         due = self._due.of(partial.keys)
         first = due[0]
         if len(first) > 1 and (first[1:] < first[:-1]).any():
@@ -248,7 +279,7 @@ class TimedGroups:
             return
         merged = self._whole.combine(parts)
         self._merge_at = max(MERGED_ROWS, 2 * merged.num_rows)
-        self.add_partial(merged)
+        self._add_run(merged)
 
     def _forget(self) -> None:
         """Lets go of what was taken, also of its memory."""
@@ -265,6 +296,15 @@ class TimedGroups:
 
     def close(self) -> None:
         self._rows, self._runs, self._row_count = [], [], 0
+        self._changes, self._change_count = [], 0
+
+
+def with_keys(partial: Partial, keys: Sequence[pa.Array]) -> Partial:
+    """The states whose first keys are among these."""
+    both = [join_arrays([mine, other]) for mine, other in zip(partial.keys, keys, strict=False)]
+    codes, _ = factorise(both)
+    wanted = np.isin(codes[: partial.num_rows], codes[partial.num_rows :])
+    return partial.take(indexes(np.flatnonzero(wanted)))
 
 
 def is_constant(parts: Sequence[pa.Array]) -> bool:

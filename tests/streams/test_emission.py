@@ -155,6 +155,50 @@ def test_early_results_come_at_alarms_and_only_after_rows() -> None:
     assert rows_of(batches_in(outbox))[2:] == [(10, 1, 2, 2, 1, True)]
 
 
+def early(processor: Any, outbox: Any) -> list[tuple[Any, ...]]:
+    before = len(rows_of(batches_in(outbox))) if batches_in(outbox) else 0
+    assert processor.on_alarm()
+    return sorted(rows_of(batches_in(outbox))[before:], key=str)
+
+
+def test_only_groups_that_changed_come_early_again() -> None:
+    processor, outbox = made_of(supplier(every=1))
+    put(processor, row(5), row(15), row(25))
+    assert [item[:3] for item in early(processor, outbox)] == [(10, 1, 1), (20, 1, 1), (30, 1, 1)]
+    put(processor, row(16, 7), {**row(16), "k": None})
+    assert set(early(processor, outbox)) == {(20, None, 1, 1, 1, False), (20, 1, 2, 8, 1, False)}
+    put(processor, {**row(17), "k": None, "s": "t"})
+    assert early(processor, outbox) == [(20, None, 2, 2, 2, False)]
+    put(processor, row(26), row(6))
+    feed(processor, [Watermark(10, 1)])
+    assert rows_of(batches_in(outbox))[-1] == (10, 1, 2, 2, 1, True)
+    assert early(processor, outbox) == [(30, 1, 2, 2, 1, False)], "what is final comes no more"
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_early_results_of_changed_groups_are_what_rows_so_far_give(seed: int) -> None:
+    rng = random.Random(seed)
+    processor, outbox = made_of(supplier(every=1))
+    seen: list[dict[str, Any]] = []
+    for _ in range(12):
+        rows = windowed(random_rows(rng, rng.randrange(1, 30), disorder=40))
+        for part in (rows[::2], rows[1::2]):
+            if part:
+                feed(processor, [batch_of(part, SCHEMA)])
+        seen += rows
+        before = sum(item.num_rows for item in batches_in(outbox))
+        while processor.alarm:
+            processor.on_alarm()
+        while not processor.flush():
+            pass
+        wanted, _ = groups_of([batch_of(seen, SCHEMA)], 0)
+        changed = {(item["e"], item["k"]) for item in rows}
+        found = rows_of(batches_in(outbox))[before:]
+        assert len(found) == len(changed)
+        assert {item[:2]: item[2:-1] for item in found} == {key: wanted[key] for key in changed}
+        assert not any(item[-1] for item in found)
+
+
 def test_accumulators_pass_their_states_on_for_early_results() -> None:
     calls = {"count(*)": CALLS["count(*)"]}
     first, between = made_of(supplier(Stage.ACCUMULATE, calls, every=1))
