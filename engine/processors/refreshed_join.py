@@ -292,15 +292,14 @@ class RefreshedJoin(EmittingProcessor):
 
     def _step(self) -> None:
         self._was_nudged = False
-        self.alarm = self._versions.step(self) or AT_ONCE
+        due = self._versions.step(self)
+        self.alarm = 0 if due >= FAR_FUTURE else due or AT_ONCE
         # A nudge that came meanwhile must not be lost; a later one sets the alarm after this.
         if self._was_nudged:
             self.alarm = AT_ONCE
 
     def _call_again(self) -> None:
-        if self.alarm <= self.context.job.clock():
-            self.context.wake()
-        elif self.alarm < FAR_FUTURE:
+        if self.alarm:
             self.context.wake_at(self.alarm)
 
     def complete(self) -> bool:
