@@ -217,7 +217,7 @@ def clicks() -> Any:
         yield connection, connection.register_stream("clicks", schema)
 
 
-def run(clicks: Any, sql: str, rows: list[tuple[int, int, int]]) -> list[tuple[Any, ...]]:
+def run(clicks: Any, sql: str, rows: list[tuple[int | None, int, int]]) -> list[tuple[Any, ...]]:
     """The result for rows that are written one by one, each with the word that time goes on from there."""
     connection, writer = clicks
     cursor = connection.cursor()
@@ -227,8 +227,9 @@ def run(clicks: Any, sql: str, rows: list[tuple[int, int, int]]) -> list[tuple[A
         latest = 0
         for item in rows:
             writer.write([item])
-            latest = max(latest, item[0])
-            writer.watermark(latest)
+            if item[0] is not None:
+                latest = max(latest, item[0])
+                writer.watermark(latest)
         writer.close()
 
     thread = threading.Thread(target=write)
@@ -238,7 +239,7 @@ def run(clicks: Any, sql: str, rows: list[tuple[int, int, int]]) -> list[tuple[A
     return found
 
 
-ROWS = [(1, 1, 10), (2, 2, 20), (25, 1, 1), (3, 1, 5), (40, 1, 2), (4, 2, 6)]
+ROWS: list[tuple[int | None, int, int]] = [(1, 1, 10), (2, 2, 20), (25, 1, 1), (3, 1, 5), (40, 1, 2), (4, 2, 6)]
 
 
 @pytest.mark.parametrize("shape", ["TUMBLE", "HOP"])
@@ -304,6 +305,44 @@ def test_late_rows_of_other_operators_go_to_the_mapping(
     cursor.execute("SELECT * FROM late")
     late = [(5, 3), (6, 4)] if columns.startswith("v") else [(3, 1, 5), (4, 2, 6)]
     assert sorted(cursor.fetchall()) == late
+
+
+FOR_EVER = " OPTIONS ('allowUnboundedState' = 'true')"
+FIRST, SECOND, THIRD = (None, 1), (None, 3), (None, 5)
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted", "late"),
+    [
+        (f"SELECT ts, k, ROW_NUMBER() OVER (ORDER BY ts) AS r FROM {ORDERED}", [(*FIRST, 1), (1, 2, 2), (9, 4, 3)], [3, 5]),
+        (
+            f"SELECT ts, k, ROW_NUMBER() OVER (ORDER BY ts NULLS LAST, k) AS r FROM {ORDERED}",
+            [(1, 2, 1), (9, 4, 2), (*FIRST, 3), (*SECOND, 4), (*THIRD, 5)],
+            [],
+        ),
+        (
+            f"SELECT ts, k, COUNT(*) OVER (ORDER BY ts RANGE 4 PRECEDING) AS r FROM {ORDERED}",
+            [(*FIRST, 3), (*SECOND, 3), (*THIRD, 3), (1, 2, 1), (9, 4, 1)],
+            [],
+        ),
+        (
+            f"SELECT ts, k, COUNT(*) OVER (PARTITION BY ts) AS r FROM {ORDERED}",
+            [(*FIRST, 3), (*SECOND, 3), (*THIRD, 3), (1, 2, 1), (9, 4, 1)],
+            [],
+        ),
+        (f"SELECT ts, k FROM {ORDERED} ORDER BY ts, k", [(1, 2), FIRST, SECOND, THIRD, (9, 4)], []),
+        (f"SELECT ts, k FROM {ORDERED} ORDER BY ts NULLS LAST, k", [(1, 2), (9, 4), FIRST, SECOND, THIRD], []),
+    ],
+)
+def test_rows_without_a_time(clicks: Any, tmp_path: Path, sql: str, wanted: list[Any], late: list[int]) -> None:
+    """They are late where they come before all others, and a result was given."""
+    cursor = clicks[0].cursor()
+    cursor.execute(f"CREATE MAPPING late (k BIGINT) TYPE File OPTIONS ('path' = '{tmp_path}/late', 'format' = 'csv')")
+    rows = [FIRST, (1, 2), SECOND, (9, 4), THIRD]
+    found = run(clicks, f"{sql} LATE DATA INTO late{FOR_EVER}", [(*row, 0) for row in rows])
+    is_ordered = "ts, k FROM" in sql
+    assert (found if is_ordered else sorted(found, key=str)) == (wanted if is_ordered else sorted(wanted, key=str))
+    assert sorted(row[0] for row in cursor.execute("SELECT * FROM late").fetchall()) == late
 
 
 def test_rows_that_the_query_does_not_want_are_not_late(clicks: Any, tmp_path: Path) -> None:
