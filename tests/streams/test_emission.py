@@ -342,7 +342,8 @@ def test_rows_without_a_time(clicks: Any, tmp_path: Path, sql: str, wanted: list
     found = run(clicks, f"{sql} LATE DATA INTO late{FOR_EVER}", [(*row, 0) for row in rows])
     is_ordered = "ts, k FROM" in sql
     assert (found if is_ordered else sorted(found, key=str)) == (wanted if is_ordered else sorted(wanted, key=str))
-    assert sorted(row[0] for row in cursor.execute("SELECT * FROM late").fetchall()) == late
+    written = cursor.execute("SELECT * FROM late").fetchall() if (tmp_path / "late").exists() else []
+    assert sorted(row[0] for row in written) == late
 
 
 def test_rows_that_the_query_does_not_want_are_not_late(clicks: Any, tmp_path: Path) -> None:
