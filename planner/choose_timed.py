@@ -22,9 +22,9 @@ Choose = Callable[[Relation], Physical]
 
 def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
     """The aggregation by keys that watermarks bound; None where the input ends, or no key has a bound."""
-    windowed = None if _gives_again(node) else _windowed(node)
+    windowed = _windowed(node)
     if windowed is not None:
-        chosen = _framed(node, windowed, choose) or _by_sessions(node, windowed, choose)
+        chosen = (None if _gives_again(node) else _framed(node, windowed, choose)) or _by_sessions(node, windowed, choose)
         if chosen is not None:
             return chosen
     if not never_ends(node.input):
@@ -56,7 +56,7 @@ def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
 
 def _gives_again(node: Aggregate) -> bool:
     """Whether groups come out more than once: frames don't do that."""
-    return node.emission is not None and (node.emission.every is not None or bool(node.emission.lateness.value))
+    return _lasts(node) or (node.emission is not None and node.emission.every is not None)
 
 
 def _has_sessions(node: Aggregate) -> bool:
@@ -65,13 +65,29 @@ def _has_sessions(node: Aggregate) -> bool:
     if not isinstance(windows, AssignWindows) or windows.shape.kind is not WindowKind.SESSION:
         return False
     if _gives_again(node):
-        raise NotSupportedError(
-            "EMIT EVERY and ALLOWED LATENESS are not supported over SESSION",
-            detail="the rows of a session are given when it is complete, once",
-            hint="leave them out, or use TUMBLE, HOP or CUMULATE",
-            position=None if node.emission is None else node.emission.position,
-        )
+        raise _not_again(node)
     return True
+
+
+def _not_again(node: Aggregate) -> NotSupportedError:
+    position = None if node.emission is None else node.emission.position
+    if _lasts(node):
+        return NotSupportedError(
+            "ALLOWED LATENESS is not supported over SESSION",
+            detail="a late row could join sessions that were given, whose results would have to be taken back",
+            hint="leave it out, use TUMBLE, HOP or CUMULATE, or let the watermark wait longer",
+            position=position,
+        )
+    return NotSupportedError(
+        "EMIT EVERY is not supported over the rows of SESSION",
+        detail="rows of sessions come when these are complete; early results are of sessions right below GROUP BY",
+        hint="group by a bound of the window and all PARTITION BY columns of SESSION, and filter below it, not above",
+        position=position,
+    )
+
+
+def _lasts(node: Aggregate) -> bool:
+    return node.emission is not None and bool(node.emission.lateness.value)
 
 
 def _lateness(node: Aggregate, key: int) -> int:
@@ -173,7 +189,7 @@ def _by_sessions(node: Aggregate, found: _Windowed, choose: Choose) -> Physical 
     windows = found.windows
     bound = time_bounds(windows.input).get(windows.time.index)
     is_filtered = found.source is not windows.input
-    if windows.shape.kind is not WindowKind.SESSION or bound is None or is_filtered:
+    if windows.shape.kind is not WindowKind.SESSION or bound is None or is_filtered or _lasts(node):
         return None
     if any(key not in found.keys for key in windows.partition):
         return None
@@ -189,6 +205,7 @@ def _by_sessions(node: Aggregate, found: _Windowed, choose: Choose) -> Physical 
         aggregates=found.moved.aggregates,
         bound=bound,
         late=late_rows(found.moved.emission),
+        every=node.emission.every if node.emission is not None and never_ends(found.source) else None,
     )
 
 

@@ -150,6 +150,8 @@ def _session_aggregate(node: physical.SessionAggregate) -> _Description:
     properties = {"by": by, "compute": listed(node.aggregates), "time": str(node.time)}
     properties["gap"] = time_span(node.gap, node.time.type)
     properties["of"] = listed(node.keys[i] for i in node.partition)
+    if node.every is not None:
+        properties["early results every"] = str(timedelta(microseconds=node.every))
     return "Aggregate by sessions", properties | _late(node.late)
 
 

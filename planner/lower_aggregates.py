@@ -88,7 +88,7 @@ def _sessions(node: physical.SessionAggregate, names: tuple[str, ...]) -> _Stage
     )
 
     def make(stage: Stage) -> Supplier:
-        return session_aggregate(keys, node.aggregates, names, node.late is not None)
+        return session_aggregate(keys, node.aggregates, names, node.late is not None, node.every)
 
     return _Stages(make, tuple(node.keys[i] for i in node.partition))
 

@@ -182,6 +182,8 @@ class SessionAggregate(SingleInput):
     aggregates: tuple[AggregateCall, ...]
     bound: TimeBound
     late: LateRows | None = None
+    every: int | None = None
+    """Microseconds between early results of the sessions that are open."""
 
 
 @frozen(kw_only=True)

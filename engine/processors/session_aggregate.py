@@ -1,6 +1,7 @@
 """GROUP BY sessions, without holding their rows: each session has states, which are put together where sessions are.
 
-A session is complete when the watermark is beyond its end, as in `session_rows`. Rows are grouped by the number of their
+A session is complete when the watermark is beyond its end, as in `session_rows`. Early results are of the open sessions that
+rows came to. Rows are grouped by the number of their
 session and the other keys; when sessions are brought together, the numbers are looked up anew (`OpenSessions.now`).
 
 Sessions are told apart by the 64-bit hash of their keys. Two keys with the same hash would share a session; that is found
@@ -9,7 +10,6 @@ when it is complete, and fails the query, since the rows that could tell are gon
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -27,7 +27,7 @@ from runnel.memory import size_of
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.assign_windows import bounds_range
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME, event_times
 from runnel.processors.group_state import GroupState, Layout, Partial, exported, partial_of
 from runnel.processors.late_rows import LateRows
@@ -174,9 +174,55 @@ class SessionStates:
                 else:
                     left.append(run)
             self.runs = [run for run in left if run.num_rows]
+        return self._together(parts)
+
+    def of(self, chosen: Mask, with_untimed: bool) -> Partial | None:
+        """The groups of the chosen sessions, and of no session if asked for, which stay; None for none."""
+        self.collapse()
+        self.update()
+        parts = []
+        for run in self.runs:
+            found, valid = session_numbers(run)
+            here = chosen[found] if valid is None else np.where(valid, chosen[np.where(valid, found, 0)], with_untimed)
+            if here.any():
+                parts.append(run.take(indexes(np.flatnonzero(here))))
+        return self._together(parts)
+
+    def _together(self, parts: Sequence[Partial]) -> Partial | None:
         if not parts:
             return None
         return self._whole.combine(parts) if self._is_mixed or len(parts) > 1 else parts[0]
+
+
+class ChangedSessions:
+    """Which sessions rows came to, by their numbers. `has_untimed`: also rows came that are in no session."""
+
+    def __init__(self) -> None:
+        self.has_untimed = False
+        self._is_changed: Mask = np.zeros(0, np.bool_)
+        self._any = False
+
+    @property
+    def any(self) -> bool:
+        return self.has_untimed or self._any
+
+    def add(self, found: pa.Array, count: int) -> None:
+        """Takes the numbers of rows' sessions, NULL for none; numbers are below `count`."""
+        self.has_untimed |= found.null_count > 0
+        chosen = numbers(found.drop_null(), np.int64)
+        if count > len(self._is_changed):
+            self._is_changed = np.concatenate((self._is_changed, np.zeros(2 * count - len(self._is_changed), np.bool_)))
+        self._is_changed[chosen] = True
+        self._any |= len(chosen) > 0
+
+    def now(self, sessions: OpenSessions) -> Indexes:
+        """The numbers that these sessions have now."""
+        return sessions.now(np.flatnonzero(self._is_changed))
+
+    def renew(self, found: Indexes) -> None:
+        """Gives them other numbers; those that are less than 0 are over."""
+        self._is_changed = np.zeros(int(found.max(initial=-1)) + 1, np.bool_)
+        self._is_changed[found[found >= 0]] = True
 
 
 def session_numbers(partial: Partial) -> tuple[Indexes, Mask | None]:
@@ -184,17 +230,17 @@ def session_numbers(partial: Partial) -> tuple[Indexes, Mask | None]:
     return numbers(column, np.int64), validity(column)
 
 
-class SessionAggregateProcessor(EmittingProcessor):
+class SessionAggregateProcessor(DivertingProcessor):
     """Holds the states of open sessions."""
 
-    def __init__(self, aggregation: SessionAggregation, diverts: bool) -> None:
-        super().__init__()
+    def __init__(self, aggregation: SessionAggregation, diverts: bool, every: int | None) -> None:
+        super().__init__(diverts)
         self._aggregation = aggregation
         self._by = aggregation.by
-        self._diverts = diverts
+        self._every = every
+        self._changes = ChangedSessions()
         self._sessions = OpenSessions(aggregation.by.gap)
         self._watermark = LEAST_TIME
-        self._late: deque[pa.RecordBatch] = deque()
         self._sets: list[SessionStates] = []
 
     @property
@@ -235,10 +281,13 @@ class SessionAggregateProcessor(EmittingProcessor):
         if late.any():
             assert before is not None
             self._late_rows.add(int(late.sum()), int(moments[late].min()) + self._by.gap, before)
-            if self._diverts:
-                self._late.append(batch.filter(from_flags(late)))
+            self.divert(batch.filter(from_flags(late)))
             columns = [column.filter(from_flags(~late)) for column in columns]
         self._sets[0].add(columns, len(columns[0]))
+        if self._every is not None:
+            self._changes.add(columns[SESSION], len(self._sessions.root))
+            if not self.alarm:
+                self.alarm = self.context.job.clock() + 1000 * self._every
         for item, states in zip(aggregation.distinct_sets, self._sets[1:], strict=True):
             rows = aggregation.distinct_rows(item, columns)
             states.add(rows, len(rows[0]))
@@ -265,10 +314,26 @@ class SessionAggregateProcessor(EmittingProcessor):
         closed = sessions.close(before)
         parts = [states.take(closed) for states in self._sets]
         if sessions.is_crowded:
+            changed = self._changes.now(sessions)
             moved = sessions.renumber()
+            self._changes.renew(moved[changed])
             for states in self._sets:
                 states.renew(lambda found: moved[found])
         self._emit_groups(parts, first, last)
+
+    def on_alarm(self) -> bool:
+        """Early results of the open sessions that rows came to."""
+        if self.alarm and self.drain():
+            self.alarm = 0
+            if self._changes.any:
+                for states in self._sets:
+                    states.collapse()
+                changed = np.zeros(len(self._sessions.root), np.bool_)
+                changed[self._changes.now(self._sessions)] = True
+                parts = [states.of(changed, self._changes.has_untimed) for states in self._sets]
+                self._changes = ChangedSessions()
+                self._emit_groups(parts, self._sessions.first.copy(), self._sessions.last.copy(), is_final=False)
+        return self.drain()
 
     def complete(self) -> bool:
         if self.drain() and not all(states.is_empty for states in self._sets):
@@ -276,12 +341,12 @@ class SessionAggregateProcessor(EmittingProcessor):
             self._emit_groups([states.take(None) for states in self._sets], first, last)
         return self.drain()
 
-    def _emit_groups(self, parts: Sequence[Partial | None], first: Indexes, last: Indexes) -> None:
+    def _emit_groups(self, parts: Sequence[Partial | None], first: Indexes, last: Indexes, is_final: bool = True) -> None:
         if parts[0] is not None:
-            self.emit_all(self._results(parts[0], parts[1:], first, last))
+            self.emit_all(self._results(parts[0], parts[1:], first, last, is_final))
 
     def _results(
-        self, partial: Partial, distinct: Sequence[Partial | None], first: Indexes, last: Indexes
+        self, partial: Partial, distinct: Sequence[Partial | None], first: Indexes, last: Indexes, is_final: bool
     ) -> Iterator[pa.RecordBatch]:
         """The result for groups of sessions, of which `first` and `last` are the events at their ends, by number."""
         aggregation = self._aggregation
@@ -297,7 +362,7 @@ class SessionAggregateProcessor(EmittingProcessor):
             piece = partial.slice(start, min(MAX_ROWS, partial.num_rows - start))
             begin, end = self._spans(piece, first, last)
             keys = aggregation.result_keys(piece, begin, end)
-            yield aggregation.result_of(Partial(keys, piece.columns, piece.num_rows), self.context.job.evaluation)
+            yield aggregation.result_of(Partial(keys, piece.columns, piece.num_rows), self.context.job.evaluation, is_final)
 
     def _spans(self, partial: Partial, first: Indexes, last: Indexes) -> tuple[Indexes, Indexes]:
         """The first and the last event of the session of each group; 0 where it has none."""
@@ -332,17 +397,6 @@ class SessionAggregateProcessor(EmittingProcessor):
                 hint="leave the row out with WHERE" + (", or CAST the column to BIGINT" if kind.is_integer else ""),
                 position=self._by.time.position,
             )
-
-    def _offer_waiting(self) -> bool:
-        while self._late:
-            if not self.outbox.offer(self._late[0], 1):
-                return False
-            self._late.popleft()
-        while self._waiting:
-            if not self.outbox.offer(self._waiting[0], 0 if self._diverts else -1):
-                return False
-            self._waiting.popleft()
-        return True
 
     def state(self) -> Iterator[pa.RecordBatch]:
         """The watermark; then for the groups, and for each set of distinct arguments, their states with the first event of the
@@ -380,14 +434,17 @@ class SessionAggregateProcessor(EmittingProcessor):
 
     def close(self) -> None:
         super().close()
-        self._late.clear()
         self._sets = []
 
 
 def session_aggregate(
-    by: SessionKeys, aggregates: tuple[Aggregate, ...], names: tuple[str, ...], diverts: bool = False
+    by: SessionKeys,
+    aggregates: tuple[Aggregate, ...],
+    names: tuple[str, ...],
+    diverts: bool = False,
+    every: int | None = None,
 ) -> ProcessorFactory:
     """A supplier of processors that aggregate by sessions and keys. Rows of the same partition must meet in one processor.
-    `diverts`: whether late rows go to output 1."""
+    `diverts`: whether late rows go to output 1. `every`: microseconds between early results of open sessions that changed."""
     aggregation = SessionAggregation(by, aggregates, names)
-    return lambda: SessionAggregateProcessor(aggregation, diverts)
+    return lambda: SessionAggregateProcessor(aggregation, diverts, every)

@@ -10,9 +10,12 @@ import pytest
 
 import runnel
 from runnel.errors import OperationalError
+from runnel.expressions.nodes import WINDOW_FINAL, Aggregate
 from runnel.processor import Watermark
 from runnel.processors import session_aggregate, session_rows
 from runnel.processors.session_aggregate import SessionKeys
+from runnel.processors.session_merge import OpenSessions
+from runnel.sqltypes import BOOLEAN
 from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of
@@ -26,7 +29,7 @@ BOUND = TimeBound(1)
 ALL = CALLS | ORDERED | DISTINCT
 
 
-def supplier(calls: dict[str, Any], partition: tuple[int, ...] = (0,), diverts: bool = False) -> Any:
+def supplier(calls: dict[str, Any], partition: tuple[int, ...] = (0,), diverts: bool = False, every: int | None = None) -> Any:
     keys = SessionKeys(
         gap=GAP,
         time=COLUMNS["t"],
@@ -36,7 +39,7 @@ def supplier(calls: dict[str, Any], partition: tuple[int, ...] = (0,), diverts: 
         bound=BOUND,
     )
     names = ("a", "k", "e", "w", "s", *(f"c{i}" for i in range(len(calls))))
-    return session_aggregate.session_aggregate(keys, tuple(calls.values()), names, diverts)
+    return session_aggregate.session_aggregate(keys, tuple(calls.values()), names, diverts, every)
 
 
 def expected(items: Items, calls: dict[str, Any], partition: tuple[int, ...]) -> tuple[list[tuple[Any, ...]], int]:
@@ -138,15 +141,100 @@ def test_keys_that_share_a_hash_fail_the_query(monkeypatch: pytest.MonkeyPatch) 
         processor.complete()
 
 
-def test_early_results_of_sessions_are_refused() -> None:
+def early(processor: Any, outbox: Any) -> list[tuple[Any, ...]]:
+    before = sum(item.num_rows for item in batches_in(outbox))
+    while processor.alarm:
+        processor.on_alarm()
+    while not processor.flush():
+        pass
+    return rows_of(batches_in(outbox))[before:] if sum(item.num_rows for item in batches_in(outbox)) > before else []
+
+
+FINAL = {"final": Aggregate(function=WINDOW_FINAL, arguments=(), type=BOOLEAN)}
+
+
+def test_early_results_are_of_open_sessions_that_changed() -> None:
+    processor, outbox = made_of(supplier(COUNT | FINAL, every=1))
+    feed(processor, [rows(0), rows(8), rows(0, key=2)])
+    assert processor.alarm
+    expected = [(0, 1, 4, 3, "s", 1, False), (0, 2, 4, 3, "s", 1, False), (8, 1, 12, 11, "s", 1, False)]
+    assert sorted(early(processor, outbox)) == expected
+    assert not processor.alarm, "nothing to tell until rows come"
+    feed(processor, [rows(4)])
+    assert early(processor, outbox) == [(0, 1, 12, 11, "s", 3, False)], "it brings two sessions together"
+    feed(processor, [rows(6)])
+    feed(processor, [Watermark(13, 1)])
+    assert sorted(rows_of(batches_in(outbox))[-2:]) == [(0, 1, 12, 11, "s", 4, True), (0, 2, 4, 3, "s", 1, True)]
+    assert early(processor, outbox) == [], "what is final comes no more"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_early_results_are_what_rows_so_far_give(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of sessions to which no row came are left out; sessions are renumbered in between."""
+    rng = random.Random(seed)
+    if seed % 2:
+        monkeypatch.setattr(OpenSessions, "is_crowded", property(lambda self: True))
+    partition = rng.choice(((0,), (0, 1), ()))
+    calls = {name: ALL[name] for name in ("count(*)", "sum(v)", "count(distinct s)")}
+    items = cut(rng, random_rows(rng, 120, disorder=0, step=4), SCHEMA, 0)
+    processor, outbox = made_of(supplier(calls | FINAL, partition, every=1))
+    other, other_outbox = made_of(supplier(calls | FINAL, partition))
+    known: set[tuple[Any, ...]] = set()
+    for number, item in enumerate(items):
+        feed(processor, [item])
+        feed(other, [item])
+        if number % 3:
+            continue
+        found = early(processor, outbox)
+        # All that is open, given to another processor that is then asked to finish.
+        asked, asked_outbox = made_of(supplier(calls | FINAL, partition))
+        for state in other.state():
+            asked.restore_snapshot(state)
+        while not asked.complete():
+            pass
+        everything = {row[:-1] for row in rows_of(batches_in(asked_outbox))} if batches_in(asked_outbox) else set()
+        assert {row[:-1] for row in found} <= everything
+        assert everything - known <= {row[:-1] for row in found}, "those that changed"
+        assert len(found) == len(set(found)) and not any(row[-1] for row in found)
+        known = everything
+    for one in (processor, other):
+        while not one.complete():
+            pass
+    finals = [row for row in rows_of(batches_in(outbox)) if row[-1]]
+    assert sorted(finals, key=str) == sorted(rows_of(batches_in(other_outbox)), key=str)
+
+
+def test_early_results_of_sessions_of_a_stream() -> None:
+    with runnel.connect() as connection:
+        connection.execute("SET query_parallelism = 2")
+        schema = pa.schema([("t", pa.int64()), ("k", pa.int64())])
+        writer = connection.register_stream("events", schema, time_column="t", max_disorder=0)
+        cursor = connection.cursor()
+        cursor.execute(
+            "SELECT window_start, window_end, k, COUNT(*), window_final FROM TABLE(SESSION(TABLE events PARTITION BY k, "
+            "DESCRIPTOR(t), 5)) GROUP BY window_start, window_end, k EMIT EVERY INTERVAL '1' MILLISECOND"
+        )
+        writer.write([(1, 1)])
+        assert cursor.fetchone() == (1, 6, 1, 1, False)
+        writer.write([(4, 1)])
+        assert cursor.fetchone() == (1, 9, 1, 2, False)
+        writer.close()
+        assert cursor.fetchall() == [(1, 9, 1, 2, True)]
+
+
+def test_allowed_lateness_of_sessions_is_refused() -> None:
     with runnel.connect() as connection:
         connection.register_stream("events", pa.schema([("t", pa.int64()), ("k", pa.int64())]))
         source = "TABLE(SESSION(TABLE(IMPOSE_ORDER(TABLE events, DESCRIPTOR(t), 1)) PARTITION BY k, DESCRIPTOR(t), 5))"
-        for clause in ("EMIT EVERY INTERVAL '1' SECOND", "ALLOWED LATENESS 3"):
+        for clause in ("EMIT EVERY INTERVAL '1' SECOND ALLOWED LATENESS 3", "ALLOWED LATENESS 3"):
             with pytest.raises(runnel.NotSupportedError, match="not supported over SESSION"):
                 connection.cursor().execute(f"SELECT window_end, k, COUNT(*) FROM {source} GROUP BY window_end, k {clause}")
         cursor = connection.cursor()
         cursor.execute(f"EXPLAIN SELECT window_end, k, COUNT(*) FROM {source} GROUP BY window_end, k")
         assert any("Aggregate by sessions" in line for (line,) in cursor.fetchall())
+        cursor.execute(
+            f"EXPLAIN SELECT window_end, k, COUNT(*) FROM {source} GROUP BY window_end, k EMIT EVERY INTERVAL '2' SECOND"
+        )
+        assert any("early results every: 0:00:02" in line for (line,) in cursor.fetchall())
         cursor.execute(f"EXPLAIN SELECT window_end, COUNT(*) FROM {source} GROUP BY window_end")
         assert any("Session windows" in line for (line,) in cursor.fetchall()), "sessions of different keys come together"

@@ -263,8 +263,22 @@ def test_late_rows_of_sessions_go_where_they_are_said_to(con: Connection) -> Non
     assert con.execute("SELECT t, k FROM late").fetchall() == [(4, 1)]
 
 
-@pytest.mark.parametrize("clause", ["EMIT EVERY INTERVAL '1' SECOND", "ALLOWED LATENESS 5"])
-def test_sessions_come_once(con: Connection, clause: str) -> None:
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        ("GROUP BY window_end ALLOWED LATENESS 5", "ALLOWED LATENESS is not supported over SESSION"),
+        (
+            "GROUP BY window_end EMIT EVERY INTERVAL '1' SECOND ALLOWED LATENESS 5",
+            "ALLOWED LATENESS is not supported over SESSION",
+        ),
+        (
+            "WHERE window_end > 5 GROUP BY window_end EMIT EVERY INTERVAL '1' SECOND",
+            "EMIT EVERY is not supported over the rows",
+        ),
+        ("GROUP BY window_end + 1 EMIT EVERY INTERVAL '1' SECOND", "EMIT EVERY is not supported over the rows"),
+    ],
+)
+def test_sessions_that_come_once(con: Connection, rest: str, message: str) -> None:
     con.register_stream("s", pa.schema([("t", pa.int64())]), time_column="t", max_disorder=0)
-    with pytest.raises(NotSupportedError, match="not supported over SESSION"):
-        con.execute(f"SELECT window_end, COUNT(*) FROM TABLE(SESSION(TABLE s, DESCRIPTOR(t), 5)) GROUP BY window_end {clause}")
+    with pytest.raises(NotSupportedError, match=message):
+        con.execute(f"SELECT COUNT(*) FROM TABLE(SESSION(TABLE s, DESCRIPTOR(t), 5)) {rest}")
