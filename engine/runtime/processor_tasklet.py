@@ -51,8 +51,7 @@ class State(IntEnum):
     """Call `finish_restore` until it returns True; then NEXT."""
     NEXT = 3
     """Look what is next: COMMIT if the snapshot is safe, SAVE if it is to be taken here, COMPLETE if there is no input (any
-    more), ALARM if its time has come, else what the inputs say; FLUSH if they have nothing and rows or a watermark came; else
-    wait."""
+    more), ALARM if its time has come, else what the inputs say; FLUSH if they have nothing and something came; else wait."""
     PROCESS = 4
     """Call `process` until the inbox is empty; then NEXT."""
     WATERMARK = 5

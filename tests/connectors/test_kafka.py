@@ -203,6 +203,10 @@ def test_malformed_messages(cluster: Cluster, kind: str, columns: Any, payloads:
     parts = partitions(cluster.table(topic, columns, onError="divert:bad", **options))
     rows = available(parts[0], count)
     assert good is None or [row[0] for row in rows] == good
+    for _ in range(100):  # the last message may come with a later answer of the broker
+        if parts[0].malformed == len(payloads) - count:
+            break
+        assert not isinstance(parts[0].read(), pa.RecordBatch)
     assert parts[0].malformed == len(payloads) - count
     places = [record.place.partition(":")[0] for record in parts[0].take_malformed()]
     assert len(set(places)) == len(places)
