@@ -14,7 +14,13 @@ from runnel.connectors.options import OptionSet
 from runnel.settings import SETTINGS
 
 DOCS = Path(__file__).parent.parent / "docs"
-OPTION_TABLES = {"File": "file_options", "IMap": "map_columns", "DuckDB": "duckdb_connector", "Nexmark": "nexmark", "Kafka": "kafka"}
+OPTION_TABLES = {
+    "File": "file_options",
+    "IMap": "map_columns",
+    "DuckDB": "duckdb_connector",
+    "Nexmark": "nexmark",
+    "Kafka": "kafka",
+}
 SPARK_OWN = ["format", "path", "table", "query"]
 
 
