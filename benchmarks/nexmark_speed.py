@@ -28,7 +28,7 @@ from benchmarks.measure import Result, Timing
 from benchmarks.nexmark import STREAMED, TABLES, query
 from benchmarks.nexmark.run_runnel import GENERATED, tables_of
 
-MILLIONS = 2
+MILLIONS = 1
 FLINK = Path(__file__).parent.parent / ".flink" / "bin" / "python"
 RUNNER = Path(__file__).parent / "nexmark" / "run_flink.py"
 ON_FLINK = ("q00", "q01", "q02", "q05", "q07", "q08", "q11", "q12", "q14", "q22")
