@@ -18,7 +18,7 @@ import runnel
 from runnel.expressions.functions import SQL_NAMES
 from runnel.expressions.window_functions import WINDOW_FUNCTIONS
 
-SEEDS = range(40)
+SEEDS = range(30)
 STATEMENTS_PER_SEED = 40
 TIMEOUT = 5.0
 

@@ -23,7 +23,7 @@ class Limits:
     """`call_seconds`: the CPU time that one call may take (a blocking processor may wait as long as it likes).
     `idle_calls`: how many calls in a row may neither take, nor give, nor wait for room or time."""
 
-    call_seconds: float = 0.25
+    call_seconds: float = 2.0
     idle_calls: int = 100
 
 

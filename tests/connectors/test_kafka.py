@@ -206,7 +206,8 @@ def test_malformed_messages(cluster: Cluster, kind: str, columns: Any, payloads:
     for _ in range(100):  # the last message may come with a later answer of the broker
         if parts[0].malformed == len(payloads) - count:
             break
-        assert not isinstance(parts[0].read(), pa.RecordBatch)
+        found = parts[0].read()
+        assert not isinstance(found, pa.RecordBatch) or not found.num_rows
     assert parts[0].malformed == len(payloads) - count
     places = [record.place.partition(":")[0] for record in parts[0].take_malformed()]
     assert len(set(places)) == len(places)

@@ -13,8 +13,8 @@ import pytest
 import runnel
 from benchmarks.nexmark import NAMES, STREAMED, TABLES, duckdb_query, query
 
-EVENTS = 20_000
-EVENT_RATE = 400
+EVENTS = 10_000
+EVENT_RATE = 200
 """So that the events last fifty seconds, and there are several windows."""
 
 MAPPING = "CREATE MAPPING {table} TYPE Nexmark OPTIONS ('table'='{table}', 'events'='{events}', 'eventRate'='{rate}'{more})"

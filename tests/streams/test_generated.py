@@ -9,7 +9,7 @@ import pytest
 
 from tests.streams.generated import Bench, Tally, agree, case_of, tried
 
-BLOCKS, CASES = 15, 10
+BLOCKS, CASES = 9, 10
 LEAST_SHARE = 0.9
 """So many of the queries must run on streams."""
 

@@ -14,7 +14,7 @@ from tests.streams.random_feeds import batch_of, schema_of
 from tests.streams.scripted_table import HOLD, ScriptedTable
 from tests.streams.simulated import held_case, kept_by, tried, until_held
 
-BLOCKS, PLANS, DICE = 10, 6, 5
+BLOCKS, PLANS, DICE = 10, 6, 3
 
 
 @pytest.fixture(scope="module")
