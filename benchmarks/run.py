@@ -30,7 +30,7 @@ from benchmarks import (
 from benchmarks.measure import Result, spelled
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-SUITES = (point_queries, scans, group_by, bids, tpch_parquet, streams, latency, nexmark_speed, spark, memory, cold_start)
+SUITES = (point_queries, scans, group_by, bids, tpch_parquet, streams, latency, spark, cold_start, memory, nexmark_speed)
 
 
 def table(result: Result) -> str:
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> None:
         for result in suite.results(rounds):
             parts.append(table(result))
             print(parts[-1], end="\n\n", flush=True)
-    RESULTS.write_text("\n\n".join(parts) + "\n")
+            RESULTS.write_text("\n\n".join(parts) + "\n")
     print(f"written to {RESULTS}")
 
 
