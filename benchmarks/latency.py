@@ -53,6 +53,8 @@ def paced(seconds: float) -> tuple[np.ndarray, np.ndarray, float]:
         total = int(seconds * RATE)
         while written < total:
             now = time.perf_counter_ns() - origin
+            if now > 2 * seconds * 1e9:
+                break  # it can't keep up; what was reached is told
             due = min(now * RATE // 1_000_000_000, total)
             if due - written < RATE * TICK // 1_000_000_000:
                 time.sleep(max(TICK - now % TICK, 50_000) / 1e9)
