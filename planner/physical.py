@@ -215,16 +215,14 @@ class HashJoin(Physical):
 
 
 @frozen(kw_only=True)
-class IntervalJoin(Physical):
-    """A join of two inputs without end, both of which wait for each other, as `times` says. `condition` is what remains to be
-    looked at of the pairs that are found by keys and times; the other fields are as with HashJoin."""
+class StreamJoin(Physical):
+    """A join of two inputs without end that wait for each other; the fields are as with HashJoin."""
 
     kind: JoinKind
     left: Physical
     right: Physical
     left_keys: tuple[Expression, ...]
     right_keys: tuple[Expression, ...]
-    times: IntervalShape
     condition: Expression | None = None
     columns: tuple[int, ...] | None = None
     null_safe: tuple[int, ...] = ()
@@ -235,23 +233,18 @@ class IntervalJoin(Physical):
 
 
 @frozen(kw_only=True)
-class TimedJoin(Physical):
-    """A join of two inputs without end that is run value by value of a time that both share; the other fields are as with
-    HashJoin."""
+class IntervalJoin(StreamJoin):
+    """One whose times bound each other, as `times` says; `condition` is what remains to be looked at of the pairs that are
+    found by keys and times."""
 
-    kind: JoinKind
-    left: Physical
-    right: Physical
-    left_keys: tuple[Expression, ...]
-    right_keys: tuple[Expression, ...]
+    times: IntervalShape
+
+
+@frozen(kw_only=True)
+class TimedJoin(StreamJoin):
+    """One that is run value by value of a time that both sides share."""
+
     times: TimedShape
-    condition: Expression | None = None
-    columns: tuple[int, ...] | None = None
-    null_safe: tuple[int, ...] = ()
-
-    @property
-    def inputs(self) -> tuple[Physical, ...]:
-        return (self.left, self.right)
 
 
 @frozen(kw_only=True)

@@ -18,13 +18,11 @@ from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.key_hash import hash_columns
-from runnel.memory import Reservation, too_large
-from runnel.processor import Outbox, ProcessorContext, Watermark
+from runnel.processor import Watermark
 from runnel.processors.join_index import all_valid
 from runnel.processors.join_table import JoinPlan, JoinShape
-from runnel.processors.late_rows import LateRows
 from runnel.processors.row_identity import factorise, same
-from runnel.processors.time_runs import NEVER, TAME_TIME, Rows, Run, RunBuffer, Sought, joined, times_of
+from runnel.processors.time_runs import NEVER, TAME_TIME, Rows, Run, Sought, joined, times_of
 from runnel.processors.waiting import WaitingProcessor, restored_rows, rows_state
 from runnel.relation import Field, JoinKind
 from runnel.stream_joins import AsOfShape, divided_by
@@ -91,29 +89,15 @@ def _hold(number: int, bounds: Sequence[tuple[int, TimeBound]], batch: pa.Record
 class AsOfJoin(WaitingProcessor):
     """Holds versions, and left rows until their time has come."""
 
+    holds = "the versions of an as-of join and the rows that wait for them"
+
     def __init__(self, plan: AsOfPlan) -> None:
         due, version = plan.shape.due, plan.shape.version
         pair = (None if due is None else due.watermark, None if version is None else version.watermark)
-        super().__init__((plan.numbers, ()), pair)
+        super().__init__(plan.unit, (plan.numbers, ()), pair)
         self._plan = plan
-        self._versions = RunBuffer()
-        self._left_rows = RunBuffer()
+        self._left_rows, self._versions = self.buffers
         self._kept = 0
-        self._reservation = Reservation(None)
-        self._late_rows: LateRows | None = None
-
-    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
-        super().init(outbox, context)
-        self._reservation = Reservation(context.job.memory)
-        self._late_rows = LateRows(context, self._plan.unit)
-
-    @property
-    def late_rows(self) -> int:
-        return 0 if self._late_rows is None else self._late_rows.count
-
-    def state_size(self) -> tuple[int, int]:
-        runs = [*self._versions, *self._left_rows]
-        return sum(run.living for run in runs), sum(run.size for run in runs)
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         if ordinal == RIGHT:
@@ -126,16 +110,12 @@ class AsOfJoin(WaitingProcessor):
         bound = self._plan.shape.version
         if bound is not None and bound.watermark in self.seen:
             assert rows.times is not None
-            self._count_late(rows.times < self.seen[bound.watermark] + bound.offset, rows.times, self.seen[bound.watermark])
+            late = rows.times < self.seen[bound.watermark] + bound.offset
+            self.count_late(late, rows.times, self.seen[bound.watermark])
         if rows.count:
             self._versions.add(Run(rows))
             self._prune()
-            self._account()
-
-    def _count_late(self, late: Mask, times: Indexes, watermark: int) -> None:
-        if late.any():
-            assert self._late_rows is not None
-            self._late_rows.add(int(np.count_nonzero(late)), int(times[late].min()), watermark)
+            self.account()
 
     def _arrive(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         rows, valid = self._plan.rows_of(LEFT, batch, self.context.job.evaluation)
@@ -154,7 +134,7 @@ class AsOfJoin(WaitingProcessor):
         yield from self._resolved(rows, np.flatnonzero(~waits))
         if waits.any():
             self._left_rows.add(Run(rows if waits.all() else rows.kept(waits)))
-            self._account()
+            self.account()
 
     def _too_late(self, rows: Rows) -> Mask | None:
         """The left rows whose versions may be gone: those behind their own watermark."""
@@ -163,20 +143,12 @@ class AsOfJoin(WaitingProcessor):
             return None
         assert rows.times is not None
         late: Mask = rows.times < self._due(due)
-        self._count_late(late, rows.times, self.seen[due.watermark])
+        self.count_late(late, rows.times, self.seen[due.watermark])
         return late if late.any() else None
 
     def _due(self, due: TimeBound) -> int:
         """Left rows ask for no version of a time before this one (in the times that rows are searched by)."""
         return self.seen[due.watermark] + due.offset - self._plan.shape.strict
-
-    def _account(self) -> None:
-        self.check_accumulated(self._versions.held + self._left_rows.held)
-        if self._reservation.is_limited:
-            self._reservation.set(self._versions.size + self._left_rows.size)
-            memory = self._reservation.memory
-            if self._reservation.bytes > memory.limit:
-                raise too_large("the versions of an as-of join and the rows that wait for them", memory)
 
     def _prune(self) -> None:
         """Forgets versions that are older than the last one before all times that may still be asked for."""
@@ -276,11 +248,6 @@ class AsOfJoin(WaitingProcessor):
         rows, _ = self._plan.rows_of(side, given, self.context.job.evaluation)
         if rows.count:
             (self._left_rows if side == LEFT else self._versions).add(Run(rows))
-
-    def close(self) -> None:
-        super().close()
-        self._versions.runs, self._left_rows.runs = [], []
-        self._reservation.release()
 
 
 def latest(rows: Rows, chosen: Indexes, run: Run) -> Indexes:

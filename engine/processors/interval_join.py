@@ -19,13 +19,11 @@ from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, indexes
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError
 from runnel.expressions.nodes import Expression
-from runnel.memory import Reservation, too_large
-from runnel.processor import Outbox, ProcessorContext, Watermark
+from runnel.processor import Watermark
 from runnel.processors.interval_matching import Matching
 from runnel.processors.interval_plan import LEFT, RIGHT, IntervalPlan
 from runnel.processors.join_table import JoinShape
-from runnel.processors.late_rows import LateRows
-from runnel.processors.time_runs import Rows, Run, RunBuffer
+from runnel.processors.time_runs import Rows, Run
 from runnel.processors.waiting import WaitingProcessor, restored_rows, rows_state
 from runnel.relation import Field, JoinKind
 from runnel.stream_joins import IntervalShape
@@ -36,24 +34,8 @@ class IntervalJoin(WaitingProcessor):
 
     def __init__(self, plan: IntervalPlan) -> None:
         left, right = plan.waiting
-        super().__init__((left.numbers, right.numbers), (right.watermark, left.watermark))
+        super().__init__(plan.unit, (left.numbers, right.numbers), (right.watermark, left.watermark))
         self._plan = plan
-        self._buffers = (RunBuffer(), RunBuffer())
-        self._reservation = Reservation(None)
-        self._late_rows: LateRows | None = None
-
-    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
-        super().init(outbox, context)
-        self._reservation = Reservation(context.job.memory)
-        self._late_rows = LateRows(context, self._plan.unit)
-
-    @property
-    def late_rows(self) -> int:
-        return 0 if self._late_rows is None else self._late_rows.count
-
-    def state_size(self) -> tuple[int, int]:
-        runs = [run for buffer in self._buffers for run in buffer]
-        return sum(run.living for run in runs), sum(run.size for run in runs)
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         self.emit_all(self._arrive(ordinal, batch))
@@ -67,9 +49,9 @@ class IntervalJoin(WaitingProcessor):
         if not rows.count:
             return
         matching = Matching(plan, side, self.context.job.evaluation)
-        matching.late, matching.horizon = self._late(side, rows), self._buffers[1 - side].horizon
+        matching.late, matching.horizon = self._late(side, rows), self.buffers[1 - side].horizon
         run = Run(rows)
-        for other in self._buffers[1 - side]:
+        for other in self.buffers[1 - side]:
             for mine, theirs in matching.pairs(run, other):
                 yield from self._matched(run, mine, other, theirs) if side == LEFT else self._matched(other, theirs, run, mine)
         waits = self._waits(side, rows)
@@ -77,19 +59,18 @@ class IntervalJoin(WaitingProcessor):
             yield from self._alone(side, rows.batch, np.flatnonzero(~waits & ~rows.matched))
             run = Run(rows.kept(waits))
         if run.rows.count:
-            self._buffers[side].add(run)
-            self._account()
+            self.buffers[side].add(run)
+            self.account()
 
     def _late(self, side: int, rows: Rows) -> Mask | None:
         """The rows for which rows of the other side may be gone already; None if there are none."""
-        horizon, place = self._buffers[1 - side].horizon, self._plan.late_by[side]
+        horizon, place = self.buffers[1 - side].horizon, self._plan.late_by[side]
         if horizon is None or place is None:
             return None
         late: Mask = rows.holds[place] < horizon
         if not late.any():
             return None
-        assert self._late_rows is not None
-        self._late_rows.add(int(np.count_nonzero(late)), int(rows.holds[place][late].min()), horizon)
+        self.count_late(late, rows.holds[place], horizon)
         return late
 
     def _waits(self, side: int, rows: Rows) -> Mask:
@@ -97,20 +78,12 @@ class IntervalJoin(WaitingProcessor):
         if self.ended[1 - side]:
             return np.zeros(rows.count, np.bool_)
         waits = np.ones(rows.count, np.bool_)
-        horizon = self._buffers[side].horizon
+        horizon = self.buffers[side].horizon
         if horizon is not None and rows.expiry is not None:
             waits = rows.expiry >= horizon
         if side == LEFT and self._plan.is_once:
             waits &= ~rows.matched
         return waits
-
-    def _account(self) -> None:
-        self.check_accumulated(sum(buffer.held for buffer in self._buffers))
-        if self._reservation.is_limited:
-            self._reservation.set(sum(buffer.size for buffer in self._buffers))
-            memory = self._reservation.memory
-            if self._reservation.bytes > memory.limit:
-                raise too_large("the rows that wait in a join of streams", memory)
 
     def _matched(self, first: Run, left: Indexes, second: Run, right: Indexes) -> Iterator[pa.RecordBatch]:
         """What pairs that belong together give."""
@@ -167,7 +140,7 @@ class IntervalJoin(WaitingProcessor):
             yield plan.row_batch(columns, len(chosen))
 
     def on_watermark(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
-        for side, buffer in enumerate(self._buffers):
+        for side, buffer in enumerate(self.buffers):
             if self._plan.waiting[side].watermark == watermark.column:
                 for rows, gone in buffer.expire(watermark.time):
                     yield from self._alone(side, rows.batch, gone[~rows.matched[gone]])
@@ -177,15 +150,15 @@ class IntervalJoin(WaitingProcessor):
         yield from self._last(1 - ordinal)
 
     def _last(self, side: int) -> Iterator[pa.RecordBatch]:
-        for rows in self._buffers[side].take_all():
+        for rows in self.buffers[side].take_all():
             yield from self._alone(side, rows.batch, np.flatnonzero(~rows.matched))
 
     def held_back(self, ordinal: int, place: int) -> int:
-        return self._buffers[ordinal].least_hold(place)
+        return self.buffers[ordinal].least_hold(place)
 
     def complete(self) -> bool:
         for side in (LEFT, RIGHT):
-            if self._buffers[side].runs:
+            if self.buffers[side].runs:
                 if not self.drain():
                     return False
                 self.emit_all(self._last(side))
@@ -193,7 +166,7 @@ class IntervalJoin(WaitingProcessor):
 
     def state(self) -> Iterator[pa.RecordBatch]:
         """The rows that wait, and the watermarks."""
-        for side, buffer in enumerate(self._buffers):
+        for side, buffer in enumerate(self.buffers):
             for run in buffer:
                 yield rows_state(side, run.living_rows(buffer.horizon), self._plan.divided_by[side])
         yield from self.watermark_state()
@@ -205,22 +178,16 @@ class IntervalJoin(WaitingProcessor):
         rows, _ = self._plan.rows_of(side, given, self.context.job.evaluation)
         rows.matched = matched
         if rows.count:
-            self._buffers[side].add(Run(rows))
+            self.buffers[side].add(Run(rows))
 
     def finish_restore(self) -> bool:
-        for side, buffer in enumerate(self._buffers):
+        for side, buffer in enumerate(self.buffers):
             number = self._plan.waiting[side].watermark
             if number is not None and number in self.seen:
                 # What is gone for this watermark was gone before the snapshot.
                 for _ in buffer.expire(self.seen[number]):
                     pass
         return True
-
-    def close(self) -> None:
-        super().close()
-        for buffer in self._buffers:
-            buffer.runs = []
-        self._reservation.release()
 
 
 def interval_join(

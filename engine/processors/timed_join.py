@@ -14,12 +14,10 @@ import pyarrow as pa
 from runnel.batches import Indexes, Mask, indexes, join_batches, no_rows
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
-from runnel.memory import Reservation, too_large
-from runnel.processor import Outbox, ProcessorContext, Watermark
+from runnel.processor import Watermark
 from runnel.processors.interval_plan import holds_of
 from runnel.processors.join_table import KEEPS_RIGHT, JoinPlan, JoinShape, JoinTable
-from runnel.processors.late_rows import LateRows
-from runnel.processors.time_runs import Rows, Run, RunBuffer, times_of
+from runnel.processors.time_runs import Rows, Run, times_of
 from runnel.processors.waiting import WaitingProcessor, restored_rows, rows_state
 from runnel.relation import Field
 from runnel.stream_joins import TimedShape, WaitingSide
@@ -62,24 +60,8 @@ class TimedJoin(WaitingProcessor):
     def __init__(self, plan: TimedPlan) -> None:
         gives_right = not plan.rows.is_left_only
         numbers = (plan.sides[LEFT].numbers, plan.sides[RIGHT].numbers if gives_right else ())
-        super().__init__(numbers, (plan.bounds[LEFT].watermark, plan.bounds[RIGHT].watermark))
+        super().__init__(plan.unit, numbers, (plan.bounds[LEFT].watermark, plan.bounds[RIGHT].watermark))
         self._plan = plan
-        self._buffers = (RunBuffer(), RunBuffer())
-        self._reservation = Reservation(None)
-        self._late_rows: LateRows | None = None
-
-    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
-        super().init(outbox, context)
-        self._reservation = Reservation(context.job.memory)
-        self._late_rows = LateRows(context, self._plan.unit)
-
-    @property
-    def late_rows(self) -> int:
-        return 0 if self._late_rows is None else self._late_rows.count
-
-    def state_size(self) -> tuple[int, int]:
-        runs = [run for buffer in self._buffers for run in buffer]
-        return sum(run.living for run in runs), sum(run.size for run in runs)
 
     def _horizon(self) -> int | None:
         """The value that both sides still may have; None: any."""
@@ -100,24 +82,15 @@ class TimedJoin(WaitingProcessor):
             assert rows.expiry is not None
             late = rows.expiry < horizon
             if late.any():
-                assert self._late_rows is not None
-                self._late_rows.add(int(np.count_nonzero(late)), int(rows.expiry[late].min()), horizon)
+                self.count_late(late, rows.expiry, horizon)
                 alone.append(rows.batch.take(indexes(np.flatnonzero(late))))
                 rows = rows.kept(~late)
         if rows.count:
-            self._buffers[ordinal].add(Run(rows))
-            self._account()
+            self.buffers[ordinal].add(Run(rows))
+            self.account()
         if alone:
             # Nothing matches them: they have no time, or come too late.
             self.emit_all(self._joined(*((alone, []) if ordinal == LEFT else ([], alone))))
-
-    def _account(self) -> None:
-        self.check_accumulated(sum(buffer.held for buffer in self._buffers))
-        if self._reservation.is_limited:
-            self._reservation.set(sum(buffer.size for buffer in self._buffers))
-            memory = self._reservation.memory
-            if self._reservation.bytes > memory.limit:
-                raise too_large("the rows that wait in a join of streams", memory)
 
     def _joined(self, left: list[pa.RecordBatch], right: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What complete rows give."""
@@ -133,12 +106,12 @@ class TimedJoin(WaitingProcessor):
 
     def _complete(self) -> Iterator[pa.RecordBatch]:
         if all(self.ended):
-            taken = [[rows.batch for rows in buffer.take_all()] for buffer in self._buffers]
+            taken = [[rows.batch for rows in buffer.take_all()] for buffer in self.buffers]
         else:
             horizon = self._horizon()
             if horizon is None:
                 return
-            taken = [[_at(rows, gone) for rows, gone in buffer.expire(horizon)] for buffer in self._buffers]
+            taken = [[_at(rows, gone) for rows, gone in buffer.expire(horizon)] for buffer in self.buffers]
         if taken[LEFT] or taken[RIGHT]:
             yield from self._joined(*taken)
 
@@ -149,10 +122,10 @@ class TimedJoin(WaitingProcessor):
         yield from self._complete()
 
     def held_back(self, ordinal: int, place: int) -> int:
-        return self._buffers[ordinal].least_hold(place)
+        return self.buffers[ordinal].least_hold(place)
 
     def complete(self) -> bool:
-        if any(buffer.runs for buffer in self._buffers):
+        if any(buffer.runs for buffer in self.buffers):
             if not self.drain():
                 return False
             self.ended = [True, True]
@@ -161,7 +134,7 @@ class TimedJoin(WaitingProcessor):
 
     def state(self) -> Iterator[pa.RecordBatch]:
         """The rows that wait, and the watermarks."""
-        for side, buffer in enumerate(self._buffers):
+        for side, buffer in enumerate(self.buffers):
             for run in buffer:
                 yield rows_state(side, run.living_rows(buffer.horizon), (self._plan.columns[side],))
         yield from self.watermark_state()
@@ -172,13 +145,7 @@ class TimedJoin(WaitingProcessor):
         side, given, _ = restored_rows(batch)
         rows, _ = self._plan.rows_of(side, given)
         if rows.count:
-            self._buffers[side].add(Run(rows))
-
-    def close(self) -> None:
-        super().close()
-        for buffer in self._buffers:
-            buffer.runs = []
-        self._reservation.release()
+            self.buffers[side].add(Run(rows))
 
 
 def _at(rows: Rows, chosen: Indexes) -> pa.RecordBatch:

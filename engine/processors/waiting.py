@@ -9,12 +9,14 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Mask, empty_columns, flags, from_flags, from_numbers, make_batch, numbers, validity
+from runnel.batches import Indexes, Mask, empty_columns, flags, from_flags, from_numbers, make_batch, numbers, validity
 from runnel.key_hash import keyed_state
-from runnel.processor import Watermark
+from runnel.memory import Reservation, too_large
+from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME
-from runnel.processors.time_runs import Rows
+from runnel.processors.late_rows import LateRows
+from runnel.processors.time_runs import Rows, RunBuffer
 
 _SEEN, _TOLD = "$seen", "$told"
 _MARKS = ("$left", "$right")
@@ -34,13 +36,21 @@ class WaitingProcessor(EmittingProcessor):
     `promised` are, for each input, the numbers of the watermarks that are passed on, no further than `held_back` allows.
     `pair` are the watermarks of both that rows of the other input wait for: while an input is idle, its own goes along with
     the other one. The processor does what follows from a watermark (`on_watermark`) or an end (`on_end`), and when
-    that has come out, it promises what may be promised since.
+    that has come out, it promises what may be promised since. The rows that wait are in `buffers`, one for each input; late
+    ones are counted in `unit`s of event time.
     """
 
+    holds = "the rows that wait in a join of streams"
+    """What is in the buffers, for errors."""
+
     def __init__(
-        self, promised: tuple[Sequence[int], Sequence[int]], pair: tuple[int | None, int | None] = (None, None)
+        self, unit: str, promised: tuple[Sequence[int], Sequence[int]], pair: tuple[int | None, int | None] = (None, None)
     ) -> None:
         super().__init__()
+        self.buffers = (RunBuffer(), RunBuffer())
+        self._unit = unit
+        self._reservation = Reservation(None)
+        self._late_rows: LateRows | None = None
         self._pair = pair
         self.seen: dict[int, int] = {}
         self.ended = [False, False]
@@ -48,6 +58,35 @@ class WaitingProcessor(EmittingProcessor):
         self._told: dict[int, int] = {}
         self._promises: deque[Watermark] = deque()
         self._step = _Step.NONE
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        self._reservation = Reservation(context.job.memory)
+        self._late_rows = LateRows(context, self._unit)
+
+    @property
+    def late_rows(self) -> int:
+        return 0 if self._late_rows is None else self._late_rows.count
+
+    def state_size(self) -> tuple[int, int]:
+        runs = [run for buffer in self.buffers for run in buffer]
+        return sum(run.living for run in runs), sum(run.size for run in runs)
+
+    def count_late(self, late: Mask, times: Indexes, watermark: int) -> None:
+        """Some rows, of these times, or none, came after that watermark."""
+        if not late.any():
+            return
+        assert self._late_rows is not None
+        self._late_rows.add(int(np.count_nonzero(late)), int(times[late].min()), watermark)
+
+    def account(self) -> None:
+        """To be called when a buffer has grown. OperationalError where it may not."""
+        self.check_accumulated(sum(buffer.held for buffer in self.buffers))
+        if self._reservation.is_limited:
+            self._reservation.set(sum(buffer.size for buffer in self.buffers))
+            memory = self._reservation.memory
+            if self._reservation.bytes > memory.limit:
+                raise too_large(self.holds, memory)
 
     def on_watermark(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
         """What comes out at a watermark, which is in `seen` already."""
@@ -120,6 +159,12 @@ class WaitingProcessor(EmittingProcessor):
                 self._told[number] = min(known)
                 found.append(Watermark(min(known), number))
         return found
+
+    def close(self) -> None:
+        super().close()
+        for buffer in self.buffers:
+            buffer.runs = []
+        self._reservation.release()
 
     def watermark_state(self) -> Iterator[pa.RecordBatch]:
         """The watermarks that were seen and promised."""
