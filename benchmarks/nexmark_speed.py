@@ -25,7 +25,7 @@ import polars as pl
 
 import runnel
 from benchmarks.measure import Result, Timing
-from benchmarks.nexmark import STREAMED, TABLES, query
+from benchmarks.nexmark import NAMES, STREAMED, TABLES, query
 from benchmarks.nexmark.run_runnel import GENERATED, tables_of
 
 MILLIONS = 1
@@ -110,7 +110,8 @@ def measured(name: str, events: int, folder: str, rounds: int, flink_rounds: int
             if run is runnel_run or number < flink_rounds:
                 runs[label].append(run(name, source, events, folder))
     timings = tuple(_timing(label, done, events) for label, done in runs.items())
-    note = f"one run each; {events:,} events, {runs['Runnel, memory'][0].rows:,} rows out; {os.cpu_count()} cores"
+    kind = "as a stream" if name in STREAMED else "over tables"
+    note = f"{kind}, one run each; {events:,} events, {runs['Runnel, memory'][0].rows:,} rows out; {os.cpu_count()} cores"
     return Result(f"NEXMark {name}", note + _goals(name, timings), timings)
 
 
@@ -127,8 +128,8 @@ def _goals(name: str, timings: Sequence[Timing]) -> str:
     return "; " + "; ".join(told) if told else ""
 
 
-def results(rounds: int = 7, millions: float = MILLIONS, names: Sequence[str] = STREAMED) -> Iterator[Result]:
-    """All queries that stream, once each in a process of its own: starting Flink takes half a minute."""
+def results(rounds: int = 7, millions: float = MILLIONS, names: Sequence[str] = NAMES) -> Iterator[Result]:
+    """All queries, once each in a process of its own: starting Flink takes half a minute."""
     with tempfile.TemporaryDirectory() as folder:
         events = int(millions * 1_000_000)
         write_json(Path(folder), events)
@@ -136,9 +137,25 @@ def results(rounds: int = 7, millions: float = MILLIONS, names: Sequence[str] = 
             yield measured(name, events, folder, 1, 1)
 
 
+def overview(found: Sequence[Result]) -> str:
+    """All queries in one table: millions of events a second, and how many times Flink's."""
+    ways = ("Runnel, memory", "Runnel, generator", "Runnel, JSON lines", "Flink, datagen", "Flink, JSON lines")
+    lines = ["### NEXMark, all queries", "", "Millions of events a second; ×: how many times Flink's.", ""]
+    lines.append("| | " + " | ".join(ways) + " | × from memory | × from JSON lines |")
+    lines.append("|---" * 8 + "|")
+    for result in found:
+        seen = {name.partition(":")[0]: float(name.partition(": ")[2].split()[0]) for name in (t.name for t in result.timings)}
+        took = {timing.name.partition(":")[0]: timing.median for timing in result.timings}
+        pairs = ((ways[0], ways[3]), (ways[2], ways[4]))
+        times = [f"{took[theirs] / took[ours]:.3g}" if theirs in took else "" for ours, theirs in pairs]
+        cells = [f"{seen[way]:.2f}" if way in seen else "" for way in ways]
+        lines.append(f"| {result.title.split()[1]} | " + " | ".join([*cells, *times]) + " |")
+    return "\n".join(lines)
+
+
 if __name__ == "__main__":
     given = sys.argv[1:]
-    for result in results(1, float(given[0]) if given else MILLIONS, given[1:] or STREAMED):
+    for result in results(1, float(given[0]) if given else MILLIONS, given[1:] or NAMES):
         print(result.title, result.note)
         for timing in result.timings:
             print(f"  {timing.name}: {timing.median:.3f} s")

@@ -1,8 +1,9 @@
 """Runs the benchmarks and writes RESULTS.md.
 
-    python -m benchmarks.run [rounds]
+    python -m benchmarks.run [rounds] [minutes]
 
-Every benchmark's contestants take turns for `rounds` rounds (7 by default, at least 5); the figures are medians.
+Every benchmark's contestants take turns for `rounds` rounds (7 by default, at least 5); the figures are medians. Last come
+`minutes` (10 by default) of a job at full speed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import platform
 import sqlite3
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from benchmarks import (
     nexmark_speed,
     point_queries,
     scans,
+    soak,
     spark,
     streams,
     tpch_parquet,
@@ -30,7 +33,7 @@ from benchmarks import (
 from benchmarks.measure import Result, spelled
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-SUITES = (point_queries, scans, group_by, bids, tpch_parquet, streams, latency, spark, cold_start, memory, nexmark_speed)
+SUITES = (point_queries, scans, group_by, bids, tpch_parquet, streams, latency, spark, cold_start, memory)
 
 
 def table(result: Result) -> str:
@@ -61,14 +64,27 @@ def heading(rounds: int) -> str:
     )
 
 
+def sections(rounds: int, minutes: float) -> Iterator[str]:
+    """The parts of RESULTS.md, each when it was measured."""
+    yield heading(rounds)
+    for suite in SUITES:
+        yield from map(table, suite.results(rounds))
+    found = []
+    for result in nexmark_speed.results(rounds):
+        found.append(result)
+        yield table(result)
+    yield nexmark_speed.overview(found)
+    yield soak.section(minutes)
+
+
 def main(arguments: list[str]) -> None:
     rounds = max(int(arguments[0]) if arguments else 7, 5)
-    parts = [heading(rounds)]
-    for suite in SUITES:
-        for result in suite.results(rounds):
-            parts.append(table(result))
-            print(parts[-1], end="\n\n", flush=True)
-            RESULTS.write_text("\n\n".join(parts) + "\n")
+    minutes = float(arguments[1]) if len(arguments) > 1 else soak.MINUTES
+    parts: list[str] = []
+    for part in sections(rounds, minutes):
+        parts.append(part)
+        print(part, end="\n\n", flush=True)
+        RESULTS.write_text("\n\n".join(parts) + "\n")
     print(f"written to {RESULTS}")
 
 

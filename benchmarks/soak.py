@@ -19,7 +19,6 @@ import numpy as np
 import runnel
 
 MINUTES = 10
-RESULTS = Path(__file__).parent / "SOAK.md"
 BARS = " ▁▂▃▄▅▆▇█"
 QUERIES = (
     "SELECT auction, window_end, COUNT(*) AS n FROM TABLE(HOP(TABLE bid, DESCRIPTOR(date_time), INTERVAL '10' SECOND, "
@@ -76,25 +75,26 @@ def graph(values: list[int], width: int = 100) -> str:
     return "".join(BARS[round(value / means.max() * (len(BARS) - 1))] for value in means)
 
 
-def main(minutes: float) -> None:
+def section(minutes: float) -> str:
+    """What was seen, as Markdown."""
     memory, threads, told = soak(minutes)
     half = memory[len(memory) // 2 :]
     slope = float(np.polyfit(np.arange(len(half)), half, 1)[0]) * 60
     is_flat = slope <= np.mean(half) / 20 and max(threads[len(threads) // 2 :]) <= max(threads[: len(threads) // 2])
     speed = [b - a for a, b in zip([0, *told], told, strict=False)]
-    text = f"""# Soak
+    return f"""### soak
 
-`python -m benchmarks.soak {minutes:g}`: two streaming queries over NEXMark bids at full speed for {len(memory)} s.
+Two streaming queries over NEXMark bids at full speed for {len(memory)} s, from left to right.
 
-    memory  {graph(memory)}  {min(half) >> 20}–{max(half) >> 20} MiB in the second half, {slope / (1 << 20):+.2f} MiB a minute
-    threads {graph(threads)}  {max(threads)} at most, {threads[-1]} at the end
-    rows    {graph(speed)}  {told[-1]:,} in all, {told[-1] / len(told):,.0f} a second
+    memory   {graph(memory)}
+    threads  {graph(threads)}
+    rows     {graph(speed)}
 
-{"No growth." if is_flat else "**Growth.**"}
-"""
-    RESULTS.write_text(text)
-    print(text)
+Memory: {min(half) >> 20}–{max(half) >> 20} MiB in the second half, {slope / (1 << 20):+.2f} MiB a minute. Threads: at most {max(threads)},
+{threads[-1]} at the end. Rows out: {told[-1]:,}, {told[-1] / len(told):,.0f} a second.
+
+{"No growth." if is_flat else "**Growth.**"}"""
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]) if len(sys.argv) > 1 else MINUTES)
+    print(section(float(sys.argv[1]) if len(sys.argv) > 1 else MINUTES))

@@ -3,8 +3,8 @@
     python -m benchmarks.nexmark.run_runnel QUERY SOURCE EVENTS [FOLDER]
 
 SOURCE is "memory" (Arrow batches, made beforehand, that a thread writes to pushed streams), "generator" (TYPE Nexmark, as fast
-as it can) or "json" (FOLDER/<table>.jsonl, files that end). The query runs on all cores and hands out Arrow batches, which are
-counted and dropped.
+as it can) or "json" (FOLDER/<table>.jsonl, files that end). A query that can't run as a stream reads the same
+as tables: registered batches, the generator's rows, files. It runs on all cores and hands out Arrow batches, which are counted and dropped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from threading import Thread
 import pyarrow as pa
 
 import runnel
-from benchmarks.nexmark import TABLES, query
+from benchmarks.nexmark import STREAMED, TABLES, query
 
 COLUMNS = {
     "bid": "auction BIGINT, bidder BIGINT, price BIGINT, channel VARCHAR, url VARCHAR, date_time TIMESTAMP, extra VARCHAR",
@@ -43,12 +43,15 @@ def tables_of(text: str) -> list[str]:
     return [table for table in TABLES if re.search(rf"(FROM|JOIN|TABLE) {table}\b", text)]
 
 
-def from_memory(connection: runnel.Connection, tables: list[str], events: int) -> list[Thread]:
-    """Streams, and the threads that will write to them."""
+def from_memory(connection: runnel.Connection, tables: list[str], events: int, streamed: bool) -> list[Thread]:
+    """Streams, and the threads that will write to them; where not `streamed`, registered tables and no threads."""
     threads = []
     for table in tables:
         connection.cursor().execute(GENERATED.format(name=f"all_{table}", table=table, events=events, more=""))
         rows = connection.cursor().execute(f"SELECT * FROM all_{table}").fetch_arrow_table()
+        if not streamed:
+            connection.register(table, rows)
+            continue
         writer = connection.register_stream(table, rows.schema, time_column="date_time", max_disorder=timedelta(0))
 
         def write(rows: pa.Table = rows, writer: runnel.StreamWriter = writer) -> None:
@@ -60,16 +63,17 @@ def from_memory(connection: runnel.Connection, tables: list[str], events: int) -
     return threads
 
 
-def prepare(connection: runnel.Connection, tables: list[str], source: str, events: int, folder: str) -> list[Thread]:
-    """Makes the tables; the threads that it gives are to be started with the query."""
+def prepare(connection: runnel.Connection, name: str, source: str, events: int, folder: str) -> list[Thread]:
+    """Makes the tables of query `name`; the threads that it gives are to be started with the query."""
+    tables, streamed = tables_of(query(name)), name in STREAMED
     if source == "memory":
-        return from_memory(connection, tables, events)
+        return from_memory(connection, tables, events, streamed)
     for table in tables:
         if source == "generator":
-            more = f", 'stream' = 'true', 'partitions' = '{os.cpu_count()}'"
+            more = f", 'partitions' = '{os.cpu_count()}'" + (", 'stream' = 'true'" if streamed else "")
             connection.cursor().execute(GENERATED.format(name=table, table=table, events=events, more=more))
         else:
-            columns = f"{COLUMNS[table]}, WATERMARK FOR date_time AS date_time"
+            columns = COLUMNS[table] + (", WATERMARK FOR date_time AS date_time" if streamed else "")
             options = f"'path' = '{folder}/{table}.jsonl', 'format' = 'json'"
             connection.cursor().execute(f"CREATE MAPPING {table} ({columns}) TYPE File OPTIONS ({options})")
     return []
@@ -79,7 +83,7 @@ def main(name: str, source: str, events: int, folder: str = "") -> None:
     text = query(name)
     with runnel.connect() as connection:
         connection.register("side_input", side_input())
-        threads = prepare(connection, tables_of(text), source, events, folder)
+        threads = prepare(connection, name, source, events, folder)
         busy, start = time.process_time(), time.perf_counter()
         cursor = connection.cursor().execute(text)
         for thread in threads:
