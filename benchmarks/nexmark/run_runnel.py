@@ -4,7 +4,8 @@
 
 SOURCE is "memory" (Arrow batches, made beforehand, that a thread writes to pushed streams), "generator" (TYPE Nexmark, as fast
 as it can) or "json" (FOLDER/<table>.jsonl, files that end). A query that can't run as a stream reads the same as tables:
-registered batches, the generator's rows, files. It runs on all cores and hands out Arrow batches, which are counted and dropped.
+registered batches, the generator's rows, files. It runs on all cores and hands out Arrow batches, which are counted
+and dropped.
 """
 
 from __future__ import annotations
