@@ -21,7 +21,7 @@ from runnel.catalog import Index, Table, WatermarkClause
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
-from runnel.processor import JobContext
+from runnel.processor import Guarantee, JobContext
 from runnel.sqltypes import SqlType, from_arrow
 
 if TYPE_CHECKING:
@@ -247,13 +247,20 @@ Token = dict[str, Any]
 class Sink(ABC):
     """Writes rows, and makes them visible only at commit. Used by one thread at a time; may block.
 
-    A light job writes all its batches, stages once and commits once. A durable job does so at every snapshot: `stage` at
-    the barrier (the token goes into the snapshot), `commit` when the snapshot is safe. A commit may be repeated after a
-    restart and must then change nothing more.
+    A light job writes all its batches, stages once and commits once. A durable job, one with an `owner`, does so at every
+    snapshot: `stage` at the barrier (the token goes into the snapshot), `commit` when the snapshot is safe; rows written
+    between these two belong to the next token. A commit may be repeated after a restart and must then change nothing more.
     """
 
     cooperative = False
     """Whether no call ever blocks; a blocking sink gets a thread of its own."""
+
+    def recover(self, tokens: Sequence[Token]) -> None:
+        """Called once before the first `write` of an execution of a durable job. `tokens` are those in the snapshot that it
+        starts from, oldest first; () where it starts anew. What they staged becomes visible, where it isn't yet; whatever else
+        the same owner had staged is given up: it belongs to no snapshot that counts, and its rows come again."""
+        for token in tokens:
+            self.commit(token)
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:
@@ -261,7 +268,8 @@ class Sink(ABC):
 
     @abstractmethod
     def stage(self, epoch: int) -> Token:
-        """Makes the rows since the last stage safe but not visible."""
+        """Makes the rows since the last stage safe but not visible. A light job's epoch is 0; those of a durable job count
+        from 1, in the order of its snapshots, and go on after a restart. What a durable job stages outlives the process."""
 
     @abstractmethod
     def commit(self, token: Token) -> None:
@@ -272,19 +280,26 @@ class Sink(ABC):
         """Gives up staged rows (None: those not yet staged as well), leaving no trace."""
 
     def close(self) -> None:
-        """Called once at the end, in any case; what is not committed is given up."""
+        """Called once at the end, in any case; what is not committed is given up, but not what was staged for an owner."""
 
 
 @frozen
 class SinkRequest:
-    """What a statement will write: columns of the table, by index and in the batches' order; the others become NULL."""
+    """What a statement will write: columns of the table, by index and in the batches' order; the others become NULL. `owner`:
+    the name under which staged rows outlive the process, so that the next execution of the same durable job finds them; ""
+    for a job that dies with its process."""
 
     mode: WriteMode
     columns: tuple[int, ...]
+    owner: str = ""
 
 
 class WritableTable(Table):
     """A table that rows can be written to."""
+
+    guarantee = Guarantee.AT_LEAST_ONCE
+    """What its sinks can promise to a durable job. EXACTLY_ONCE: what `stage` made safe outlives the process, a commit that is
+    repeated changes nothing, and `Sink.recover` finds and gives up what belongs to no snapshot."""
 
     @property
     @abstractmethod

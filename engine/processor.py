@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -104,6 +105,18 @@ class ResultTarget(Protocol):
         """Hands on rows. False: the reader is behind; the processor is woken when there is room."""
 
 
+class Guarantee(Enum):
+    """What is promised of each row of a job's input after a failure: its effect is there exactly once, or once or more; or
+    nothing, as no snapshots are taken. The values are those of the option 'processingGuarantee'."""
+
+    NONE = "none"
+    AT_LEAST_ONCE = "atLeastOnce"
+    EXACTLY_ONCE = "exactlyOnce"
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @frozen
 class JobContext:
     """What all processors of one execution share.
@@ -112,6 +125,10 @@ class JobContext:
     processor may hold (0: no limit); `kernel` gives the connection's DuckDB, which works where memory may not do; `memory`
     is the connection's budget (None: no limit, and nothing is spilled). `linger`: how long, in ns, rows of a stream may wait
     in a source so that more of them go together.
+
+    A named job has an `owner`, which is the same in all its executions: what its sinks stage is kept under that name. With a
+    `guarantee` snapshots are taken; `request_snapshot` asks for one soon, or, if one is under way, for another after it
+    (from any thread).
     """
 
     job_id: int
@@ -123,6 +140,9 @@ class JobContext:
     kernel: Callable[[], DuckDBKernel] | None = None
     memory: Memory | None = None
     linger: int = 0
+    owner: str = ""
+    guarantee: Guarantee = Guarantee.NONE
+    request_snapshot: Callable[[], None] | None = None
 
 
 @frozen
