@@ -66,8 +66,8 @@ class TimedShape:
 @frozen(kw_only=True)
 class AsOfShape:
     """How an as-of join picks and waits; `strict`, `forward` and `outer` as in `streams.AsOfJoin`. `version` is the bound of
-    the right time (None: the right side ends, and is read first), `due` that of the left time, `bounds` are those of all
-    left columns."""
+    the right time (None: the right side ends, and is read first), `due` that of the left time, behind which versions are
+    forgotten and left rows too late (None: neither is ever so), `bounds` are those of all left columns."""
 
     outer: bool
     strict: bool

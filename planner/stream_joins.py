@@ -109,8 +109,8 @@ def _names(side: Relation, bounds: Bounds) -> str:
 def _missing(for_left: int | None, for_right: int | None) -> str:
     if for_left is None and for_right is None:
         return ""
-    side, word = ("left", "latest") if for_left is None else ("right", "latest")
-    return f"; nothing says what the {word} time is that a row of the {side} side may match"
+    side = "left" if for_left is None else "right"
+    return f"; nothing says what the latest time is that a row of the {side} side may match"
 
 
 def _remedy(node: Join, left: Bounds, right: Bounds) -> str:
@@ -260,12 +260,14 @@ def _check_as_of_join(node: AsOfJoin, unbounded_state: bool) -> None:
 def choose_as_of_join(node: AsOfJoin, choose: Choose) -> Physical:
     """The operator of an as-of join."""
     left = time_bounds(node.left)
+    version = bound_of(node.right_time, time_bounds(node.right)) if never_ends(node.right) else None
     shape = AsOfShape(
         outer=node.outer,
         strict=node.strict,
         forward=node.forward,
-        version=bound_of(node.right_time, time_bounds(node.right)) if never_ends(node.right) else None,
-        due=bound_of(node.left_time, left),
+        version=version,
+        # All versions of a table are kept, so no row is too late for them.
+        due=None if version is None else bound_of(node.left_time, left),
         bounds=tuple(sorted(left.items())),
     )
     return physical.AsOfJoin(

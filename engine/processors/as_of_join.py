@@ -138,8 +138,8 @@ class AsOfJoin(WaitingProcessor):
 
     def _too_late(self, rows: Rows) -> Mask | None:
         """The left rows whose versions may be gone: those behind their own watermark."""
-        due, shape = self._plan.shape.due, self._plan.shape
-        if due is None or shape.version is None or due.watermark not in self.seen or not rows.count:
+        due = self._plan.shape.due
+        if due is None or due.watermark not in self.seen or not rows.count:
             return None
         assert rows.times is not None
         late: Mask = rows.times < self._due(due)

@@ -303,3 +303,21 @@ def test_a_table_that_a_stream_is_joined_with_stays_in_memory() -> None:
         pass
     assert outbox.values == [7]
     processor.close()
+
+
+@pytest.mark.parametrize("sign", ["<=", ">="])
+def test_versions_of_a_table_are_all_kept(sign: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a table nothing is forgotten: rows of the stream may be as late as they like, and be joined forward."""
+    monkeypatch.setattr(as_of_join, "PRUNED_FROM", 3)
+    schema = {"t": "BIGINT"}
+    with runnel.connect() as connection:
+        connection.register("versions", pa.table({"at": pa.array(range(0, 100, 10), pa.int64())}))
+        stream = connection.register_stream("s", schema, time_column="t")
+        cursor = connection.cursor()
+        cursor.execute(f"SELECT s.t, v.at FROM s ASOF LEFT JOIN versions v ON s.t {sign} v.at")
+        found = []
+        for time in (50, 60, 40, 70):
+            stream.write([(time,)])
+            found.append(cursor.fetchone())
+        assert found == [(time, time) for time in (50, 60, 40, 70)]
+        cursor.close()
