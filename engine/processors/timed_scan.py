@@ -10,7 +10,7 @@ from runnel.connector import End, EventTimeMark, Pause, SourcePartition
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.calc import Transform
 from runnel.processors.event_time import CompiledTimeRule, PartitionTimes, TimeRule
-from runnel.processors.scan import Scan
+from runnel.processors.scan import FAR_FUTURE, Scan
 
 
 def compile_time_rule(rule: TimeRule) -> CompiledTimeRule:
@@ -35,7 +35,9 @@ class TimedScan(Scan):
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
-        self._times = PartitionTimes(self._rule, self._count, context.job.clock())
+        now = context.job.clock()
+        self._times = PartitionTimes(self._rule, self._count, now)
+        self._next_look = now + self._rule.idle_after if self._count > 1 and self._rule.idle_after else FAR_FUTURE
 
     def observe(self, partition: int, item: pa.RecordBatch | EventTimeMark | Pause | End) -> None:
         now = self.context.job.clock()
@@ -47,6 +49,15 @@ class TimedScan(Scan):
             self._times.promise(partition, item.time, now)
         else:
             self._times.ended(partition)
+        if now >= self._next_look:
+            self._look_for_idle(now)
+
+    def _look_for_idle(self, now: int) -> None:
+        """A partition that pauses becomes idle in time, also beside others that always have rows."""
+        for item in self._open or ():
+            if item.due > now:
+                self._times.paused(item.number, now, False)
+        self._next_look = self._times.next_idle() or now + self._rule.idle_after
 
     def drain(self) -> bool:
         """What waits, then the watermarks that follow it."""

@@ -66,8 +66,8 @@ def shown(items: Sequence[Item]) -> list[object]:
 class Scanned:
     """A scan of partitions under a manual clock."""
 
-    def __init__(self, rule: TimeRule, *partitions: SourcePartition) -> None:
-        self.clock = ManualClock(5)
+    def __init__(self, rule: TimeRule, *partitions: SourcePartition, clock: ManualClock | None = None) -> None:
+        self.clock = clock or ManualClock(5)
         self.wakes = Wakes()
         meta = scan(Partitions(*partitions), None, None, ("t",), rule)
         job = job_context(self.clock.monotonic)
@@ -108,6 +108,27 @@ def test_an_idle_partition_is_left_out_after_its_time() -> None:
 def test_a_partition_at_its_end_is_idle_at_once() -> None:
     scanned = Scanned(TimeRule(TIME, None, 0, 0), Entries(times(10), Pause(is_idle=True)), Entries(times(50), times(60)))
     assert scanned.run() == [[50], [10], 10, [60], 60]
+
+
+class Busy(SourcePartition):
+    """Always has a row, of the time it was read, by a clock that each read moves."""
+
+    def __init__(self, clock: ManualClock, step: int) -> None:
+        self.clock, self.step = clock, step
+
+    def read(self) -> Entry:
+        self.clock.advance(self.step)
+        return times(self.clock.monotonic())
+
+
+def test_a_partition_becomes_idle_beside_a_busy_one() -> None:
+    clock = ManualClock(5)
+    busy = Scanned(TimeRule(TIME, None, 0, 0), Entries(times(10)), Busy(clock, SECOND // 10), clock=clock)
+    for _ in range(15):
+        assert not busy.processor.complete()
+    marks = [item for item in shown(busy.outbox.items) if not isinstance(item, list)]
+    assert marks[0] == 10, "until it is idle, it holds the watermark"
+    assert SECOND <= marks[1] <= SECOND + SECOND // 5, "and not for longer, though the other one never pauses"
 
 
 def test_without_time_out_a_partition_is_never_idle() -> None:
