@@ -7,7 +7,7 @@ from typing import Protocol
 from runnel.dag import DAG, Supplier, Vertex, between
 from runnel.planner.physical import LateRows
 from runnel.processors.calc import calc
-from runnel.processors.late_write import late_write
+from runnel.processors.write import late_write
 
 
 class Lowering(Protocol):
@@ -25,5 +25,6 @@ def write_late_rows(to: Lowering, late: LateRows, source: Vertex, is_parallel: b
     assign = to.vertex("late rows", calc(None, late.expressions, names), source.parallelism if is_parallel else 1)
     edge = between(source, assign).from_output(1)
     to.dag.edge(edge.isolated() if is_parallel else edge)
-    target = to.vertex(f"write {late.table.name}", late_write(late.table, late.request), 1)
+    place = f"late rows of {source.name}"
+    target = to.vertex(f"write {late.table.name}", late_write(late.table, late.request, place), 1)
     to.dag.edge(between(assign, target))

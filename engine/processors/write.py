@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
 from runnel.batches import from_numbers, make_batch
 from runnel.connector import Sink, SinkRequest, Token, WritableTable
-from runnel.dag import ProcessorFactory
+from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
+from runnel.processor import Guarantee, JobContext, Processor
 from runnel.processors.emitting import EmittingProcessor
 
 _COUNT = pa.schema([pa.field("count", pa.int64())])
@@ -48,6 +52,84 @@ class Write(EmittingProcessor):
             self._sink.close()
 
 
-def write(table: WritableTable, request: SinkRequest) -> ProcessorFactory:
-    """A supplier of processors that write to `table` and emit one row: the number of rows written, BIGINT."""
-    return lambda: Write(table.sink(request))
+MakeWrite = Callable[[Sink, JobContext], Processor]
+
+
+class WriteSupplier(ProcessorSupplier):
+    """Makes the one processor that writes to a sink."""
+
+    def __init__(self, make: Callable[[], Processor]) -> None:
+        self._make = make
+
+    def get(self, count: int) -> Sequence[Processor]:
+        assert count == 1, "rows are written by one processor"
+        return [self._make()]
+
+
+class WriteMetaSupplier(ProcessorMetaSupplier):
+    """Makes the sink of each execution. In a durable job it is `place` that tells the job's sinks apart."""
+
+    def __init__(self, table: WritableTable, request: SinkRequest, place: str, make: MakeWrite) -> None:
+        self.table = table
+        self._request = request
+        self._place = place
+        self._make = make
+
+    def preferred_parallelism(self, context: JobContext) -> int | None:
+        return 1
+
+    def get(self, context: JobContext, members: int, parallelism: int) -> Sequence[ProcessorSupplier]:
+        return [WriteSupplier(lambda: self._make(self.sink(context), context))] * members
+
+    def sink(self, context: JobContext) -> Sink:
+        """A sink of the execution."""
+        if context.guarantee is Guarantee.NONE:
+            return self.table.sink(self._request)
+        return self.table.sink(replace(self._request, owner=f"{context.owner}/{self._place}"))
+
+
+def _rows_write(sink: Sink, context: JobContext) -> Processor:
+    if context.guarantee is not Guarantee.NONE:
+        from runnel.processors.durable_write import DurableWrite
+
+        return DurableWrite(sink, counts=True)
+    if context.owner and context.is_unbounded:
+        from runnel.processors.stream_write import COMMIT_INTERVAL, StreamWrite
+
+        return StreamWrite(sink, COMMIT_INTERVAL)
+    return Write(sink)
+
+
+def _late_write(sink: Sink, context: JobContext) -> Processor:
+    if context.guarantee is not Guarantee.NONE:
+        from runnel.processors.durable_write import DurableWrite
+
+        return DurableWrite(sink, counts=False)
+    from runnel.processors.stream_write import StreamWrite
+
+    return StreamWrite(sink)
+
+
+def write(table: WritableTable, request: SinkRequest) -> WriteMetaSupplier:
+    """A supplier of processors that write to `table` and emit one row: the number of rows written, BIGINT. In a durable job
+    rows are committed with each snapshot; in a stream without snapshots soon after they came."""
+    return WriteMetaSupplier(table, request, f"write {table.name}", _rows_write)
+
+
+def late_write(table: WritableTable, request: SinkRequest, place: str) -> WriteMetaSupplier:
+    """A supplier of processors that write late rows to `table` while the query goes on: they are visible soon, or, in a
+    durable job, with the next snapshot."""
+    return WriteMetaSupplier(table, request, place, _late_write)
+
+
+def give_up_staged(dag: DAG, context: JobContext) -> None:
+    """Gives up what the sinks of a durable job have staged and no execution of it will commit: for a job that is dropped, or
+    failed for good."""
+    for vertex in dag.vertices.values():
+        supplier = vertex.supplier
+        if isinstance(supplier, WriteMetaSupplier):
+            sink = supplier.sink(context)
+            try:
+                sink.recover(())
+            finally:
+                sink.close()

@@ -10,7 +10,7 @@ import pytest
 from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, Token, WritableTable, WriteMode
 from runnel.errors import OperationalError
-from runnel.processors.write import write
+from runnel.processors.write import Write
 from runnel.sqltypes import BIGINT
 from runnel.testing import verify_processor
 from tests.processors.places import CollectingOutbox, place
@@ -76,7 +76,7 @@ BATCHES = [pa.RecordBatch.from_pydict({"n": pa.array(values, pa.int64())}) for v
 
 
 def run(table: RecordingTable, **options: Any) -> None:
-    verify_processor(write(table, REQUEST), [BATCHES], [(3,)], snapshots=False, **options)
+    verify_processor(lambda: Write(table.sink(REQUEST)), [BATCHES], [(3,)], snapshots=False, **options)
 
 
 def test_rows_are_written_committed_once_and_counted() -> None:
@@ -90,7 +90,7 @@ def test_rows_are_written_committed_once_and_counted() -> None:
 
 def test_no_rows_are_committed_too() -> None:
     table = RecordingTable()
-    verify_processor(write(table, REQUEST), [[]], [(0,)], snapshots=False, row_by_row=False)
+    verify_processor(lambda: Write(table.sink(REQUEST)), [[]], [(0,)], snapshots=False, row_by_row=False)
     assert table.calls[:3] == ["stage", "commit", "close"]
 
 
@@ -105,7 +105,7 @@ def test_a_failure_leaves_nothing(call: str, token: Token | None) -> None:
 
 def test_a_cancelled_statement_leaves_nothing() -> None:
     table = RecordingTable()
-    processor = write(table, REQUEST)()
+    processor = Write(table.sink(REQUEST))
     processor.init(*place())
     processor.take(0, BATCHES[0])
     processor.close()
@@ -115,7 +115,7 @@ def test_a_cancelled_statement_leaves_nothing() -> None:
 
 def test_a_full_outbox_after_the_commit_is_no_second_commit() -> None:
     table = RecordingTable()
-    processor = write(table, REQUEST)()
+    processor = Write(table.sink(REQUEST))
     outbox, context = CollectingOutbox(room=0), place()[1]
     processor.init(outbox, context)
     assert not processor.complete()
@@ -126,5 +126,5 @@ def test_a_full_outbox_after_the_commit_is_no_second_commit() -> None:
 
 
 def test_a_blocking_sink_makes_the_processor_uncooperative() -> None:
-    assert write(RecordingTable(cooperative=False), REQUEST)().cooperative is False
-    assert write(RecordingTable(cooperative=True), REQUEST)().cooperative is True
+    assert Write(RecordingTable(cooperative=False).sink(REQUEST)).cooperative is False
+    assert Write(RecordingTable(cooperative=True).sink(REQUEST)).cooperative is True
