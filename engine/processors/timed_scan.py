@@ -32,6 +32,7 @@ class TimedScan(Scan):
         super().__init__(partitions, transform, cooperative, slow)
         self._rule = rule
         self._count = len(partitions)
+        self._woken_at = 0
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -77,6 +78,8 @@ class TimedScan(Scan):
         if not self.drain():
             return False
         idle_at = self._times.next_idle()
-        if idle_at is not None:
+        # One wake-up is enough: it asks for the next one. Each row moves the time, and with one for each there would be many.
+        if idle_at is not None and not now < self._woken_at <= idle_at:
+            self._woken_at = idle_at
             self.context.wake_at(idle_at)
         return True

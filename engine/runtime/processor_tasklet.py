@@ -121,6 +121,7 @@ class ProcessorTasklet(Tasklet):
         "unflushed",
         "vertex",
         "watermark",
+        "woken_at",
     )
 
     def __init__(
@@ -151,6 +152,7 @@ class ProcessorTasklet(Tasklet):
         self.is_unwanted = False
         self.is_closed = False
         self.is_alarmed = False
+        self.woken_at = 0
         self.ended_edge: InputEdge | None = None
         self.calls = 0
         self.busy = 0
@@ -293,7 +295,7 @@ class ProcessorTasklet(Tasklet):
                 self.state = FLUSH
             else:
                 if alarm:
-                    self.owner.wake_at(self, alarm)
+                    self._wake_for(alarm)
                 return False
         elif event.__class__ is InputEdge:
             self.ended_edge = event
@@ -311,6 +313,12 @@ class ProcessorTasklet(Tasklet):
             self.state = SAVE
             self.resume = NEXT
         return True
+
+    def _wake_for(self, alarm: int) -> None:
+        """Is called at that time, or before, when it asks for this again. A processor may move its alarm with each batch."""
+        if not self.execution.clock() < self.woken_at <= alarm:
+            self.woken_at = alarm
+            self.owner.wake_at(self, alarm)
 
     def _turn_to_snapshot(self) -> bool:
         """Between two calls: the commit that is due; where no input brings barriers (any more), the snapshot that is due."""

@@ -105,6 +105,22 @@ def test_an_idle_partition_is_left_out_after_its_time() -> None:
     assert scanned.run()[5:] == [[70], 70]
 
 
+def test_rows_that_come_one_by_one_do_not_ask_for_a_wake_up_each() -> None:
+    pushed = Pushed()
+    scanned = Scanned(TimeRule(TIME, None, 0, 0), pushed)
+    scanned.run()
+    for time in range(100):
+        scanned.clock.advance(SECOND // 1000)
+        pushed.put(times(time))
+        scanned.run()
+    assert scanned.wakes.times == [SECOND + 5]
+    scanned.clock.advance_to(SECOND + 5)
+    scanned.run()
+    assert scanned.wakes.times[1:] == [SECOND + 5 + SECOND // 10], "the one before asks for the next"
+    scanned.clock.advance_to(scanned.wakes.times[-1])
+    assert scanned.run()[-1] is IDLE
+
+
 def test_a_partition_at_its_end_is_idle_at_once() -> None:
     scanned = Scanned(TimeRule(TIME, None, 0, 0), Entries(times(10), Pause(is_idle=True)), Entries(times(50), times(60)))
     assert scanned.run() == [[50], [10], 10, [60], 60]

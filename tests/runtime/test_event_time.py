@@ -143,6 +143,53 @@ def test_alarms_go_off_between_and_beside_the_input(seed: int) -> None:
     assert values.index(-2) < values.index(2), "the second before the second row"
 
 
+class Postponing(Processor):
+    """Waits for a second without a row, as what finds out that an input is idle does."""
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        while inbox.poll() is not None:
+            self.alarm = self.context.job.clock() + 1_000_000_000
+
+    def on_alarm(self) -> bool:
+        if not self.outbox.offer(numbers(self.context.job.clock())):
+            return False
+        self.alarm = 0
+        return True
+
+
+class Steady(Slow):
+    """Gives its items a millisecond apart, and ends two seconds later."""
+
+    def complete(self) -> bool:
+        clock = self.context.job.clock()
+        due = (self.place + 1) * 1_000_000 + (2_000_000_000 if self.place == len(self.items) else 0)
+        if clock < due:
+            self.context.wake_at(due)
+            return False
+        if self.place == len(self.items):
+            return True
+        self.place += self.outbox.offer(self.items[self.place])
+        self.context.wake()
+        return False
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_alarm_that_each_row_postpones_is_one_timer(seed: int) -> None:
+    dag = DAG()
+    source = dag.vertex("source", lambda: Steady([numbers(n) for n in range(50)]), 1)
+    postponing = dag.vertex("postponing", Postponing, 1)
+    end = dag.vertex("end", ToResults, 1)
+    dag.edge(between(source, postponing)).edge(between(postponing, end))
+    simulation = Simulation(dag, seed, SimulationOptions())
+    most = 0
+    while not simulation.execution.is_over or len(simulation._results):
+        simulation.step()
+        most = max(most, len(simulation._timers))
+    alarms = [value for batch in simulation.batches for value in batch.column(0).to_pylist()]
+    assert all(alarm > 1_000_000_000 for alarm in alarms), "a second after a row"
+    assert most <= 3, "the next row's, and of the alarm the one that is due and at most one more"
+
+
 class Unmade(Processor):
     """Fails before it knows anything of late rows."""
 
