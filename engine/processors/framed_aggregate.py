@@ -8,7 +8,6 @@ as late, and still is in those to come.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +20,11 @@ from runnel.key_hash import keyed_state
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.aggregation import Aggregation, Stage
 from runnel.processors.assign_windows import AssignWindowsPlan, bounds_range, place
+from runnel.processors.dense_frames import DenseFrames
+from runnel.processors.dense_states import dense_state
 from runnel.processors.event_time import LEAST_TIME, event_times
 from runnel.processors.frames import FrameTimes, WindowFrames
-from runnel.processors.group_state import GroupState, Partial, exported, join_states
+from runnel.processors.group_state import GroupState, Layout, Partial, exported, join_states
 from runnel.processors.timed_aggregate import TimedAggregateProcessor, Timing
 from runnel.sqltypes import BIGINT, to_arrow
 from runnel.streams import WINDOW_COLUMNS, TimeBound, WindowShape
@@ -105,14 +106,23 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
         aggregation = self._framed
-        layouts = [aggregation.window_layout, *aggregation.distinct_layouts]
-        states = [GroupState(layout, self.check_accumulated) for layout in layouts]
-        self._frames = [WindowFrames(aggregation.times, state.combine) for state in states]
+        self._layouts = [aggregation.window_layout, *aggregation.distinct_layouts]
+        self._frames: list[DenseFrames | WindowFrames] = [
+            self._dense_frames(layout) or self._sparse_frames(layout) for layout in self._layouts
+        ]
+
+    def _dense_frames(self, layout: Layout) -> DenseFrames | None:
+        states = [dense_state(state) for state in layout.states]
+        dense = [state for state in states if state is not None]
+        return DenseFrames(self._framed.times, layout, dense) if len(dense) == len(states) else None
+
+    def _sparse_frames(self, layout: Layout) -> WindowFrames:
+        return WindowFrames(self._framed.times, GroupState(layout, self.check_accumulated).combine)
 
     def state_size(self) -> tuple[int, int]:
         rows, size = super().state_size()
-        partials = [frame.partial for frames in self._frames for frame in frames.frames()]
-        return rows + sum(item.num_rows for item in partials), size + sum(item.size for item in partials)
+        sizes = [frames.size for frames in self._frames]
+        return rows + sum(held for held, _ in sizes), size + sum(taken for _, taken in sizes)
 
     def evaluated(self, batch: pa.RecordBatch) -> list[pa.Array]:
         columns = super().evaluated(batch)
@@ -168,9 +178,26 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
     def _move(self, parts: Sequence[Partial | None]) -> None:
         """Puts the groups of complete frames, plain ones and distinct arguments, to the frames of windows."""
         self._without_time = [None] * len(parts)
-        for number, (part, frames) in enumerate(zip(parts, self._frames, strict=True)):
+        for number, part in enumerate(parts):
             if part is not None:
-                self._without_time[number] = _distributed(part, frames)
+                self._without_time[number], timed = _divided(part)
+                if timed.num_rows:
+                    self._add_to_frames(number, timed)
+
+    def _add_to_frames(self, number: int, groups: Partial) -> None:
+        """Gives each group to its frame."""
+        ends = numbers(groups.keys[FRAME], np.int64)
+        if (ends[1:] < ends[:-1]).any():
+            order = np.argsort(ends, kind="stable")
+            groups, ends = groups.take(indexes(order)), ends[order]
+        bounds = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(ends)]
+        parts = ends[bounds[:-1]].tolist(), bounds, _without_frame(groups)
+        if not self._frames[number].add_groups(*parts):
+            sparse = self._sparse_frames(self._layouts[number])
+            for end, held in self._frames[number].frames():
+                sparse.add(end, held)
+            sparse.add_groups(*parts)
+            self._frames[number] = sparse
 
     def _windows(self, until: int | None) -> Iterator[pa.RecordBatch]:
         """The windows that end until then (None: all, and what has no time)."""
@@ -213,7 +240,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         aggregation = self._framed
         keys = [f"k{i}" for i in range(len(aggregation.keys))]
         for number, frames in enumerate(self._frames):
-            parts = [_with_end(frame.partial, frame.end) for frame in frames.frames()]
+            parts = [_with_end(partial, end) for end, partial in frames.frames()]
             if not parts:
                 continue
             if number:
@@ -236,22 +263,12 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         self.__dict__.pop("_frames", None)
 
 
-def _distributed(groups: Partial, frames: WindowFrames) -> Partial | None:
-    """Gives each group to its frame; those without a time are left."""
-    left = None
+def _divided(groups: Partial) -> tuple[Partial | None, Partial]:
+    """The groups without a time (None for none), and those that have one."""
     valid = validity(groups.keys[FRAME])
-    if valid is not None:
-        left = groups.take(indexes(np.flatnonzero(~valid)))
-        groups = groups.take(indexes(np.flatnonzero(valid)))
-    ends = numbers(groups.keys[FRAME], np.int64)
-    order = np.argsort(ends, kind="stable")
-    groups, ends = groups.take(indexes(order)), ends[order]
-    if not len(ends):
-        return left
-    starts = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(ends)]
-    for start, stop in pairwise(starts):
-        frames.add(int(ends[start]), _without_frame(groups.slice(start, stop - start)))
-    return left
+    if valid is None:
+        return None, groups
+    return groups.take(indexes(np.flatnonzero(~valid))), groups.take(indexes(np.flatnonzero(valid)))
 
 
 def _without_frame(partial: Partial) -> Partial:

@@ -15,8 +15,9 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import gcd
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -84,6 +85,22 @@ class Frame:
     whole: Partial | None = None
 
 
+class HasEnd(Protocol):
+    """A frame."""
+
+    end: int
+
+
+def next_end(times: FrameTimes, stacks: Sequence[Sequence[HasEnd]], after: int) -> int | None:
+    """The end, beyond `after`, of the next window that has one of the frames; None if there is none. They are in order."""
+    for frames in stacks:
+        for frame in frames:
+            end = max(times.first_end(frame.end), times.first_end(after + 1))
+            if end <= times.last_end(frame.end):
+                return end
+    return None
+
+
 class WindowFrames:
     """The frames of the windows that are still to come, and those windows, in order of their ends."""
 
@@ -99,13 +116,29 @@ class WindowFrames:
         """Takes groups of a frame. Where windows that contain it have been given already, those to come start anew."""
         newest = max((frames[-1].end for frames in (self._front, self._back) if frames), default=None)
         if newest is not None and end <= newest:
-            self._waiting = [Frame(frame.end, frame.partial) for frame in self.frames()]
+            self._waiting = [Frame(frame.end, frame.partial) for frame in self._frames()]
             self._front, self._back, self._total = [], [], None
         insort(self._waiting, Frame(end, partial), key=lambda frame: frame.end)
 
-    def frames(self) -> list[Frame]:
-        """All frames that are held, in order."""
+    def add_groups(self, ends: Sequence[int], bounds: Sequence[int], groups: Partial) -> bool:
+        """Takes groups of frames: those from bounds[i] to bounds[i + 1] are of the frame that ends at ends[i]. True: they are
+        always taken."""
+        for end, (start, stop) in zip(ends, pairwise(bounds), strict=True):
+            self.add(end, groups.slice(start, stop - start))
+        return True
+
+    def _frames(self) -> list[Frame]:
         return [*self._front, *self._back, *self._waiting]
+
+    def frames(self) -> list[tuple[int, Partial]]:
+        """The ends and the groups of all frames that are held, in order."""
+        return [(frame.end, frame.partial) for frame in self._frames()]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many groups all frames have, and about how many bytes they take. May be asked by other threads."""
+        frames = self._frames()
+        return sum(frame.partial.num_rows for frame in frames), sum(frame.partial.size for frame in frames)
 
     @property
     def is_empty(self) -> bool:
@@ -113,12 +146,7 @@ class WindowFrames:
 
     def next_end(self, after: int) -> int | None:
         """The end, beyond `after`, of the next window that isn't empty; None if there is none."""
-        for frames in (self._front, self._back, self._waiting):
-            for frame in frames:
-                end = max(self._times.first_end(frame.end), self._times.first_end(after + 1))
-                if end <= self._times.last_end(frame.end):
-                    return end
-        return None
+        return next_end(self._times, (self._front, self._back, self._waiting), after)
 
     def window(self, end: int) -> Partial | None:
         """The groups of the window that ends there; ends only grow. None for no groups."""
