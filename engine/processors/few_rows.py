@@ -25,23 +25,23 @@ def group_few(
 ) -> tuple[list[pa.Array], list[pa.Array]] | None:
     """The keys of the groups, in order of appearance, and for each request its value per group; None if this isn't its
     business. Keys are plain and normalised."""
-    if num_rows > MOST_ROWS or not num_rows or not all(_is_simple(request) for request in requests):
+    if num_rows > MOST_ROWS or not num_rows or not all(is_simple(request) for request in requests):
         return None
-    if not all(isinstance(key, pa.Array) for key in keys):
+    columns = [*keys, *(request.column for request in requests if request.column is not None)]
+    if not all(isinstance(column, pa.Array) for column in columns):
         return None
     codes, groups = _codes(keys)
     count = len(groups[0])
-    return groups, [_aggregated(request, codes, count) for request in requests]
+    return groups, [aggregated(request, codes, count) for request in requests]
 
 
-def _is_simple(request: Request) -> bool:
+def is_simple(request: Request) -> bool:
+    """Whether `aggregated` takes it, once its column is in one piece."""
     if request.function not in _FUNCTIONS or request.options is not None:
         return False
     column = request.column
     if column is None:
         return True
-    if not isinstance(column, pa.Array):
-        return False
     if request.function == "count":
         return True
     if request.function == "sum":
@@ -68,7 +68,8 @@ def _encoded(key: pa.Array) -> tuple[Indexes, pa.Array]:
     return numbers(encoded.indices, np.int32), encoded.dictionary
 
 
-def _aggregated(request: Request, codes: Indexes, count: int) -> pa.Array:
+def aggregated(request: Request, codes: Indexes, count: int) -> pa.Array:
+    """The value per group, `count` in all; `codes` are the groups of the rows."""
     column, function = request.column, request.function
     if column is None:
         return from_numbers(np.bincount(codes, minlength=count), pa.int64())
@@ -90,7 +91,7 @@ def _sum(values: Numbers, codes: Indexes, count: int, kind: pa.DataType) -> tupl
     if kind == pa.float64():
         return np.bincount(codes, weights=values, minlength=count), kind
     total = np.zeros(count, np.int64)
-    np.add.at(total, codes, values)
+    np.add.at(total, codes, values.astype(np.int64, copy=False))
     return total, pa.int64()
 
 

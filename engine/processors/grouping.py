@@ -13,6 +13,7 @@ from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOpt
 
 from runnel.batches import from_numbers, indexes, numbers, one_value, validity
 from runnel.expressions.aggregate_states import Column, Request, contiguous
+from runnel.processors.dense_groups import group_dense
 from runnel.processors.few_rows import group_few
 from runnel.processors.row_identity import factorise, is_plain, normalised
 
@@ -30,7 +31,8 @@ def group(
         return [], [one_value(_over_all(item, num_rows)) for item in requests]
     if all(is_plain(key.type) for key in keys):
         plain = [normalised(key) for key in keys]
-        return group_few(plain, requests, num_rows) or _by_acero(plain, requests, use_threads)
+        in_numpy = group_dense(plain, requests, num_rows) or group_few(plain, requests, num_rows)
+        return in_numpy or _by_acero(plain, requests, use_threads)
     arrays = [contiguous(key) for key in keys]
     codes, representatives = factorise(arrays)
     (found,), results = _by_acero([from_numbers(codes, pa.int64())], requests, use_threads)
