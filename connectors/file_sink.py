@@ -2,12 +2,16 @@
 
 Rows go to a file whose name starts with '.', in the folder where it will be; `stage` makes it safe on the disk; `commit`
 gives it its name, at once and for all. So a reader never meets a half-written file, and what a dead process left behind is
-never read.
+never read. The unfinished files of a durable job have its mark in their names: its next execution gives those their names that
+the snapshot counts, and removes the others.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -25,6 +29,8 @@ from runnel.errors import OperationalError, ProgrammingError
 from runnel.sqltypes import to_arrow
 
 UNFINISHED_PREFIX = ".runnel-"
+
+logger = logging.getLogger("runnel.connectors.file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +75,7 @@ def sink_target(path: FilePath, file_format: FileFormat) -> SinkTarget:
 
 def _new_name(target: SinkTarget) -> str:
     # The time first, so that files sort by age.
-    return f"part-{time.time_ns():019d}-{uuid4().hex[:12]}{target.suffix}"
+    return f"{file_system.OWN_NAME}{time.time_ns():019d}-{uuid4().hex[:12]}{target.suffix}"
 
 
 class FileSink(Sink):
@@ -82,10 +88,16 @@ class FileSink(Sink):
         self._target = target
         self._columns = tuple(column for column in columns if not column.hidden)
         self._places = _places(columns, self._columns, request)
+        self._mark = mark_of(request.owner)
+        if self._mark and target.name is not None:
+            raise one_file_only(file_system.below(target.folder, target.name))
         self._output: FileOutput | None = None
         self._writer: RowWriter | None = None
         self._final = ""
         self._staged: list[str] = []
+
+    def recover(self, tokens: Sequence[Token]) -> None:
+        recover_files(self._target.folder, self._mark, [self._pair(pair) for token in tokens for pair in token["renames"]])
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
@@ -108,6 +120,9 @@ class FileSink(Sink):
         with writing(self._final):
             writer.finish()
             output.finish()
+            if self._mark:
+                # The file outlives the process only where its name does.
+                file_system.keep_names(self._target.folder)
         self._output = self._writer = None
         self._staged.append(output.path)
         return {"renames": [[str(output.path), str(self._final)]]}
@@ -115,7 +130,7 @@ class FileSink(Sink):
     def commit(self, token: Token) -> None:
         for unfinished, final in token["renames"]:
             with writing(final):
-                file_system.publish(self._path(unfinished), self._path(final))
+                file_system.publish(*self._pair((unfinished, final)))
             if unfinished in self._staged:
                 self._staged.remove(unfinished)
 
@@ -129,6 +144,8 @@ class FileSink(Sink):
                 self._staged.remove(unfinished)
 
     def close(self) -> None:
+        if self._mark:
+            self._staged = []
         self._give_up()
 
     def _begin(self) -> None:
@@ -137,7 +154,7 @@ class FileSink(Sink):
             file_system.make_folder(target.folder)
         name = target.name or _new_name(target)
         self._final = file_system.below(target.folder, name)
-        unfinished = file_system.below(target.folder, f"{UNFINISHED_PREFIX}{uuid4().hex[:12]}-{name}")
+        unfinished = file_system.below(target.folder, f"{UNFINISHED_PREFIX}{self._mark}{uuid4().hex[:12]}-{name}")
         self._output = FileOutput(unfinished, target.compression if self._format.is_text else None)
         with writing(self._final):
             self._writer = self._format.writer(self._output, self._columns)
@@ -150,9 +167,39 @@ class FileSink(Sink):
             file_system.remove(path)
         self._staged = []
 
+    def _pair(self, texts: Sequence[str]) -> tuple[str, str]:
+        """Both paths of a token's renaming, which may be from before a restart."""
+        unfinished, final = texts
+        return self._path(unfinished), self._path(final)
+
     def _path(self, text: str) -> str:
-        """The path of a token's text, which may be from before a restart."""
         return file_system.absolute_path(text, dict(self._format.options.storage))
+
+
+def mark_of(owner: str) -> str:
+    """What the names of a durable job's unfinished files have in them; "" for a light job."""
+    return hashlib.sha256(owner.encode()).hexdigest()[:16] + "-" if owner else ""
+
+
+def one_file_only(path: str) -> ProgrammingError:
+    return ProgrammingError(
+        f'a job can\'t write to the one file "{path}": each of its snapshots adds a file',
+        hint="create the mapping on a folder",
+    )
+
+
+def recover_files(folder: str, mark: str, counted: Sequence[tuple[str, str]]) -> None:
+    """Gives the staged files that a snapshot counts their names, and removes the others with that mark below the folder."""
+    for unfinished, final in counted:
+        with writing(final):
+            if file_system.exists(unfinished) or file_system.exists(final):
+                file_system.publish(unfinished, final)
+            else:
+                logger.warning('file "%s" was written by a job and has been taken away since', final)
+    if mark:
+        with writing(folder):
+            for path in file_system.named_like(folder, UNFINISHED_PREFIX + mark):
+                file_system.remove(path)
 
 
 def _places(columns: tuple[TableColumn, ...], visible: tuple[TableColumn, ...], request: SinkRequest) -> list[int | None]:

@@ -18,8 +18,11 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from runnel.connectors.disk import sync_folder
+from runnel.disk import sync_folder
 from runnel.errors import OperationalError, ProgrammingError
+
+OWN_NAME = "part-"
+"""How names begin that are given to one file only, ever."""
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+(::[A-Za-z][A-Za-z0-9+.-]+)*://")
 
@@ -146,6 +149,23 @@ def _matching_remote(base: RemotePath, pattern: str) -> list[DataFile]:
     return found
 
 
+def named_like(folder: str, prefix: str) -> list[str]:
+    """The files in a folder, and in those below it, whose names begin so."""
+    if isinstance(folder, RemotePath):
+        if not exists(folder):
+            return []
+        found = folder.system.find(folder.inner)
+        return [folder.beside(inner) for inner in found if inner.rpartition("/")[2].startswith(prefix)]
+    return [str(path) for path in Path(folder).rglob(f"{prefix}*") if path.is_file()]
+
+
+def keep_names(folder: str) -> None:
+    """The names in a folder, and its own, survive a loss of power when it returns."""
+    if not isinstance(folder, RemotePath):
+        sync_folder(folder)
+        sync_folder(Path(folder).parent)
+
+
 def subfolders(path: str) -> list[str]:
     """The names of the folders in a folder."""
     if isinstance(path, RemotePath):
@@ -191,9 +211,12 @@ def publish(unfinished: str, final: str) -> None:
             return
         raise OperationalError(f'staged file "{unfinished}" is gone', hint="run the statement again")
     if isinstance(unfinished, RemotePath) and isinstance(final, RemotePath):
-        if exists(final):
+        if not exists(final):
+            unfinished.system.mv(unfinished.inner, final.inner)
+        elif size_of(final) == size_of(unfinished) and final.rpartition("/")[2].startswith(OWN_NAME):
+            remove(unfinished)  # moving is copying there, and the process died before it removed the first
+        else:
             raise FileExistsError(17, "File exists", final)
-        unfinished.system.mv(unfinished.inner, final.inner)
         return
     try:
         os.link(unfinished, final)

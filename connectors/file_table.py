@@ -30,7 +30,7 @@ from runnel.connectors.file_format import Batches, FileFormat, FileShare, Readin
 from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_sink import FileSink, sink_target
 from runnel.connectors.file_system import DataFile
-from runnel.processor import JobContext
+from runnel.processor import Guarantee, JobContext
 
 MOST_PARTITIONS = 16
 """Into how many partitions a scan is divided at most: enough for the load to even out."""
@@ -50,6 +50,7 @@ class FileTable(ReadableTable, WritableTable):
     """Files with one set of columns."""
 
     connector = "File"
+    guarantee = Guarantee.EXACTLY_ONCE
 
     def __init__(
         self, name: str, columns: tuple[TableColumn, ...], file_format: FileFormat, path: FilePath, *, is_inferred: bool

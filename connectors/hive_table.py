@@ -153,9 +153,13 @@ class PartitionedSink(Sink):
         self._key_places = [(places.get(index), self._columns[index]) for index, _ in by_key]
         self._own = [i for i in request.columns if i not in table.partitioning.columns]
         self._own_places = [places[i] for i in self._own]
+        self._owner = request.owner
         self._sinks: dict[str, FileSink] = {}
         self._renames: list[list[str]] = []
         self._staged: list[list[str]] = []
+
+    def recover(self, tokens: Sequence[Token]) -> None:
+        self._other().recover(tokens)
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
@@ -184,7 +188,7 @@ class PartitionedSink(Sink):
             kept = _own_columns(self._table)
             columns = tuple(self._columns[i] for i in kept)
             places = {index: place for place, index in enumerate(kept)}
-            request = SinkRequest(WriteMode.INSERT, tuple(places[i] for i in self._own))
+            request = SinkRequest(WriteMode.INSERT, tuple(places[i] for i in self._own), self._owner)
             sink = self._sinks[folder] = FileSink(self._table.format, inner, columns, request)
         return sink
 
@@ -212,12 +216,13 @@ class PartitionedSink(Sink):
         for sink in self._sinks.values():
             sink.close()
         self._sinks = {}
-        renames, self._renames, self._staged = self._renames + self._staged, [], []
+        renames = self._renames if self._owner else self._renames + self._staged
+        self._renames, self._staged = [], []
         self._other().abort({"renames": renames})
 
     def _other(self) -> FileSink:
         """A sink for tokens alone."""
-        return FileSink(self._table.format, self._target, self._columns, SinkRequest(WriteMode.INSERT, ()))
+        return FileSink(self._table.format, self._target, self._columns, SinkRequest(WriteMode.INSERT, (), self._owner))
 
 
 def _own_columns(table: HiveTable) -> list[int]:

@@ -139,8 +139,5 @@ class DurableWrite(EmittingProcessor):
 
     def close(self) -> None:
         super().close()
-        try:
-            if self._has_unstaged:
-                self._sink.abort(None)
-        finally:
-            self._sink.close()
+        # What is staged stays: the snapshot that counts may hold it.
+        self._sink.close()

@@ -1,0 +1,30 @@
+"""Making files safe on the disk: what these functions have returned for survives a loss of power."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def sync_file(descriptor: int) -> None:
+    """Waits until a file's content is on the disk."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        # On macOS fsync leaves the data in the drive's cache.
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    else:
+        # Where there is one, it spares writing the time stamps.
+        getattr(os, "fdatasync", os.fsync)(descriptor)
+
+
+def sync_folder(path: str | Path) -> None:
+    """Waits until created, renamed and removed names in a folder are on the disk."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
