@@ -2,12 +2,14 @@
 
 Epoch 0 is that of a light job, which dies with its connection: it stages in memory only, and one log record is its commit.
 Rows staged for a later epoch are in the log before `stage` returns, so that the token commits them even after a restart. A
-token whose rows aren't staged any more was committed (or aborted) before: committing it changes nothing.
+token whose rows aren't staged any more was committed (or aborted) before: committing it changes nothing. The names of rows
+that a durable job staged end with its owner, so that its next execution finds those that no snapshot counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from uuid import uuid4
 
 import pyarrow as pa
@@ -24,7 +26,7 @@ Batches = list[pa.RecordBatch]
 class MapSink(Sink):
     """Writes rows of a mapping: `written` is the layout of the batches that come, part of the mapping's `layout`."""
 
-    def __init__(self, staging: Staging, layout: Layout, written: Layout, mode: WriteMode) -> None:
+    def __init__(self, staging: Staging, layout: Layout, written: Layout, mode: WriteMode, owner: str = "") -> None:
         missing = [path for path, _ in layout.key_fields if path not in written.indexes]
         if missing:
             raise null_key(missing[0])
@@ -33,10 +35,17 @@ class MapSink(Sink):
         self._layout = layout
         self._written = written
         self._mode = mode
+        self._owner = owner
         self._key_columns = [written.indexes[path] for path, _ in layout.key_fields]
         self._batches: Batches = []
         self._keys: list[list[Key]] = []
         self._tokens: list[str] = []
+
+    def recover(self, tokens: Sequence[Token]) -> None:
+        for token in tokens:
+            self.commit(token)
+        for name in self._staging.names_of(self._owner):
+            self._staging.abort(name)
 
     def write(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows:
@@ -52,15 +61,21 @@ class MapSink(Sink):
             batches.append(pa.RecordBatch.from_arrays(columns, schema=wanted.schema))
             keys.append(group_keys)
         self._batches, self._keys = [], []
-        name = uuid4().hex
+        name = f"{uuid4().hex}:{self._owner}" if self._owner else uuid4().hex
         staged = StagedRows(self._mode, self._layout, batches, keys)
         self._staging.stage(name, staged, is_lasting=epoch > 0)
         self._tokens.append(name)
         return {"map": self._name, "rows": name}
 
     def commit(self, token: Token) -> None:
-        self._staging.commit(str(token["rows"]))
+        with self._between_statements():
+            self._staging.commit(str(token["rows"]))
         self._forget(token)
+
+    def _between_statements(self) -> AbstractContextManager[object]:
+        """A statement that reads and writes holds the lock already where it is its own sink that commits; a job waits for it, so
+        that neither loses the other's change."""
+        return self._staging.store.statement_lock if self._owner else nullcontext()
 
     def abort(self, token: Token | None) -> None:
         if token is None:

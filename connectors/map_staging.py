@@ -51,6 +51,11 @@ class Staging:
         """The rows that must survive a restart. With the store's lock held."""
         return {name: self._staged[name] for name in self._lasting}
 
+    def names_of(self, owner: str) -> list[str]:
+        """The names of rows that last and that this owner staged: they end with it, behind a colon."""
+        with self.store.lock:
+            return [name for name in self._lasting if name.partition(":")[2] == owner]
+
     def stage(self, name: str, rows: StagedRows, *, is_lasting: bool) -> None:
         with self.store.lock:
             if is_lasting and self.log is not None:
@@ -69,8 +74,14 @@ class Staging:
             rows = self._staged.get(name)
             if rows is None:
                 return
-            self._apply(rows, name if name in self._lasting else None)
+            is_lasting = name in self._lasting
+            # Before they are written: a checkpoint made then would keep them staged as well.
             self.forget(name)
+            try:
+                self._apply(rows, name if is_lasting else None)
+            except BaseException:
+                self.restore(name, rows, is_lasting=is_lasting)
+                raise
 
     def _apply(self, rows: StagedRows, staged: str | None) -> None:
         store = self.store

@@ -31,6 +31,7 @@ from runnel.connectors.map_sink import MapSink
 from runnel.connectors.map_staging import Staging
 from runnel.connectors.map_values import key_form, key_values
 from runnel.errors import DataError, Error
+from runnel.processor import Guarantee
 from runnel.sqltypes import from_arrow
 
 
@@ -41,6 +42,7 @@ class MapTable(IndexedTable, KeyedTable):
     """
 
     connector = "IMap"
+    guarantee = Guarantee.EXACTLY_ONCE
 
     def __init__(self, name: str, columns: tuple[TableColumn, ...], layout: Layout, staging: Staging) -> None:
         self.name = name
@@ -156,7 +158,7 @@ class MapTable(IndexedTable, KeyedTable):
     def sink(self, request: SinkRequest) -> Sink:
         paths, types = self._layout.paths, self._layout.types
         written = Layout(tuple(paths[i] for i in request.columns), tuple(types[i] for i in request.columns))
-        return MapSink(self._staging, self._layout, written, request.mode)
+        return MapSink(self._staging, self._layout, written, request.mode, request.owner)
 
     def exclusive(self) -> AbstractContextManager[object]:
         return self._store.statement_lock

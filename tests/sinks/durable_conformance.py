@@ -81,9 +81,10 @@ class DurableConformance:
         sink.write(BATCHES[3])
         del sink
         for _ in range(2):
-            sink = self.sink(self.reopened(tmp_path))
+            table = self.reopened(tmp_path)
+            sink = self.sink(table)
             sink.recover([first, second])
-            assert sorted(read_rows(self.reopened(tmp_path))) == ROWS[:6]
+            assert sorted(read_rows(table)) == ROWS[:6]
             assert self.traces(tmp_path) == []
             sink.close()
         late = self.sink(self.reopened(tmp_path))
@@ -117,24 +118,26 @@ class DurableConformance:
         assert self.traces(tmp_path) == []
 
     def test_rows_between_stage_and_commit_belong_to_the_next_token(self, tmp_path: Path) -> None:
-        sink = self.sink(self.reopened(tmp_path))
+        table = self.reopened(tmp_path)
+        sink = self.sink(table)
         sink.recover(())
         sink.write(BATCHES[0])
         first = sink.stage(1)
         sink.write(BATCHES[1])
         sink.commit(first)
-        assert sorted(read_rows(self.reopened(tmp_path))) == ROWS[:3]
+        assert sorted(read_rows(table)) == ROWS[:3]
         sink.commit(sink.stage(2))
-        assert sorted(read_rows(self.reopened(tmp_path))) == ROWS[:6]
+        assert sorted(read_rows(table)) == ROWS[:6]
         sink.close()
 
     def test_an_empty_token_commits_no_row_that_came_later(self, tmp_path: Path) -> None:
-        sink = self.sink(self.reopened(tmp_path))
+        table = self.reopened(tmp_path)
+        sink = self.sink(table)
         sink.recover(())
         token = sink.stage(1)
         sink.write(BATCHES[0])
         sink.commit(token)
-        assert read_rows(self.reopened(tmp_path)) == []
+        assert read_rows(table) == []
         sink.close()
 
     @pytest.mark.parametrize("rows", [0, 3])
