@@ -242,6 +242,10 @@ def _limit(node: logical.Limit | physical.Limit) -> _Description:
     return "Limit", {"count": _optional(node.count), "offset": _optional(node.offset)}
 
 
+def _shared(node: physical.Shared) -> _Description:
+    return f"Shared {node.number}" + ("" if node.is_first else ", as before"), {}
+
+
 def _union(node: logical.Union | physical.Union) -> _Description:
     return "Union all", {}
 
@@ -426,6 +430,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     logical.Limit: _limit,
     ImposeOrder: _impose_order,
     physical.ImposeOrder: _physical_impose_order,
+    physical.Shared: _shared,
     AssignWindows: _assign_windows,
     physical.AssignWindows: _assign_windows,
     physical.SessionRows: _session_rows,

@@ -6,7 +6,8 @@ what follows them stays with them on isolated edges, aggregations accumulate the
 build side to every processor or divide both sides by key, and what must be in order comes together in one processor.
 
 The DAG of a query is a tree: a scan that occurs twice is two vertices. So no two inputs of a vertex hang on one producer,
-and reading one input to its end before another (the build side of a join) can't block on a full queue of its own making.
+and reading one input to its end before another (the build side of a join) can't block on a full queue of its own making. Only
+what the planner shares (streams, outside of build sides) is one vertex with several readers.
 
 Each function imports the processor that its vertex runs, so that a process loads only the operators that its queries have.
 """
@@ -14,7 +15,7 @@ Each function imports the processor that its vertex runs, so that a process load
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runnel.connector import Source
 from runnel.dag import DAG, Edge, Supplier, Vertex, between
@@ -29,6 +30,9 @@ from runnel.processors.result import result_sink
 from runnel.relation import JoinKind
 from runnel.streams import WINDOW_COLUMNS
 
+if TYPE_CHECKING:
+    from runnel.planner.lower_shared import SharedVertices
+
 BUILD_PRIORITY = 0
 PROBE_PRIORITY = 1
 
@@ -38,6 +42,8 @@ def lower(plan: Physical, parallelism: int) -> DAG:
     lowering = _Lowering(parallelism)
     rows = lowering.lower(plan)
     lowering.follow(rows, "result", result_sink(), 1)
+    if lowering.shared is not None:
+        lowering.shared.connect(lowering.dag)
     lowering.dag.validate()
     return lowering.dag
 
@@ -57,6 +63,7 @@ class _Lowering:
     def __init__(self, parallelism: int) -> None:
         self.dag = DAG()
         self.parallelism = parallelism
+        self.shared: SharedVertices | None = None
         self._used: dict[str, int] = {}
 
     def lower(self, node: Physical) -> _Output:
@@ -124,6 +131,15 @@ def source_of(node: physical.SourceScan) -> Source:
     from runnel.processors.divert import DivertingSource
 
     return DivertingSource(source, node.divert)
+
+
+def _shared(to: _Lowering, node: physical.Shared) -> _Output:
+    if to.shared is None:
+        # Loaded on first use: few queries read a stream twice.
+        from runnel.planner.lower_shared import SharedVertices
+
+        to.shared = SharedVertices()
+    return to.shared.use(to, node)
 
 
 def _impose_order(to: _Lowering, node: physical.ImposeOrder) -> _Output:
@@ -466,6 +482,7 @@ def _key_names(keys: tuple[Expression, ...], names: tuple[str, ...]) -> tuple[st
 _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.SourceScan: _scan,
     physical.IndexScan: _index_scan,
+    physical.Shared: _shared,
     physical.Fragment: _fragment,
     physical.ImposeOrder: _impose_order,
     physical.AssignWindows: _assign_windows,

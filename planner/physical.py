@@ -79,6 +79,21 @@ class ImposeOrder(SingleInput):
 
 
 @frozen(kw_only=True)
+class Shared(Physical):
+    """One of several uses of `shared`, which runs once; those of one have one `number`. Its watermarks, by their numbers, have
+    the numbers that `watermarks` pairs them with for this use; others end here. The first use is the one that has an input."""
+
+    shared: Physical
+    number: int
+    is_first: bool
+    watermarks: tuple[tuple[int, int], ...]
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return (self.shared,) if self.is_first else ()
+
+
+@frozen(kw_only=True)
 class IndexScan(SourceScan):
     """A SourceScan that reads only what `lookup` finds in an index, in the index's order if `lookup.ordered`."""
 

@@ -105,13 +105,13 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
         )
     pushed, left_out = _pushed_down(binder, logical)
     binder.environment.check()
-    physical = choose(pushed, binder.snapshot)
+    physical = _chosen(choose(pushed, binder.snapshot), logical)
     return QueryPlan(
         logical=logical,
         physical=physical,
         fields=bound.fields,
         dag=_lowering(lambda: physical),
-        own_dag=None if pushed is logical else _lowering(lambda: choose(logical, binder.snapshot)),
+        own_dag=None if pushed is logical else _lowering(lambda: _chosen(choose(logical, binder.snapshot), logical)),
         left_out=left_out,
         tables=_tables(logical),
         is_unbounded=logical.is_unbounded,
@@ -163,13 +163,23 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
             dependencies=_dependencies(binder),
             is_cacheable=True,
         )
+def _chosen(plan: Physical, relation: Relation) -> Physical:
+    """The physical plan of `relation`; of one on streams what occurs several times runs once."""
+    if not relation.is_unbounded:
+        return plan
+    # Loaded on first use: few statements read streams.
+    from runnel.planner.sharing import share
+
+    return share(plan)
+
+
     logical = apply(write.relation, check=binder.environment.check)
     binder.environment.check()
     check_streaming(logical, unbounded_state)
     _note_indexes(binder, logical)
     pushed, left_out = _pushed_down(binder, logical)
     request = SinkRequest(write.mode, write.columns)
-    physical = choose_write(pushed, binder.snapshot, table, request)
+    physical = _chosen(choose_write(pushed, binder.snapshot, table, request), logical)
     return WritePlan(
         table=table,
         mode=write.mode,
@@ -177,7 +187,9 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
         logical=logical,
         physical=physical,
         dag=_lowering(lambda: physical),
-        own_dag=None if pushed is logical else _lowering(lambda: choose_write(logical, binder.snapshot, table, request)),
+        own_dag=None
+        if pushed is logical
+        else _lowering(lambda: _chosen(choose_write(logical, binder.snapshot, table, request), logical)),
         left_out=left_out,
         tables=_tables(logical),
         parameters=parameters,

@@ -1,0 +1,120 @@
+"""Scans of one table without end, made one scan: it reads the columns that any of them wants, and each goes on from there.
+
+Scans belong together where their event times come about in the same way; one without an event time goes with any. What they
+all filter by stays in the scan, everything else is a calculation above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from runnel.connector import ScanRequest
+from runnel.expressions.nodes import Column, Expression
+from runnel.expressions.properties import is_volatile
+from runnel.planner.physical import Calc, Physical, SourceScan
+from runnel.planner.rules.rewriting import renumber
+from runnel.processors.event_time import TimeRule
+from runnel.relation import Field
+
+UNWANTED = -1
+"""The number of a watermark that a scan doesn't ask for itself."""
+
+
+def merged_scans(scans: Iterable[SourceScan]) -> dict[int, Physical]:
+    """What takes the place of the scans that can be one, by their `id`: over scans that are equal but for the number of their
+    watermark."""
+    groups: dict[tuple[int, int], list[SourceScan]] = {}
+    for scan in scans:
+        groups.setdefault((id(scan.table), id(scan.divert)), []).append(scan)
+    merged: dict[int, Physical] = {}
+    for group in groups.values():
+        for part in _by_time(group):
+            if len(part) > 1:
+                merged |= _merged(part)
+    return merged
+
+
+def _by_time(scans: list[SourceScan]) -> list[list[SourceScan]]:
+    """The scans in groups of one event time."""
+    groups: dict[Any, list[SourceScan]] = {}
+    untimed = [scan for scan in scans if scan.time is None]
+    for scan in scans:
+        if scan.time is not None and not any(map(is_volatile, _parts(scan.time))):
+            rule = _moved(scan.time, dict(enumerate(scan.request.columns)))
+            groups.setdefault(replace(rule, watermark=UNWANTED), []).append(scan)
+    if not groups:
+        return [untimed]
+    first = next(iter(groups.values()))
+    first += untimed
+    return list(groups.values())
+
+
+def _merged(scans: list[SourceScan]) -> dict[int, Physical]:
+    columns = tuple(dict.fromkeys(column for scan in scans for column in scan.request.columns))
+    places = {column: place for place, column in enumerate(columns)}
+    moves = [{own: places[column] for own, column in enumerate(scan.request.columns)} for scan in scans]
+    conditions = [_renumbered(scan.condition, move) for scan, move in zip(scans, moves, strict=True)]
+    is_common = all(item == conditions[0] for item in conditions) and not _is_volatile(conditions[0])
+    predicate = scans[0].request.predicate
+    if not is_common or any(scan.request.predicate != predicate for scan in scans):
+        predicate = None
+    table = scans[0].table
+    fields = tuple(Field(table.columns[column].name, table.columns[column].type) for column in columns)
+    timed = next((scan, move) for scan, move in zip(scans, moves, strict=True) if scan.time is not None or _no_time(scans))
+    rule = None if timed[0].time is None else _moved(timed[0].time, timed[1])
+    merged: dict[int, Physical] = {}
+    for scan, move, condition in zip(scans, moves, conditions, strict=True):
+        number = UNWANTED if scan.time is None else scan.time.watermark
+        below = SourceScan(
+            fields=fields,
+            rows=scan.rows,
+            table=table,
+            request=ScanRequest(columns, predicate),
+            condition=condition if is_common else None,
+            time=None if rule is None else replace(rule, watermark=number),
+            divert=scan.divert,
+        )
+        merged[id(scan)] = _above(scan, below, None if is_common else condition, move)
+    return merged
+
+
+def _above(scan: SourceScan, below: SourceScan, condition: Expression | None, move: Mapping[int, int]) -> Physical:
+    """What `scan` gives, over `below`, which has its columns at other places."""
+    kept: tuple[Expression, ...]
+    if scan.projections is None:
+        kinds = [below.fields[place].type for place in move.values()]
+        kept = tuple(
+            Column(index=place, name=item.name, type=kind)
+            for place, item, kind in zip(move.values(), scan.fields, kinds, strict=True)
+        )
+    else:
+        kept = tuple(renumber(item, move) for item in scan.projections)
+    is_identity = len(kept) == len(below.fields) and all(
+        isinstance(item, Column) and item.index == place for place, item in enumerate(kept)
+    )
+    if is_identity and condition is None:
+        return below
+    projections = None if is_identity else kept
+    return Calc(fields=scan.fields, rows=scan.rows, input=below, condition=condition, projections=projections)
+
+
+def _no_time(scans: list[SourceScan]) -> bool:
+    return all(scan.time is None for scan in scans)
+
+
+def _moved(rule: TimeRule, move: Mapping[int, int]) -> TimeRule:
+    return replace(rule, time=renumber(rule.time, move), condition=_renumbered(rule.condition, move))
+
+
+def _renumbered(expression: Expression | None, move: Mapping[int, int]) -> Expression | None:
+    return None if expression is None else renumber(expression, move)
+
+
+def _parts(rule: TimeRule) -> tuple[Expression, ...]:
+    return (rule.time,) if rule.condition is None else (rule.time, rule.condition)
+
+
+def _is_volatile(expression: Expression | None) -> bool:
+    return expression is not None and is_volatile(expression)
