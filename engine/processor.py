@@ -67,10 +67,19 @@ class Done:
         return "DONE"
 
 
+class Active:
+    """Takes an Idle back: there are items again, though they may be held on the way and nothing of them come for long. One
+    instance: ACTIVE. Processors never see one."""
+
+    def __repr__(self) -> str:
+        return "ACTIVE"
+
+
 IDLE = Idle()
 DONE = Done()
+ACTIVE = Active()
 
-Item: TypeAlias = "pa.RecordBatch | Watermark | Barrier | LatencyMarker | Idle | Done"
+Item: TypeAlias = "pa.RecordBatch | Watermark | Barrier | LatencyMarker | Idle | Active | Done"
 """What travels on an edge."""
 
 

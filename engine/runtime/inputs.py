@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runnel.errors import internal
-from runnel.processor import DONE, IDLE, Barrier, Idle, Item, LatencyMarker, Watermark
+from runnel.processor import ACTIVE, DONE, IDLE, Barrier, Idle, Item, LatencyMarker, Watermark
 from runnel.runtime.queues import BatchInbox, Queue, name_of
 from runnel.watermarks import WatermarkCoalescer
 
@@ -150,8 +150,8 @@ class Inputs:
         return None
 
     def next_event(self) -> Item | InputEdge | None:
-        """The next event: a Watermark, a Barrier, a LatencyMarker or IDLE for the whole processor, an InputEdge that ended;
-        None if there is none, with batches of input `ordinal` in the inbox if there are any."""
+        """The next event: a Watermark, a Barrier, a LatencyMarker or IDLE for the whole processor, ACTIVE for some of it, an
+        InputEdge that ended; None if there is none, with batches of input `ordinal` in the inbox if there are any."""
         while True:
             if self._events:
                 return self._events.popleft()
@@ -160,9 +160,7 @@ class Inputs:
                 return None
             if queue is None:
                 self.ordinal = edge.ordinal
-                if self.coalescer is not None:
-                    self.coalescer.active(edge.ordinal)
-                    self.idle.discard(edge.ordinal)
+                self._is_active(edge)
                 return None
             self._take(edge, queue)
 
@@ -194,12 +192,21 @@ class Inputs:
             self._pass_on(edge, edge.watermarks().observe(edge.queues.index(queue), item))
         elif item is IDLE:
             self._pass_on(edge, edge.watermarks().idle(edge.queues.index(queue)))
+        elif item is ACTIVE:
+            edge.watermarks().active(edge.queues.index(queue))
+            self._is_active(edge)
+            self._events.append(item)
         elif isinstance(item, LatencyMarker):
             self._events.append(item)
         elif isinstance(item, Barrier):
             self._barrier(edge, queue, item)
         else:
             raise internal(f"{item!r} arrived on edge {edge.ordinal} of {self.name}")
+
+    def _is_active(self, edge: InputEdge) -> None:
+        if self.coalescer is not None:
+            self.coalescer.active(edge.ordinal)
+            self.idle.discard(edge.ordinal)
 
     def _end_queue(self, edge: InputEdge, queue: Queue) -> None:
         edge.live.remove(queue)

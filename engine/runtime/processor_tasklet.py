@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.processor import IDLE, Barrier, Item, LatencyMarker, Processor, Watermark
+from runnel.processor import ACTIVE, IDLE, Barrier, Item, LatencyMarker, Processor, Watermark
 from runnel.runtime.context import TaskletContext
 from runnel.runtime.failures import is_interrupt
 from runnel.runtime.idle import Backoff
@@ -60,7 +60,7 @@ class State(IntEnum):
     """Call `flush` until it returns True; then NEXT."""
     FORWARD = 7
     """Call `flush` until it returns True, before IDLE `on_idle` too, then offer IDLE or a LatencyMarker to all outputs until it
-    is accepted; then NEXT."""
+    is accepted; then NEXT. Or offer ACTIVE, before what comes first after IDLE; then PROCESS or WATERMARK, or NEXT."""
     COMPLETE_EDGE = 8
     """Call `complete_edge` until it returns True; then NEXT."""
     COMPLETE = 9
@@ -101,6 +101,7 @@ class ProcessorTasklet(Tasklet):
         "control",
         "ended_edge",
         "execution",
+        "following",
         "index",
         "inputs",
         "is_alarmed",
@@ -118,6 +119,7 @@ class ProcessorTasklet(Tasklet):
         "snapshots",
         "state",
         "state_rows",
+        "told_idle",
         "unflushed",
         "vertex",
         "watermark",
@@ -143,6 +145,8 @@ class ProcessorTasklet(Tasklet):
         self.barrier: Barrier | None = None
         self.watermark: Watermark | None = None
         self.control: Item = IDLE
+        self.following = NEXT
+        self.told_idle = False
         self.latency: LatencyHistogram | None = None
         self.last_counts: dict[str, int] | None = None
         self.mark: LatencyMarker | None = None
@@ -307,12 +311,24 @@ class ProcessorTasklet(Tasklet):
         elif event is IDLE or event.__class__ is LatencyMarker:
             self.control = event
             self.state = FORWARD
+        elif event is ACTIVE:
+            if self.told_idle:
+                self._forward_active(NEXT)
+            return True
         else:
             assert event.__class__ is Barrier, event
             self.barrier = event
             self.state = SAVE
             self.resume = NEXT
+        if self.told_idle and (self.state is PROCESS or self.state is WATERMARK):
+            self._forward_active(self.state)
         return True
+
+    def _forward_active(self, following: State) -> None:
+        """What comes now may be held here, so those behind hear of it."""
+        self.control = ACTIVE
+        self.following = following
+        self.state = FORWARD
 
     def _wake_for(self, alarm: int) -> None:
         """Is called at that time, or before, when it asks for this again. A processor may move its alarm with each batch."""
@@ -364,6 +380,12 @@ class ProcessorTasklet(Tasklet):
         return self._again()
 
     def _forward(self) -> bool:
+        if self.control is ACTIVE:
+            if not self.outbox.offer(ACTIVE):
+                return False
+            self.told_idle = False
+            self.state = self.following
+            return True
         if self.unflushed:
             if not self.processor.flush():
                 return self._again()
@@ -374,6 +396,7 @@ class ProcessorTasklet(Tasklet):
         if not self._is_last() or self.control is IDLE:
             if not self.outbox.offer(self.control):
                 return False
+            self.told_idle |= self.control is IDLE
         elif isinstance(self.control, LatencyMarker):
             self._arrived(self.control)
         self.state = NEXT

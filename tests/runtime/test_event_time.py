@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pyarrow as pa
 import pytest
 
 from runnel.dag import DAG, between
@@ -59,6 +62,79 @@ def test_edges_that_bring_the_same_watermark_give_the_minimum(seed: int) -> None
 def test_an_idle_input_is_left_out_for_what_it_brings(seed: int) -> None:
     seen = simulated([Watermark(10), Watermark(30)], [Watermark(5), IDLE], [{0: 1}, {0: 1}], seed)
     assert seen[-1] == Watermark(30, 1)
+
+
+class Gated(Processor):
+    """Offers its items, each as soon as its gate is open; None is its end."""
+
+    def __init__(self, *items: tuple[Item | None, Callable[[], bool]]) -> None:
+        self.items = list(items)
+
+    def complete(self) -> bool:
+        while self.items:
+            item, is_open = self.items[0]
+            if not is_open() or (item is not None and not self.outbox.offer(item)):
+                return False
+            self.items.pop(0)
+        return True
+
+
+class Holds(Processor):
+    """Gives its rows at the end only, as what waits for a watermark does."""
+
+    def __init__(self) -> None:
+        self.held: list[pa.RecordBatch] = []
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        while (batch := inbox.poll()) is not None:
+            self.held.append(batch)
+
+    def complete(self) -> bool:
+        while self.held and self.outbox.offer(self.held[0]):
+            self.held.pop(0)
+        return not self.held
+
+
+class Meets(Processor):
+    """Notes what it is given, rows by their first value."""
+
+    def __init__(self) -> None:
+        self.log: list[object] = []
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        while (batch := inbox.poll()) is not None:
+            self.log += batch.column(0).to_pylist()
+
+    def process_watermark(self, watermark: Watermark) -> bool:
+        self.log.append(watermark)
+        return True
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_input_that_was_idle_counts_again_though_its_rows_are_held_on_the_way(seed: int, steps: int) -> None:
+    """Of two steps on the way the second hears nothing but that the first is at work again."""
+    holding, meets = [Holds() for _ in range(steps)], Meets()
+    quiet = Gated(
+        (Watermark(5), lambda: True),
+        (IDLE, lambda: True),
+        (numbers(15), lambda: Watermark(10) in meets.log),
+        (None, lambda: not other.items),
+    )
+    other = Gated((Watermark(10), lambda: True), (Watermark(20), lambda: bool(holding[0].held) and 0 not in meets.idle_inputs))
+    dag = DAG()
+    before = dag.vertex("quiet", lambda: quiet, 1)
+    for number, processor in enumerate(holding):
+        vertex = dag.vertex(f"holds {number}", lambda processor=processor: processor, 1)
+        dag.edge(between(before, vertex))
+        before = vertex
+    last = dag.vertex("meets", lambda: meets, 1)
+    dag.edge(between(before, last)).edge(between(dag.vertex("other", lambda: other, 1), last).to_input(1))
+    dag.edge(between(last, dag.vertex("end", ToResults, 1)))
+    Simulation(dag, seed, SimulationOptions(spurious=0)).run()
+    before_row = meets.log[: meets.log.index(15)]
+    assert Watermark(10) in before_row, "while it was idle"
+    assert Watermark(20) not in before_row, "when it was not"
 
 
 class Ticking(Processor):
