@@ -73,8 +73,8 @@ class MapSink(Sink):
         self._forget(token)
 
     def _between_statements(self) -> AbstractContextManager[object]:
-        """A statement that reads and writes holds the lock already where it is its own sink that commits; a job waits for it, so
-        that neither loses the other's change."""
+        """A job's commit waits for a statement that reads and writes, so that neither loses the other's change. The statement's
+        own commit runs under the lock that it holds."""
         return self._staging.store.statement_lock if self._owner else nullcontext()
 
     def abort(self, token: Token | None) -> None:
