@@ -72,7 +72,7 @@ class TestMapWithCheckpoints(TestMapOnDisk):
 
     @pytest.fixture(autouse=True)
     def _least_log(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(map_durable.DurableMap.__init__, "__defaults__", (64,))
+        monkeypatch.setattr(map_durable.open_durable, "__defaults__", (64,))
 
 
 def durable(table: Any, mode: WriteMode) -> Any:
@@ -83,7 +83,7 @@ def durable(table: Any, mode: WriteMode) -> Any:
 def test_rows_inserted_and_checkpointed_are_not_inserted_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least_log: int
 ) -> None:
-    monkeypatch.setattr(map_durable.DurableMap.__init__, "__defaults__", (least_log,))
+    monkeypatch.setattr(map_durable.open_durable, "__defaults__", (least_log,))
     first = MapConnector(tmp_path)
     sink = durable(first.open(definition()), WriteMode.INSERT)
     sink.recover(())
