@@ -27,12 +27,18 @@ if TYPE_CHECKING:
 
 
 def connect(path: str | Path | None = None, *, spark: Any = None, **settings: Any) -> Connection:
-    """Opens a connection: to a directory that keeps maps and the catalog, or, without `path`, to memory only.
+    """Opens a connection: to a directory that keeps maps and the catalog, or, without `path`, to memory only; or to a server
+    (`runnel serve`), whose address is given as the path, such as "runnel://127.0.0.1:4711", with its `token`.
 
     A directory is made if there is none, and has one owner at a time: a second connection is an OperationalError. `spark` is
     a SparkSession, which stays the caller's, or a master URL, such as 'local[4]', on which Spark is started when a statement
     first needs it. Settings are those of SET, and `cooperative_threads`.
     """
+    if isinstance(path, str) and path.startswith(("runnel://", "runnel+tls://")):
+        # Loaded on first use: Flight takes a while.
+        from runnel.serving.remote_connection import connect_remote
+
+        return connect_remote(path, settings if spark is None else settings | {"spark": spark})
     try:
         database = Database(path, settings)
         if spark is not None:

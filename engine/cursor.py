@@ -6,9 +6,9 @@ and nothing that isn't part of the PEP 249 tree passes, except KeyboardInterrupt
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import pyarrow as pa
 
@@ -20,8 +20,34 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from runnel.connection import Connection
-    from runnel.database import Database
-    from runnel.jobs import Job
+    from runnel.statements.outcome import Outcome
+
+
+class Running(Protocol):
+    """What a statement has set going: a job, here or elsewhere."""
+
+    def cancel(self) -> None:
+        """Ends it soon, from any thread."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until it has ended."""
+
+
+class Engine(Protocol):
+    """What runs a cursor's statements: the database of this process, or a server."""
+
+    is_closed: bool
+
+    def check_open(self) -> None:
+        """InterfaceError where it is closed."""
+
+    def run(self, sql: str, args: Sequence[Any], timeout: float | None, on_start: Callable[[Running], object]) -> Outcome:
+        """Runs one statement: its rows, or the number of rows it wrote."""
+
+    def run_many(
+        self, sql: str, seq_of_args: Iterable[Sequence[Any]], timeout: float | None, on_start: Callable[[Running], object]
+    ) -> int:
+        """Runs one statement for many argument lists; gives the number of rows written."""
 
 
 class ColumnDescription(NamedTuple):
@@ -44,13 +70,13 @@ class Cursor:
     arraysize = 1
     """How many rows `fetchmany` takes when it isn't told."""
 
-    def __init__(self, connection: Connection, database: Database) -> None:
+    def __init__(self, connection: Connection, database: Engine) -> None:
         self._connection = connection
         self._database = database
         self._is_closed = False
         self._result: Result | None = None
         # The job of a statement that is being executed, before its rows can be taken.
-        self._starting: Job | None = None
+        self._starting: Running | None = None
         self._is_cancelled = False
         self._rowcount = -1
         self._sql: str | None = None
@@ -237,7 +263,7 @@ class Cursor:
         self._is_cancelled = False
         self._sql = sql
 
-    def _watch(self, job: Job) -> None:
+    def _watch(self, job: Running) -> None:
         if self._result is None:
             self._starting = job
         if self._is_cancelled:

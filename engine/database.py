@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from runnel.catalog import Catalog, CatalogObject, DataConnection, Index, Registration, Table
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
-from runnel.durable import Directory
 from runnel.errors import InterfaceError
 from runnel.jobs import Job, Jobs
 from runnel.memory import Memory
@@ -27,10 +26,10 @@ from runnel.statements.arguments import argument_types, checked, checked_rows, c
 from runnel.statements.call import Call
 from runnel.statements.outcome import Outcome
 from runnel.statements.run import run, run_many
-from runnel.unavailable import open_or_explain
 
 if TYPE_CHECKING:
     from runnel.duckdb_kernel import DuckDBKernel
+    from runnel.durable import Directory
     from runnel.fragment import FragmentEngine
 
 SEARCH_PATH = ("public",)
@@ -52,7 +51,7 @@ class Database:
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
         self.memory = Memory(is_shared=lambda: self._kernel is not None and self._kernel.is_open)
         self.jobs = Jobs(self.settings.integer("cooperative_threads"), kernel=self.kernel, memory=self.memory)
-        self.directory = None if path is None else Directory(_directory_path(path))
+        self.directory = None if path is None else _directory(path)
         self.connectors = Registry(None if self.directory is None else self.directory.path, self.kernel)
         self._kernel: DuckDBKernel | None = None
         self._set_memory()
@@ -215,6 +214,8 @@ class Database:
     def _open_saved(self, directory: Directory) -> None:
         """Takes the saved catalog in. A mapping whose table can't be opened now (a file that is gone) keeps its name, and
         says why when it is used."""
+        from runnel.unavailable import open_or_explain
+
         try:
             saved = directory.load()
             for connection in saved.connections:
@@ -248,12 +249,15 @@ def _share_of_duckdb(limit: int) -> int | None:
     return max(limit // 2, LEAST_FOR_DUCKDB) if limit else None
 
 
-def _directory_path(path: object) -> Path:
+def _directory(path: object) -> Directory:
+    # Loaded on first use: most connections are in memory.
+    from runnel.durable import Directory
+
     if not isinstance(path, str | Path):
         raise InterfaceError(f"the directory of a connection is a str or Path, not a value of class {type(path).__name__}")
     if path == "" or "\0" in str(path):
         raise InterfaceError(f"{str(path)!a} can't be the directory of a connection", hint="leave it out to work in memory")
-    return Path(path)
+    return Directory(Path(path))
 
 
 def _check(deadline: int | None, timeout: float | None) -> Callable[[], None] | None:

@@ -23,7 +23,7 @@ from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.disk import sync_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError
 from runnel.frozen import frozen
-from runnel.sqltypes import Kind, SqlType
+from runnel.type_records import type_of, type_record
 
 FORMAT = 1
 """The version of the catalog file's shape."""
@@ -162,7 +162,7 @@ def _replace(target: Path, text: str) -> None:
 
 def _mapping_record(mapping: Mapping) -> dict[str, Any]:
     columns = [
-        {"name": column.name, "type": _type_record(column.type), "external_name": column.external_name}
+        {"name": column.name, "type": type_record(column.type), "external_name": column.external_name}
         for column in mapping.table.columns
         if not column.hidden
     ]
@@ -180,7 +180,7 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
 
 
 def _definition(record: dict[str, Any]) -> MappingDefinition:
-    columns = tuple(ColumnDefinition(item["name"], _type_of(item["type"]), item["external_name"]) for item in record["columns"])
+    columns = tuple(ColumnDefinition(item["name"], type_of(item["type"]), item["external_name"]) for item in record["columns"])
     watermark = record.get("watermark")
     return MappingDefinition(
         record["name"],
@@ -189,28 +189,4 @@ def _definition(record: dict[str, Any]) -> MappingDefinition:
         record["external_name"],
         record.get("object_type"),
         None if watermark is None else WatermarkClause(*watermark),
-    )
-
-
-def _type_record(sql_type: SqlType) -> dict[str, Any]:
-    record: dict[str, Any] = {"kind": sql_type.kind.name}
-    if sql_type.kind is Kind.DECIMAL:
-        record |= {"precision": sql_type.precision, "scale": sql_type.scale}
-    if sql_type.element is not None:
-        record["element"] = _type_record(sql_type.element)
-    if sql_type.key is not None:
-        record["key"] = _type_record(sql_type.key)
-    if sql_type.fields:
-        record["fields"] = [[name, _type_record(item)] for name, item in sql_type.fields]
-    return record
-
-
-def _type_of(record: dict[str, Any]) -> SqlType:
-    return SqlType(
-        Kind[record["kind"]],
-        record.get("precision", 0),
-        record.get("scale", 0),
-        _type_of(record["element"]) if "element" in record else None,
-        _type_of(record["key"]) if "key" in record else None,
-        tuple((name, _type_of(item)) for name, item in record.get("fields", ())),
     )

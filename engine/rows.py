@@ -11,7 +11,7 @@ import gc
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -19,9 +19,22 @@ from runnel.errors import Error, ErrorCode, InterfaceError
 from runnel.expressions.values import array_of, python_values
 from runnel.jobs import Job
 from runnel.relation import Field
+from runnel.results import ResultQueue
 from runnel.sqltypes import Kind, SqlType, to_arrow
 
 Row = tuple[Any, ...]
+
+
+class RowSource(Protocol):
+    """What stands behind rows that come bit by bit: a job, here or elsewhere."""
+
+    results: ResultQueue
+    is_done: bool
+
+    def cancel(self) -> None:
+        """Ends it soon, from any thread."""
+
+
 Start = Callable[[Callable[[Job], object]], Job]
 """Starts a job, and tells it to the function given before anything of it runs."""
 
@@ -41,6 +54,7 @@ class Result:
     __slots__ = (
         "__weakref__",
         "_batch",
+        "_check",
         "_decoded",
         "_finalizer",
         "_is_discarded",
@@ -68,11 +82,12 @@ class Result:
         self._loaded = 0
         self._is_discarded = False
         self.otherwise: Start | None = None
-        self._job: Job | None = None
+        self._job: RowSource | None = None
+        self._check: Callable[[], None] | None = None
         self._finalizer: weakref.finalize[[], Result] | None = None
 
     @classmethod
-    def of_job(cls, fields: tuple[Field, ...], job: Job, *, is_unbounded: bool, can_end: bool) -> Result:
+    def of_job(cls, fields: tuple[Field, ...], job: RowSource, *, is_unbounded: bool, can_end: bool) -> Result:
         """The rows that a job puts in its result queue. When the result is forgotten before the job has ended, the job
         is cancelled."""
         result = cls(fields, [])
@@ -85,7 +100,7 @@ class Result:
         return result
 
     @property
-    def job(self) -> Job | None:
+    def job(self) -> RowSource | None:
         """The job behind the rows; None when they are all there."""
         return self._job
 
@@ -152,6 +167,12 @@ class Result:
             yield _conform(rows_as_batch(rows, self.fields), schema)
         while (batch := self._load(wait=True)) is not None:
             yield _conform(batch, schema)
+
+    def watch(self, check: Callable[[], None]) -> None:
+        """Has `check` called now and then while rows are waited for; what it raises ends the waiting."""
+        self._check = check
+        if self._job is not None:
+            self._job.results.check = check
 
     def cancel(self) -> None:
         """Ends the job behind the rows; a thread that waits for them gets an OperationalError."""
@@ -228,8 +249,9 @@ class Result:
         self._finalizer = weakref.finalize(self, job.cancel)
         return True
 
-    def _take_over(self, job: Job) -> None:
+    def _take_over(self, job: RowSource) -> None:
         self._job = job
+        job.results.check = self._check
 
     def _ended(self) -> None:
         self._keep_no_finalizer()

@@ -21,7 +21,7 @@ LEVELS = {
     0: ("errors", "frozen", "sqltypes"),
     1: (
         *("relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches"),
-        *("memory", "spill", "stream_joins", "streams", "watermarks", "window_reach"),
+        *("memory", "spill", "stream_joins", "streams", "type_records", "watermarks", "window_reach"),
     ),
     2: (
         "connector",
@@ -39,6 +39,7 @@ LEVELS = {
     5: (
         *("database", "statements", "settings", "durable", "opening", "unavailable"),
         *("connection", "own_functions", "cursor", "rows", "notebook", "dbapi20", "__init__"),
+        *("serving", "__main__"),
     ),
 }
 LEVEL_OF = {name: level for level, names in LEVELS.items() for name in names}

@@ -1,0 +1,9 @@
+"""`python -m runnel`: the command line."""
+
+from __future__ import annotations
+
+import sys
+
+from runnel.serving.command import main
+
+sys.exit(main())

@@ -1,0 +1,125 @@
+"""The command `runnel serve DIR`: keeps a directory's jobs running, and lets other processes' cursors in, until told to end.
+
+    runnel serve DIR [--host H] [--port P] [--token-file F] [--certificate F --key F] [--set NAME=VALUE]…
+
+It stays in the foreground. SIGTERM and Ctrl-C end it cleanly: statements are cancelled, named jobs stop at a last snapshot, the
+directory is given up. The token comes from --token-file, or from the environment variable RUNNEL_TOKEN, or is made, and then
+kept in the file `token` of the directory, which only its owner can read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+from types import FrameType
+
+from runnel.connection import connect
+from runnel.errors import Error, InterfaceError, OperationalError
+from runnel.serving.remote_connection import TOKEN
+from runnel.serving.server import Address, Server
+
+TOKEN_BYTES = 32
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; gives the exit status: 0 after a clean end, 1 after an error, 2 for wrong arguments."""
+    given = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        serve(given)
+    except Error as error:
+        print(f"runnel: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def serve(given: argparse.Namespace) -> None:
+    """Opens the directory, serves it, and closes it when a signal says so."""
+    over = Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        over.set()
+
+    earlier = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with connect(given.directory, **_settings(given.set)) as connection:
+            token, place = _token(Path(given.directory), given.token_file)
+            address = Address(given.host, given.port, _read(given.certificate), _read(given.key))
+            server = Server(connection, token, address)
+            try:
+                print(f"{given.directory} is served at {server.url} (token: {place}); Ctrl-C ends it", flush=True)
+                over.wait()
+                print("ending", flush=True)
+            finally:
+                server.stop()
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="runnel", description="A SQL engine for tables at rest and streams that never end.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    serving = commands.add_parser("serve", help="keep a directory's jobs running and let other processes' cursors in")
+    serving.add_argument("directory", help="the directory of the connection; made if there is none")
+    serving.add_argument("--host", default="127.0.0.1", help="the address to listen on; any but loopback needs a certificate")
+    serving.add_argument("--port", type=_port, default=0, help="0, the default, takes a free one")
+    serving.add_argument("--token-file", help=f"the file that holds the token (else: ${TOKEN}, or DIR/token, made if need be)")
+    serving.add_argument("--certificate", help="a PEM file, for TLS")
+    serving.add_argument("--key", help="the PEM file of the certificate's key")
+    serving.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, as SET takes it")
+    return parser
+
+
+def _port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port < 65_536:
+        raise ValueError(text)
+    return port
+
+
+def _settings(given: Sequence[str]) -> dict[str, str]:
+    pairs = [item.partition("=") for item in given]
+    for name, equals, _ in pairs:
+        if not equals:
+            raise InterfaceError(f'--set takes NAME=VALUE, not "{name}"')
+    return {name: value for name, _, value in pairs}
+
+
+def _token(directory: Path, file: str | None) -> tuple[str, str]:
+    """The token and where it is from."""
+    if file is not None:
+        content = _read(file)
+        assert content is not None
+        return content.decode(errors="replace").strip(), file
+    if given := os.environ.get(TOKEN):
+        return given, f"${TOKEN}"
+    path = directory / "token"
+    try:
+        if not path.exists():
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w") as stream:
+                stream.write(secrets.token_urlsafe(TOKEN_BYTES))
+        return path.read_text("utf-8").strip(), str(path)
+    except OSError as error:
+        raise OperationalError(f'the token "{path}" can\'t be read or made', detail=error.strerror) from error
+
+
+def _read(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise OperationalError(f'"{path}" can\'t be read', detail=error.strerror) from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""What client and server say to each other: JSON values, and arguments as Arrow columns behind them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+import runnel.errors as errors
+from runnel.errors import Error, ErrorCode, Position
+from runnel.expressions.values import array_of, python_values
+from runnel.relation import Field
+from runnel.sqltypes import SqlType
+from runnel.type_records import type_of, type_record
+
+PROTOCOL = 1
+"""Changes with the meaning of messages: client and server must have the same."""
+
+HEADER = b"authorization"
+_LENGTH = 4
+_CLASSES = {
+    name: kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, Error) and kind is not Error
+}
+
+
+class WrongMessage(ValueError):
+    """What came isn't one of our messages."""
+
+
+def packed(content: dict[str, Any], body: bytes | memoryview = b"") -> bytes:
+    """A JSON value with Arrow data behind it."""
+    head = json.dumps(content, ensure_ascii=True).encode()
+    return b"".join((len(head).to_bytes(_LENGTH, "big"), head, body))
+
+
+def unpacked(message: bytes) -> tuple[dict[str, Any], bytes]:
+    """What `packed` put together; WrongMessage for anything else."""
+    length = int.from_bytes(message[:_LENGTH], "big")
+    head = message[_LENGTH : _LENGTH + length]
+    if len(head) < length or not head:
+        raise WrongMessage("a message is cut short")
+    try:
+        content = json.loads(head)
+    except (ValueError, RecursionError) as error:
+        raise WrongMessage(f"a message isn't JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise WrongMessage("a message isn't a JSON object")
+    return content, message[_LENGTH + length :]
+
+
+def arguments_message(rows: Sequence[tuple[Any, ...]], types: Sequence[SqlType]) -> tuple[dict[str, Any], bytes]:
+    """Argument lists of equal length as columns."""
+    head = {"types": [type_record(item) for item in types], "rows": len(rows)}
+    if not types:
+        return head, b""
+    columns = [array_of(list(values), item) for values, item in zip(zip(*rows, strict=True), types, strict=True)]
+    batch = pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(types))])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return head, sink.getvalue().to_pybytes()
+
+
+def arguments_of(head: dict[str, Any], body: bytes) -> list[tuple[Any, ...]]:
+    """The argument lists that `arguments_message` was given, as Python values; WrongMessage where there are none."""
+    try:
+        types = [type_of(item) for item in head["types"]]
+        if not types:
+            return [()] * min(int(head["rows"]), 1)
+        with pa.ipc.open_stream(body) as reader:
+            (batch,) = reader
+        batch.validate(full=True)
+        columns = [python_values(column, item) for column, item in zip(batch.columns, types, strict=True)]
+    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+        raise WrongMessage(f"the arguments can't be read: {error}") from error
+    return list(zip(*columns, strict=True))
+
+
+def fields_message(fields: Sequence[Field]) -> list[Any]:
+    """The columns of a result as a JSON value."""
+    return [[item.name, type_record(item.type)] for item in fields]
+
+
+def fields_of(message: Sequence[Any]) -> tuple[Field, ...]:
+    """The columns that `fields_message` was given."""
+    return tuple(Field(name, type_of(record)) for name, record in message)
+
+
+def error_message(error: Error) -> dict[str, Any]:
+    """An error as a JSON value."""
+    place = error.position
+    return {
+        "class": type(error).__name__,
+        "message": error.message,
+        "code": int(error.code),
+        "detail": error.detail,
+        "hint": error.hint,
+        "position": None if place is None else [place.line, place.column, place.offset, place.length],
+    }
+
+
+def error_of(message: dict[str, Any]) -> Error:
+    """The error that `error_message` was given."""
+    kind = _CLASSES.get(message["class"], errors.OperationalError)
+    place = message["position"]
+    return kind(
+        message["message"],
+        code=ErrorCode(message["code"]),
+        detail=message["detail"],
+        hint=message["hint"],
+        position=None if place is None else Position(*place),
+    )

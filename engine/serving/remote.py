@@ -1,0 +1,237 @@
+"""The client's side: a database elsewhere, to which statements are sent and from which rows come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from threading import Lock, Thread, current_thread, main_thread
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from runnel.cursor import Running
+from runnel.errors import DatabaseError, ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.results import acquire
+from runnel.rows import Result
+from runnel.serving.messages import (
+    HEADER,
+    PROTOCOL,
+    WrongMessage,
+    arguments_message,
+    error_of,
+    fields_of,
+    packed,
+    unpacked,
+)
+from runnel.serving.remote_rows import RemoteRows
+from runnel.statements.arguments import argument_types, checked, checked_rows, column_type
+
+_Answer = TypeVar("_Answer")
+
+
+class RemoteStatement:
+    """A statement that the server runs, by the name that we gave it."""
+
+    def __init__(self, database: RemoteDatabase) -> None:
+        self.name = uuid4().hex
+        self._database = database
+
+    def cancel(self) -> None:
+        """Asks the server to end it; doesn't wait, and doesn't fail."""
+        Thread(target=self._ask, name="runnel-cancel", daemon=True).start()
+
+    def _ask(self) -> None:
+        with suppress(DatabaseError, InterfaceError):
+            self._database.ask("cancel", {"statement": self.name})
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Nothing to wait for here: who cancelled hears of the end where the statement was sent."""
+        return True
+
+
+class RemoteDatabase:
+    """A database that a server keeps, at an address like `runnel://127.0.0.1:4711`. Safe for threads."""
+
+    def __init__(self, url: str, token: str, root_certificate: bytes | None = None) -> None:
+        """Connects, and asks the server whether it speaks as we do."""
+        self.url = url
+        self.is_closed = False
+        location = _location(url)
+        options = {} if root_certificate is None else {"tls_root_certs": root_certificate}
+        self._options = flight.FlightCallOptions(headers=[(HEADER, f"Bearer {token}".encode())])
+        try:
+            self._client = flight.FlightClient(location, **options)
+        except (pa.ArrowException, TypeError) as error:
+            raise InterfaceError(f"{url!r} can't be connected to", detail=str(error)) from error
+        try:
+            answer = self.ask("hello", {})
+            if answer.get("protocol") != PROTOCOL:
+                raise OperationalError(
+                    f"the server at {url} speaks another protocol",
+                    code=ErrorCode.CONNECTION_PROBLEM,
+                    hint="server and client must be of the same version of Runnel",
+                )
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, sql: str, args: Sequence[Any], timeout: float | None, on_start: Callable[[Running], object]) -> Result | int:
+        """Has the server run one statement: its rows, or the number of rows it wrote."""
+        values = checked(args)
+        head, body = arguments_message([values], argument_types(values))
+        statement = RemoteStatement(self)
+        on_start(statement)
+        answer = self._wait_for("execute", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body)
+        if "rowcount" in answer:
+            return int(answer["rowcount"])
+        return self._rows(statement, answer)
+
+    def run_many(
+        self, sql: str, seq_of_args: Iterable[Sequence[Any]], timeout: float | None, on_start: Callable[[Running], object]
+    ) -> int:
+        """Has the server run one statement for many argument lists."""
+        rows = checked_rows(seq_of_args)
+        if not rows:
+            return 0
+        types = [column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1)]
+        head, body = arguments_message(rows, types)
+        statement = RemoteStatement(self)
+        on_start(statement)
+        answer = self._wait_for("executemany", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body)
+        return int(answer["rowcount"])
+
+    def register(self, name: str, table: pa.Table) -> None:
+        """Gives the server a copy of a table under that name."""
+        descriptor = flight.FlightDescriptor.for_command(packed({"register": name}))
+
+        def send() -> None:
+            writer, _ = self._client.do_put(descriptor, table.schema, self._options)
+            with writer:
+                writer.write_table(table)
+                writer.done_writing()
+
+        self._translated(send)
+
+    def ask(self, kind: str, head: dict[str, Any], body: bytes = b"") -> dict[str, Any]:
+        """The server's answer to one question; raises the error that it tells."""
+        self.check_open()
+
+        def call() -> bytes:
+            (answer,) = self._client.do_action(flight.Action(kind, packed(head, body)), self._options)
+            return bytes(answer.body.to_pybytes())
+
+        try:
+            answer, _ = unpacked(self._translated(call))
+        except WrongMessage as error:
+            raise OperationalError(f"the server at {self.url} isn't one of Runnel's", detail=str(error)) from error
+        if "error" in answer:
+            raise error_of(answer["error"])
+        return answer
+
+    def check_open(self) -> None:
+        """InterfaceError where the connection is closed."""
+        if self.is_closed:
+            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
+
+    def close(self) -> None:
+        """Leaves the server. What it runs for us it ends; named jobs go on. Once is enough."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._client.close()
+
+    def _rows(self, statement: RemoteStatement, answer: dict[str, Any]) -> Result:
+        try:
+            reader = self._translated(lambda: self._client.do_get(flight.Ticket(statement.name.encode()), self._options))
+        except BaseException:
+            statement.cancel()
+            raise
+        fields = fields_of(answer["fields"])
+        rows = RemoteRows(reader, fields, statement.cancel, self._translated)
+        return Result.of_job(fields, rows, is_unbounded=answer["is_unbounded"], can_end=answer["can_end"])
+
+    def _wait_for(self, kind: str, statement: RemoteStatement, head: dict[str, Any], body: bytes) -> dict[str, Any]:
+        """The answer to a question that may take long. A call into Flight doesn't see Ctrl-C, so the main thread has
+        another one make it."""
+        content = head | {"statement": statement.name}
+        if current_thread() is not main_thread():
+            return self.ask(kind, content, body)
+        answers: list[dict[str, Any] | BaseException] = []
+        done = Lock()
+        done.acquire()
+
+        def call() -> None:
+            try:
+                answers.append(self.ask(kind, content, body))
+            except BaseException as error:
+                answers.append(error)
+            finally:
+                done.release()
+
+        Thread(target=call, name="runnel-call", daemon=True).start()
+        acquire(done, None)
+        (answer,) = answers
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def _translated(self, call: Callable[[], _Answer]) -> _Answer:
+        """What the call gives; what Flight raises as an error of ours."""
+        try:
+            return call()
+        except flight.FlightServerError as error:
+            raise _told(error, self.url) from None
+        except flight.FlightUnauthenticatedError as error:
+            raise OperationalError(
+                f"the server at {self.url} refuses the token",
+                code=ErrorCode.CONNECTION_PROBLEM,
+                hint="give connect(token=…) the token that the server was started with",
+            ) from error
+        except flight.FlightCancelledError as error:
+            raise OperationalError("the statement was cancelled", code=ErrorCode.CANCELLED) from error
+        except (pa.ArrowException, OSError) as error:
+            raise OperationalError(
+                f"the server at {self.url} can't be reached",
+                code=ErrorCode.CONNECTION_PROBLEM,
+                detail=_first_line(error),
+                hint="does it run, and is this its address?",
+            ) from error
+
+
+def _told(error: flight.FlightServerError, url: str) -> DatabaseError | InterfaceError:
+    """The error that the server packed into one of Flight's."""
+    try:
+        return error_of(json.loads(error.extra_info))  # type: ignore[return-value]
+    except (ValueError, KeyError, TypeError):
+        return OperationalError(f"the server at {url} failed", code=ErrorCode.CONNECTION_PROBLEM, detail=_first_line(error))
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).split("\n")[0].split(" gRPC client debug context")[0]
+
+
+def _timeout(timeout: Any) -> float | None:
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise InterfaceError(f"timeout takes a number of seconds above 0, not {timeout!r}")
+    return min(float(timeout), 1e9)
+
+
+def _location(url: str) -> str:
+    """Flight's name for an address of ours; ProgrammingError for what is none."""
+    parts = urlsplit(url)
+    schemes = {"runnel": "grpc", "runnel+tls": "grpc+tls"}
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme not in schemes or not parts.hostname or port is None or parts.path not in ("", "/") or parts.query:
+        raise ProgrammingError(
+            f"{url!r} is no address of a server", hint='one is written like "runnel://127.0.0.1:4711", or "runnel+tls://…"'
+        )
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{schemes[parts.scheme]}://{host}:{port}"

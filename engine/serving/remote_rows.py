@@ -1,0 +1,87 @@
+"""Rows on their way from a server: a thread takes them off the wire into a bounded queue, from which the cursor reads them as
+it reads those of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from threading import Condition, Thread
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from runnel.expressions.values import canonical
+from runnel.relation import Field
+from runnel.results import ResultQueue
+
+
+class RemoteRows:
+    """Reads a stream of batches until its end, its failure, or `cancel`. No more than the queue holds is read ahead: the
+    server waits meanwhile."""
+
+    def __init__(
+        self,
+        reader: flight.FlightStreamReader,
+        fields: Sequence[Field],
+        cancel_statement: Callable[[], None],
+        translated: Callable[[Callable[[], Any]], Any],
+    ) -> None:
+        self.results = ResultQueue()
+        self.is_done = False
+        self._reader = reader
+        self._types = [item.type for item in fields]
+        self._cancel_statement = cancel_statement
+        self._translated = translated
+        self._room = Condition()
+        self._is_cancelled = False
+        self.results.on_room = self._has_room
+        Thread(target=self._read, name="runnel-rows", daemon=True).start()
+
+    def cancel(self) -> None:
+        """Ends the statement on the server, and the reading. From any thread; doesn't wait."""
+        with self._room:
+            if self._is_cancelled or self.is_done:
+                return
+            self._is_cancelled = True
+            self._room.notify()
+        self._cancel_statement()
+        self._reader.cancel()
+
+    def _read(self) -> None:
+        error: BaseException | None = None
+        try:
+            while (batch := self._next()) is not None and self._put(self._inner(batch)):
+                continue
+        except Exception as failure:
+            error = failure
+        self.is_done = True
+        self.results.end(error)
+
+    def _next(self) -> pa.RecordBatch | None:
+        def read() -> pa.RecordBatch | None:
+            try:
+                return self._reader.read_chunk().data
+            except StopIteration:
+                return None
+
+        batch: pa.RecordBatch | None = self._translated(read)
+        return batch
+
+    def _inner(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the types in which the engine has values; on the wire they are as cursors hand them out."""
+        columns = [canonical(column, item) for column, item in zip(batch.columns, self._types, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+    def _put(self, batch: pa.RecordBatch) -> bool:
+        """Hands a batch to the cursor, when there is room. False: nobody wants it any more."""
+        while not self.results.offer(batch):
+            with self._room:
+                if self._is_cancelled:
+                    break
+                if len(self.results) >= self.results.capacity:
+                    self._room.wait()
+        return not self._is_cancelled
+
+    def _has_room(self) -> None:
+        with self._room:
+            self._room.notify()

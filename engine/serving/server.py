@@ -1,0 +1,243 @@
+"""The serving side: an Arrow Flight server in front of a connection.
+
+It listens on loopback unless it is given another address, which needs a certificate: the token would be readable on the way.
+Every call must carry the token, compared in constant time. What clients send is SQL with its arguments, and tables to register.
+Statements run in this process with its rights: a client can read every file that a mapping can name, so the token is worth as
+much as an account.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from runnel.connection import Connection
+from runnel.cursor import presentable
+from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
+from runnel.frozen import frozen
+from runnel.rows import Result
+from runnel.serving.messages import (
+    HEADER,
+    PROTOCOL,
+    WrongMessage,
+    arguments_of,
+    error_message,
+    fields_message,
+    packed,
+    unpacked,
+)
+from runnel.serving.statements import OpenStatement, OpenStatements
+
+logger = logging.getLogger("runnel.serving")
+
+
+@frozen
+class Address:
+    """Where a server listens: `host` is an IP address or "localhost", `port` 0 for one that is free. `certificate` and `key`
+    are PEM texts, both or none."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    certificate: bytes | None = None
+    key: bytes | None = None
+
+
+class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Lets no call pass that doesn't carry the token."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__()
+        self._expected = f"Bearer {token}".encode()
+
+    def start_call(self, info: object, headers: dict[str, list[str]]) -> None:
+        given = headers.get(HEADER.decode(), [""])[0].encode(errors="replace")
+        if not hmac.compare_digest(given, self._expected):
+            raise flight.FlightUnauthenticatedError("the token is missing or wrong")
+
+
+class Server(flight.FlightServerBase):  # type: ignore[misc]
+    """Serves a connection, which stays the caller's. Its threads are Flight's; one call runs in each."""
+
+    def __init__(self, connection: Connection, token: str, address: Address | None = None) -> None:
+        """Listens when it returns; OperationalError where the address can't be had, ProgrammingError where it mayn't."""
+        address = address or Address()
+        _check_address(address, token)
+        self._connection = connection
+        self._database = connection._database
+        self._statements = OpenStatements()
+        secure = address.certificate is not None
+        location = f"grpc{'+tls' if secure else ''}://{_in_url(address.host)}:{address.port}"
+        options: dict[str, Any] = {"middleware": {"token": _TokenCheck(token)}}
+        if secure:
+            options["tls_certificates"] = [(address.certificate, address.key)]
+        try:
+            super().__init__(location, **options)
+        except (pa.ArrowException, OSError) as error:
+            raise OperationalError(
+                f"can't listen on {address.host}:{address.port}",
+                code=ErrorCode.CONNECTION_PROBLEM,
+                detail=str(error),
+                hint="is the port taken? Port 0 takes a free one",
+            ) from error
+        self.url = f"runnel{'+tls' if secure else ''}://{_in_url(address.host)}:{self.port}"
+
+    def stop(self) -> None:
+        """Ends all statements of clients, and then listens no more."""
+        self._statements.cancel_all()
+        self.shutdown()
+
+    # What Flight calls
+
+    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
+        try:
+            head, body = unpacked(action.body.to_pybytes())
+            answer = self._answer(action.type, head, body)
+        except WrongMessage as error:
+            answer = {"error": error_message(_not_understood(str(error)))}
+        except Exception as error:
+            shown = presentable(error, None)
+            assert isinstance(shown, Error)
+            if shown.code is ErrorCode.INTERNAL:
+                logger.exception("a statement of a client failed")
+            answer = {"error": error_message(shown)}
+        return iter([packed(answer)])
+
+    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
+        name = ticket.ticket.decode(errors="replace")
+        try:
+            result = self._statements.take_rows(name)
+        except Error as error:
+            raise _flight_error(error) from error
+        return flight.GeneratorStream(result.schema, self._rows(name, result, context))
+
+    def do_put(
+        self,
+        context: flight.ServerCallContext,
+        descriptor: flight.FlightDescriptor,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.FlightMetadataWriter,
+    ) -> None:
+        try:
+            head, _ = unpacked(descriptor.command)
+            table = reader.read_all()
+            table.validate(full=True)
+            self._connection.register(str(head["register"]), table)
+        except (WrongMessage, KeyError, pa.ArrowException) as error:
+            raise _flight_error(_not_understood(str(error))) from error
+        except Error as error:
+            raise _flight_error(error) from error
+
+    # What they ask for
+
+    def _answer(self, kind: str, head: dict[str, Any], body: bytes) -> dict[str, Any]:
+        self._database.check_open()
+        if kind == "hello":
+            return {"protocol": PROTOCOL}
+        if kind == "execute":
+            return self._execute(head, body)
+        if kind == "executemany":
+            return self._execute_many(head, body)
+        if kind == "cancel":
+            self._statements.cancel(_text(head, "statement"))
+        elif kind == "end":
+            self._statements.end(_text(head, "statement"))
+        elif kind == "unregister":
+            self._connection.unregister(_text(head, "name"))
+        else:
+            raise WrongMessage(f'there is no action "{kind}"')
+        return {}
+
+    def _execute(self, head: dict[str, Any], body: bytes) -> dict[str, Any]:
+        name, sql, timeout = _text(head, "statement"), _text(head, "sql"), head.get("timeout")
+        rows = arguments_of(head, body)
+        statement = self._statements.begin(name)
+        try:
+            outcome = self._database.run(sql, rows[0] if rows else (), timeout, statement.watch)
+        except BaseException:
+            self._statements.end(name)
+            raise
+        if isinstance(outcome, int):
+            self._statements.end(name)
+            return {"rowcount": outcome}
+        return self._begun(statement, outcome)
+
+    def _begun(self, statement: OpenStatement, result: Result) -> dict[str, Any]:
+        statement.result = result
+        return {
+            "fields": fields_message(result.fields),
+            "is_unbounded": result.is_unbounded,
+            "can_end": result.can_end,
+        }
+
+    def _execute_many(self, head: dict[str, Any], body: bytes) -> dict[str, Any]:
+        name, sql, timeout = _text(head, "statement"), _text(head, "sql"), head.get("timeout")
+        statement = self._statements.begin(name)
+        try:
+            return {"rowcount": self._database.run_many(sql, arguments_of(head, body), timeout, statement.watch)}
+        finally:
+            self._statements.end(name)
+
+    def _rows(self, name: str, result: Result, context: flight.ServerCallContext) -> Iterator[pa.RecordBatch]:
+        """The rows, until the client has enough or is gone."""
+
+        def check() -> None:
+            if context.is_cancelled():
+                raise OperationalError("the client is gone", code=ErrorCode.CANCELLED)
+
+        result.watch(check)
+        try:
+            yield from result.batches()
+        except Exception as error:
+            shown = presentable(error, None)
+            assert isinstance(shown, Error)
+            raise _flight_error(shown) from error
+        finally:
+            self._statements.end(name)
+
+
+def _check_address(address: Address, token: str) -> None:
+    if len(token) < 16 or not token.isascii() or not token.isprintable():
+        raise ProgrammingError(
+            "the token of a server has at least 16 printable ASCII characters",
+            hint="leave it out to have one made, which only you can read",
+        )
+    if (address.certificate is None) != (address.key is None):
+        raise ProgrammingError("a certificate and its key are given together")
+    is_local = address.host == "localhost"
+    with suppress(ValueError):
+        is_local = is_local or ip_address(address.host).is_loopback
+    if not is_local and address.certificate is None:
+        raise ProgrammingError(
+            f"a server that listens on {address.host} needs a certificate",
+            detail="tokens and rows would be readable on the way",
+            hint="give a certificate and its key, or listen on 127.0.0.1",
+        )
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _text(head: dict[str, Any], name: str) -> str:
+    value = head.get(name)
+    if not isinstance(value, str):
+        raise WrongMessage(f'a message has no "{name}"')
+    return value
+
+
+def _not_understood(reason: str) -> ProgrammingError:
+    return ProgrammingError(
+        "the server doesn't understand the client", detail=reason, hint="are both of the same version of Runnel?"
+    )
+
+
+def _flight_error(error: Error) -> flight.FlightServerError:
+    return flight.FlightServerError(error.message, extra_info=json.dumps(error_message(error)).encode())

@@ -1,0 +1,102 @@
+"""The statements that clients of a server have begun: found by the names that the clients gave them."""
+
+from __future__ import annotations
+
+from threading import Lock
+from time import monotonic
+
+from runnel.errors import ErrorCode, OperationalError, ProgrammingError
+from runnel.jobs import Job
+from runnel.rows import Result
+
+UNREAD = 60.0
+"""Seconds after which rows that no client has begun to read are given up: who asked for them is gone."""
+
+
+class OpenStatement:
+    """One statement of one client, from its begin until its rows are read or given up. `cancel` may come from any thread, and
+    before the job is there."""
+
+    def __init__(self) -> None:
+        self.result: Result | None = None
+        self.begun = monotonic()
+        self.is_read = False
+        self._job: Job | None = None
+        self._is_cancelled = False
+
+    def watch(self, job: Job) -> None:
+        """A job was started for the statement."""
+        self._job = job
+        if self._is_cancelled:
+            job.cancel()
+
+    def cancel(self) -> None:
+        """Ends what the statement is doing."""
+        self._is_cancelled = True
+        running = self.result or self._job
+        if running is not None:
+            running.cancel()
+
+
+class OpenStatements:
+    """All of one server. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._open: dict[str, OpenStatement] = {}
+
+    def begin(self, name: str) -> OpenStatement:
+        """A new statement by that name."""
+        self._give_up_unread()
+        statement = OpenStatement()
+        with self._lock:
+            if name in self._open:
+                raise ProgrammingError(f'a statement with the name "{name}" has begun already')
+            self._open[name] = statement
+        return statement
+
+    def take_rows(self, name: str) -> Result:
+        """The rows of a statement, which are read once."""
+        with self._lock:
+            statement = self._open.get(name)
+            if statement is None or statement.result is None or statement.is_read:
+                raise OperationalError(
+                    "the rows of the statement are gone",
+                    code=ErrorCode.CANCELLED,
+                    detail=f"rows that nobody has begun to read are given up after {UNREAD:g} s",
+                    hint="run it again",
+                )
+            statement.is_read = True
+        return statement.result
+
+    def cancel(self, name: str) -> None:
+        """Ends what a statement is doing; nothing where there is none by that name."""
+        with self._lock:
+            statement = self._open.get(name)
+        if statement is not None:
+            statement.cancel()
+
+    def end(self, name: str) -> None:
+        """Forgets a statement and gives back what it holds."""
+        with self._lock:
+            statement = self._open.pop(name, None)
+        if statement is not None and statement.result is not None:
+            statement.result.discard()
+
+    def cancel_all(self) -> None:
+        """Ends what all of them are doing."""
+        with self._lock:
+            running = list(self._open.values())
+        for statement in running:
+            statement.cancel()
+
+    def _give_up_unread(self) -> None:
+        before = monotonic() - UNREAD
+        with self._lock:
+            waiting = [(name, item) for name, item in self._open.items() if item.result is not None and not item.is_read]
+        unread = [name for name, item in waiting if item.begun < before]
+        for name in unread:
+            self.end(name)
+
+    def __len__(self) -> int:
+        return len(self._open)

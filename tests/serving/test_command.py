@@ -1,0 +1,94 @@
+"""`runnel serve` as a process: another process's cursor reaches it, and a signal ends it cleanly."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import runnel
+from runnel.serving.command import main
+
+MAP = "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+
+
+@contextmanager
+def served(directory: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that serves the directory, and its address."""
+    command = [sys.executable, "-m", "runnel", "serve", str(directory), *more]
+    environment = {name: value for name, value in os.environ.items() if name != "RUNNEL_TOKEN"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.search(r"runnel://127\.0\.0\.1:\d+", line)
+            assert found is not None, line + process.stderr.read() if process.stderr else line
+            yield process, found[0]
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_served_until_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+    directory = tmp_path / "kept"
+    with served(directory) as (process, url):
+        token = directory / "token"
+        assert stat.S_IMODE(token.stat().st_mode) == 0o600
+        with runnel.connect(url, token=token.read_text()) as made:
+            made.execute(MAP)
+            made.execute("INSERT INTO m VALUES (1, 2)")
+            endless = made.execute("SELECT * FROM TABLE(GENERATE_STREAM(1000))")
+            assert endless.fetchone() is not None
+            process.send_signal(number)
+            assert process.wait(30) == 0
+            with pytest.raises(runnel.OperationalError):
+                while endless.fetchone() is not None:
+                    pass
+    with runnel.connect(directory) as made:
+        assert made.execute("SELECT this FROM m WHERE __key = 1").fetchone() == (2,)
+
+
+def test_the_token_stays_the_same(tmp_path: Path) -> None:
+    tokens = []
+    for _ in range(2):
+        with served(tmp_path) as (process, url):
+            tokens.append((tmp_path / "token").read_text())
+            with runnel.connect(url, token=tokens[-1]) as made:
+                assert made.execute("SELECT 1").fetchone() == (1,)
+            process.terminate()
+            assert process.wait(30) == 0
+    assert tokens[0] == tokens[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--set", "time_zone"], "--set takes NAME=VALUE"),
+        (["--set", "nope=1"], 'setting "nope"'),
+        (["--host", "0.0.0.0"], "needs a certificate"),
+        (["--token-file", "/nowhere/at/all"], "can't be read"),
+        (["--certificate", "/nowhere/at/all"], "can't be read"),
+    ],
+)
+def test_wrong_arguments_end_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    assert main(["serve", str(tmp_path), *arguments]) == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("runnel: ")
+    assert told in shown
+    assert "Traceback" not in shown
+
+
+def test_a_directory_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with runnel.connect(tmp_path):
+        assert main(["serve", str(tmp_path)]) == 1
+    assert "is in use by another connection" in capsys.readouterr().err

@@ -1,0 +1,136 @@
+"""Who may talk to a server, and what it makes of nonsense."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.flight as flight
+import pytest
+
+import runnel
+from runnel.serving.messages import HEADER, packed, unpacked
+from runnel.serving.server import Address, Server
+
+TOKEN = "a token of the tests"
+OPTIONS = flight.FlightCallOptions(headers=[(HEADER, f"Bearer {TOKEN}".encode())])
+
+
+@pytest.fixture
+def server(connection: runnel.Connection) -> Iterator[Server]:
+    """A server in front of `connection`."""
+    made = Server(connection, TOKEN)
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("headers", [[], [(HEADER, b"Bearer wrong")], [(HEADER, b"")]])
+def test_no_call_passes_without_the_token(server: Server, headers: list[tuple[bytes, bytes]]) -> None:
+    client = flight.FlightClient(f"grpc://127.0.0.1:{server.port}")
+    options = flight.FlightCallOptions(headers=headers)
+    with pytest.raises(flight.FlightUnauthenticatedError):
+        list(client.do_action(flight.Action("hello", packed({})), options))
+    with pytest.raises(flight.FlightUnauthenticatedError):
+        client.do_get(flight.Ticket(b"x"), options).read_all()
+    client.close()
+
+
+def test_a_wrong_token_is_told(server: Server) -> None:
+    with pytest.raises(runnel.OperationalError, match="refuses the token"):
+        runnel.connect(server.url, token="another token of the tests")
+
+
+def test_without_a_token_nothing_is_tried(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RUNNEL_TOKEN", raising=False)
+    with pytest.raises(runnel.InterfaceError, match="needs its token"):
+        runnel.connect(server.url)
+    with pytest.raises(runnel.InterfaceError, match="printable ASCII"):
+        runnel.connect(server.url, token="ä\n")
+    monkeypatch.setenv("RUNNEL_TOKEN", TOKEN)
+    with runnel.connect(server.url) as made:
+        assert made.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        ("execute", b""),
+        ("execute", b"\xff\xff\xff\xff"),
+        ("execute", b"\0\0\0\2[]"),
+        ("execute", b"\0\0\0\2{}"),
+        ("execute", packed({"statement": "a", "sql": 1, "types": [], "rows": 1})),
+        ("execute", packed({"statement": "a", "sql": "SELECT ?", "types": [{"kind": "NOPE"}], "rows": 1})),
+        ("execute", packed({"statement": "a", "sql": "SELECT ?", "types": [{"kind": "BIGINT"}], "rows": 1}, b"not Arrow")),
+        ("cancel", packed({"statement": 5})),
+        ("nonsense", packed({})),
+    ],
+)
+def test_nonsense_is_an_error_and_no_harm(server: Server, kind: str, body: bytes) -> None:
+    client = flight.FlightClient(f"grpc://127.0.0.1:{server.port}")
+    (answer,) = client.do_action(flight.Action(kind, body), OPTIONS)
+    head, _ = unpacked(answer.body.to_pybytes())
+    assert head["error"]["message"] == "the server doesn't understand the client"
+    (answer,) = client.do_action(flight.Action("hello", packed({})), OPTIONS)
+    assert unpacked(answer.body.to_pybytes())[0] == {"protocol": 1}
+    client.close()
+
+
+def test_rows_are_read_once(server: Server) -> None:
+    client = flight.FlightClient(f"grpc://127.0.0.1:{server.port}")
+    ask = packed({"statement": "one", "sql": "SELECT 1 AS a", "types": [], "rows": 1})
+    list(client.do_action(flight.Action("execute", ask), OPTIONS))
+    assert client.do_get(flight.Ticket(b"one"), OPTIONS).read_all().to_pydict() == {"a": [1]}
+    with pytest.raises(flight.FlightServerError, match="gone"):
+        client.do_get(flight.Ticket(b"one"), OPTIONS).read_all()
+    client.close()
+
+
+def test_beyond_loopback_only_with_a_certificate(connection: runnel.Connection) -> None:
+    with pytest.raises(runnel.ProgrammingError, match="needs a certificate"):
+        Server(connection, TOKEN, Address("0.0.0.0"))
+    with pytest.raises(runnel.ProgrammingError, match="at least 16"):
+        Server(connection, "short")
+
+
+def test_a_port_that_is_taken(server: Server, connection: runnel.Connection) -> None:
+    with pytest.raises(runnel.OperationalError, match=f"can't listen on 127.0.0.1:{server.port}"):
+        Server(connection, TOKEN, Address(port=server.port))
+
+
+@pytest.mark.parametrize("url", ["runnel://", "runnel://host", "runnel://host:99999", "runnel://h:1/path", "runnel://h:1?x=1"])
+def test_addresses_that_are_none(url: str) -> None:
+    with pytest.raises(runnel.ProgrammingError, match="is no address of a server"):
+        runnel.connect(url, token=TOKEN)
+
+
+def test_nobody_listens(server: Server) -> None:
+    url = server.url
+    server.stop()
+    with pytest.raises(runnel.OperationalError, match="can't be reached") as caught:
+        runnel.connect(url, token=TOKEN)
+    assert caught.value.code is runnel.ErrorCode.CONNECTION_PROBLEM
+
+
+def test_settings_are_the_servers(server: Server) -> None:
+    with pytest.raises(runnel.InterfaceError, match='"time_zone" is for connections of this process'):
+        runnel.connect(server.url, token=TOKEN, time_zone="UTC")
+
+
+def test_a_certificate_hides_what_is_said(connection: runnel.Connection, tmp_path: Path) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    making = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"]
+    making += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    try:
+        subprocess.run(making, check=True, capture_output=True, timeout=60)
+    except FileNotFoundError:
+        pytest.skip("needs the openssl command, to make a certificate")
+    server = Server(connection, TOKEN, Address("localhost", 0, certificate.read_bytes(), key.read_bytes()))
+    try:
+        assert server.url.startswith("runnel+tls://localhost:")
+        with runnel.connect(server.url, token=TOKEN, root_certificate=certificate) as made:
+            assert made.execute("SELECT 42").fetchone() == (42,)
+        with pytest.raises(runnel.OperationalError, match="can't be reached"):
+            runnel.connect(server.url, token=TOKEN)
+    finally:
+        server.stop()
