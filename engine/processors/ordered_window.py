@@ -20,6 +20,7 @@ from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.key_hash import hash_columns, keyed_state
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.diverting import DivertingProcessor
+from runnel.processors.event_time import GREATEST_TIME
 from runnel.processors.held_rows import CompiledHolding, HeldRows, Holding
 from runnel.processors.kept_rows import BUCKETS, Buckets, KeptRows
 from runnel.processors.late_rows import LateRows
@@ -77,6 +78,8 @@ class OrderedWindow(DivertingProcessor):
         self._is_behind = False
         self._fresh = 0
         self._next_expiry = 0
+        self._kept_at = GREATEST_TIME
+        """The watermark when rows were put to those that are kept last."""
         self._is_done = False
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
@@ -125,12 +128,22 @@ class OrderedWindow(DivertingProcessor):
                 self.emit_all(self._results(complete))
         if not self.drain():
             return False
+        self._forget()
         while self._watermarks:
             column, watermark = next(iter(self._watermarks.items()))
             if not self.outbox.offer(watermark):
                 return False
             del self._watermarks[column]
         return True
+
+    def _forget(self) -> None:
+        """Lets go of all rows that are kept when the watermark has gone on so far that no frame reaches back to any."""
+        reach, number = self._plan.reach, self._plan.holding.watermarks[0]
+        if self._kept.count and reach.is_bounded_in_time and number in self._held.seen:
+            seen = self._held.seen[number]
+            self._kept_at = min(self._kept_at, seen)
+            if seen - self._kept_at >= reach.span:
+                self._kept.clear()
 
     def complete(self) -> bool:
         if not self._is_done:
@@ -166,7 +179,11 @@ class OrderedWindow(DivertingProcessor):
         in_order = arranged(arrangement, rows, self.context)
         for found in values_of(calls, rows, in_order, self.context):
             yield None if found is None else (found[0], found[1].slice(before, new.num_rows))
-        self._kept.add(rows.take(indexes(np.flatnonzero(self._needed(rows, in_order, done)))))
+        needed = np.flatnonzero(self._needed(rows, in_order, done))
+        if len(needed):
+            (number,) = self._plan.holding.watermarks
+            self._kept_at = self._held.seen.get(number, GREATEST_TIME)
+            self._kept.add(rows.take(indexes(needed)))
         if self._kept.count > self._next_expiry and self._plan.reach.is_bounded_in_time:
             self._kept.only(self._in_span)
             self._next_expiry = 2 * self._kept.count

@@ -243,6 +243,16 @@ def test_a_key_that_comes_no_more_is_forgotten() -> None:
         assert processor.state_size()[0] <= 30
 
 
+def test_nothing_is_kept_once_the_watermark_is_out_of_reach() -> None:
+    processor = made("range")
+    feed(processor, [rows_at(1, 20), Watermark(2, 1)])
+    assert processor.flush() and processor.state_size()[0] == 20
+    rows = [{"t": 3, "k": 1, "v": 1, "s": "s", "f": 0.5, "i": 1}]
+    feed(processor, [batch_of(rows, SCHEMA), Watermark(100, 1)])
+    assert processor.flush()
+    assert processor.state_size()[0] == 0, "also the rows of keys that did not come again"
+
+
 def test_running_values_take_a_row_per_key() -> None:
     processor = made("running")
     for time in range(50):
