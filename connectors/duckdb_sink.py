@@ -2,12 +2,16 @@
 
 Rows are gathered in memory, many of them in a temporary table of DuckDB's, which spills. A statement's rows go into the table
 when it commits. What a job stages must outlive the process: it is put in a table of its own beside the target, and the commit
-moves it and drops that table in one transaction, so that repeating the commit finds nothing to do.
+moves it and drops that table in one transaction, so that repeating the commit finds nothing to do: that there is no such
+table is the record of the commit. The names of a durable job's tables have its mark, by which its next execution finds those
+that no snapshot counts.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+import hashlib
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -39,6 +43,7 @@ class DuckDBSink(Sink):
         self._table = table
         self._place = table.place
         self._request = request
+        self._mark = hashlib.sha256(request.owner.encode()).hexdigest()[:16] + "_" if request.owner else ""
         addressed = request.mode in (WriteMode.UPDATE, WriteMode.DELETE)
         if any(i >= len(table.parts) for i in request.columns[addressed:]):
             raise ProgrammingError(f'column "{ROW_ID}" can\'t be written: it tells where a row is')
@@ -48,6 +53,12 @@ class DuckDBSink(Sink):
         self._cursor: DuckDBPyConnection | None = None
         # Row numbers keep their meaning while a transaction is open from before the scan until after the change.
         self._pin = self._place.pinned() if addressed else None
+
+    def recover(self, tokens: Sequence[Token]) -> None:
+        for token in tokens:
+            self.commit(token)
+        for name in self._staged_names():
+            self._run(f"DROP TABLE IF EXISTS {self._beside(name)}")
 
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
@@ -59,10 +70,12 @@ class DuckDBSink(Sink):
             self._spill()
 
     def stage(self, epoch: int) -> Token:
-        if epoch == 0 or not (self._gathered or self._has_spilled):
+        if epoch == 0:
             # Only a light job has epoch 0: it commits next, or is forgotten.
             return {"table": None}
-        name = f"{STAGED_PREFIX}{uuid4().hex}"
+        if not (self._gathered or self._has_spilled):
+            return {"table": ""}
+        name = f"{STAGED_PREFIX}{self._mark}{uuid4().hex}"
         self._run(f"CREATE TABLE {self._beside(name)} AS SELECT * FROM {self._rows()}")
         self._forget()
         return {"table": name}
@@ -73,13 +86,18 @@ class DuckDBSink(Sink):
             if self._gathered or self._has_spilled:
                 self._transact(change_statement(self._table, self._request, self._rows()))
                 self._forget()
-        elif self._exists(name):
+        elif name and self._exists(name):
             staged = self._beside(name)
-            self._transact(change_statement(self._table, self._request, staged), f"DROP TABLE {staged}")
+            with self._between_statements():
+                self._transact(change_statement(self._table, self._request, staged), f"DROP TABLE {staged}")
         self._table.changed()
 
+    def _between_statements(self) -> AbstractContextManager[object]:
+        """A job's commit waits for a statement that reads and writes, so that neither loses the other's change."""
+        return self._table.exclusive() if self._mark else nullcontext()
+
     def abort(self, token: Token | None) -> None:
-        if token is not None and token["table"] is not None:
+        if token is not None and token["table"]:
             self._run(f"DROP TABLE IF EXISTS {self._beside(token['table'])}")
         self._forget()
 
@@ -125,6 +143,15 @@ class DuckDBSink(Sink):
         )
         row = found.fetchone()
         return row is not None and row[0] > 0
+
+    def _staged_names(self) -> list[str]:
+        """The tables that this owner has staged."""
+        found = self._run(
+            "SELECT table_name FROM duckdb_tables() "
+            "WHERE '\"' || database_name || '\"' = ? AND schema_name = ? AND starts_with(table_name, ?)",
+            [self._place.database, self._place.schema, STAGED_PREFIX + self._mark],
+        )
+        return [name for (name,) in found.fetchall()]
 
     def _open(self) -> DuckDBPyConnection:
         if self._cursor is None:

@@ -34,7 +34,7 @@ from runnel.duckdb_errors import translated
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
 from runnel.expressions.canonical import canonical
-from runnel.processor import JobContext
+from runnel.processor import Guarantee, JobContext
 from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
 
 if TYPE_CHECKING:
@@ -134,6 +134,8 @@ class DuckDBRelation(ReadableTable):
 
 class DuckDBTable(DuckDBRelation, RowAddressedTable):
     """A table. Its rows need no key: UPDATE and DELETE address them by DuckDB's row number, a hidden column."""
+
+    guarantee = Guarantee.EXACTLY_ONCE
 
     def __init__(self, name: str, place: Place, columns: Sequence[DuckDBColumn], *, has_key: bool, is_read_only: bool) -> None:
         super().__init__(name, place, columns)
