@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 
-from runnel.connectors.disk import sync_file
 from runnel.connectors.file_options import CODECS
 from runnel.connectors.file_system import RemotePath, created, remove
+from runnel.disk import sync_file
 from runnel.errors import Error, OperationalError
 
 

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from runnel.batches import from_flags
 from runnel.connector import WriteMode
-from runnel.connectors.disk import sync_folder
 from runnel.connectors.map_keys import keys_of
 from runnel.connectors.map_layout import Layout
 from runnel.connectors.map_log import (
@@ -35,6 +34,7 @@ from runnel.connectors.map_manifest import Manifest, read_manifest
 from runnel.connectors.map_records import Record, decode, encode
 from runnel.connectors.map_scan import live_rows
 from runnel.connectors.map_staging import StagedRows, Staging
+from runnel.disk import sync_folder
 from runnel.errors import OperationalError
 
 LEAST_LOG = 16 << 20

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from runnel.connectors.disk import sync_file
+from runnel.disk import sync_file
 from runnel.errors import OperationalError
 
 logger = logging.getLogger("runnel.maps")

@@ -20,7 +20,7 @@ from typing import Any
 
 from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View, WatermarkClause
 from runnel.connector import ColumnDefinition, MappingDefinition
-from runnel.connectors.disk import sync_file, sync_folder
+from runnel.disk import sync_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError
 from runnel.frozen import frozen
 from runnel.type_records import type_of, type_record

@@ -20,7 +20,7 @@ FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runne
 LEVELS = {
     0: ("errors", "frozen", "sqltypes"),
     1: (
-        *("relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches"),
+        *("relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches", "disk"),
         *("memory", "spill", "stream_joins", "streams", "type_records", "watermarks", "window_reach"),
     ),
     2: (
@@ -34,7 +34,7 @@ LEVELS = {
         "processors",
         "results",
     ),
-    3: ("runtime", "jobs", "testing"),
+    3: ("runtime", "snapshots", "jobs", "testing"),
     4: ("planner", "connectors"),
     5: (
         *("database", "statements", "settings", "durable", "opening", "unavailable"),

@@ -1,8 +1,9 @@
 """Snapshots of a running job: barriers divide the stream, tasklets save their state at them, and sinks commit in two phases.
 
 The coordinator begins a snapshot by asking the sources for it. Each tasklet, at the barrier, saves its state, prepares its
-commit, and passes the barrier on. When all have, the store makes the snapshot durable, and every tasklet is told to
-commit. The algorithm is that of Chandy and Lamport, as Flink and Jet use it: aligned (exactly-once), or not (at-least-once).
+commit, and passes the barrier on. When all have, the store makes the snapshot safe, on a thread of its own if that takes
+time, and every tasklet is told to commit. The algorithm is that of Chandy and Lamport, as Flink and Jet use it: aligned
+(exactly-once), or not (at-least-once).
 
 State is rows by vertex. Rows whose schema names key columns (`keyed_state`) are divided by the hash of the key when
 restored, so the number of processors may change; other rows are given to every processor of the vertex.
@@ -13,147 +14,162 @@ A tasklet that ends saves its state once more; that goes into every later snapsh
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.errors import OperationalError
-from runnel.key_hash import KEY_METADATA, partition
+from runnel.frozen import frozen
 from runnel.processor import Barrier
+from runnel.snapshots.store import Outcome, SnapshotSize, SnapshotStore, VertexState, share_of
 
 if TYPE_CHECKING:
     from runnel.runtime.execution import Execution
     from runnel.runtime.processor_tasklet import ProcessorTasklet
+    from runnel.runtime.tasklet import Tasklet
 
 logger = logging.getLogger("runnel.runtime")
 
-
-def share_of(batch: pa.RecordBatch, index: int, parallelism: int) -> pa.RecordBatch:
-    """The rows of state that processor `index` is to have."""
-    keys = (batch.schema.metadata or {}).get(KEY_METADATA)
-    if keys is None or parallelism == 1:
-        return batch
-    columns = [batch.schema.get_field_index(name) for name in keys.decode().split("\n")]
-    return partition(batch, columns, parallelism)[index]
+OnDone = Callable[[bool], None]
+"""Is told whether a snapshot is safe, when all have committed or given up; from any thread."""
 
 
-class SnapshotStore(ABC):
-    """Where snapshots are kept. Safe for threads; only the methods that may block say so."""
+@frozen
+class SnapshotReport:
+    """What became of a snapshot. `started` is monotonic ns; `duration` is from there until it was safe, or given up."""
 
-    @abstractmethod
-    def write(self, snapshot_id: int, vertex: str, batch: pa.RecordBatch) -> bool:
-        """Takes rows of state. False: not now, offer them again."""
+    snapshot_id: int
+    is_terminal: bool
+    started: int
+    duration: int
+    size: SnapshotSize | None
+    error: Exception | None = None
 
-    @abstractmethod
-    def complete(self, snapshot_id: int) -> None:
-        """Makes the snapshot the one to restore from; older ones may go. May block. A failure gives the snapshot up."""
-
-    @abstractmethod
-    def give_up(self, snapshot_id: int) -> None:
-        """Forgets a snapshot that wasn't completed."""
-
-    @abstractmethod
-    def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
-        """The rows of one vertex in a completed snapshot."""
+    @property
+    def is_safe(self) -> bool:
+        return self.size is not None
 
 
-class MemorySnapshotStore(SnapshotStore):
-    """Keeps the last completed snapshot in memory."""
+class _Asked:
+    """A snapshot that is to begin."""
 
-    def __init__(self) -> None:
-        self.completed: int | None = None
-        self._lock = Lock()
-        self._rows: dict[int, dict[str, list[pa.RecordBatch]]] = {}
+    __slots__ = ("barrier", "on_done", "started")
 
-    def write(self, snapshot_id: int, vertex: str, batch: pa.RecordBatch) -> bool:
-        with self._lock:
-            self._rows.setdefault(snapshot_id, {}).setdefault(vertex, []).append(batch)
-        return True
-
-    def complete(self, snapshot_id: int) -> None:
-        with self._lock:
-            self._rows = {snapshot_id: self._rows.get(snapshot_id, {})}
-            self.completed = snapshot_id
-
-    def give_up(self, snapshot_id: int) -> None:
-        with self._lock:
-            self._rows.pop(snapshot_id, None)
-
-    def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
-        with self._lock:
-            if snapshot_id != self.completed:
-                raise OperationalError(f"there is no snapshot {snapshot_id}", hint="restore from the last completed one")
-            return tuple(self._rows[snapshot_id].get(vertex, ()))
+    def __init__(self, barrier: Barrier, on_done: OnDone | None, started: int) -> None:
+        self.barrier = barrier
+        self.on_done = on_done
+        self.started = started
 
 
 class SnapshotCoordinator:
-    """The snapshots of one execution, one at a time. `restore_from` is the snapshot to start from.
+    """The snapshots of one execution, one at a time. `restore_from` is the snapshot to start from, of `store` if it isn't said
+    that it is of another one (`initial`).
 
-    Tasklets call it between the calls of their processors; it may be asked to begin from any thread.
+    Tasklets call it between the calls of their processors; it may be asked to begin from any thread. `last` tells of the last
+    snapshot that was safe or given up, and `on_report`, if set, is called with each.
     """
 
-    def __init__(self, store: SnapshotStore, *, is_aligned: bool = True, restore_from: int | None = None) -> None:
+    def __init__(
+        self,
+        store: SnapshotStore,
+        *,
+        is_aligned: bool = True,
+        restore_from: int | None = None,
+        initial: SnapshotStore | None = None,
+    ) -> None:
         self._store = store
+        self._initial = initial or store
         self._is_aligned = is_aligned
         self._restore_from = restore_from
         self._lock = Lock()
         self._execution: Execution | None = None
-        self._ids = count(1 if restore_from is None else restore_from + 1)
-        self._asked: tuple[Barrier, Callable[[bool], None]] | None = None
+        self._ids = count(max(store.last_id, restore_from or 0) + 1)
+        self._waiting: deque[_Asked] = deque()
+        self._asked: _Asked | None = None
         self._active: Barrier | None = None
-        self._on_done: Callable[[bool], None] = _ignore
         self._to_save: set[ProcessorTasklet] = set()
         self._to_commit: set[ProcessorTasklet] = set()
         self._is_deciding = False
         self._is_decided = False
         self._is_safe = False
-        self._last_states: list[tuple[str, pa.RecordBatch]] = []
+        self._last_states: list[VertexState] = []
+        self._more: list[VertexState] = []
+        self.last: SnapshotReport | None = None
+        self.on_report: Callable[[SnapshotReport], None] | None = None
+
+    @property
+    def is_active(self) -> bool:
+        """Whether a snapshot is under way or asked for."""
+        return self._active is not None or bool(self._waiting)
 
     def begin_with(self, execution: Execution) -> None:
         """Called by the execution before any tasklet is."""
         self._execution = execution
+        self._store.on_room = execution.wake_all
         parallelism: dict[str, int] = {}
         for tasklet in execution.tasklets:
             parallelism[tasklet.vertex] = parallelism.get(tasklet.vertex, 0) + 1
+        saved: dict[str, Sequence[pa.RecordBatch]] = {}
         for tasklet in execution.tasklets:
             tasklet.inputs.aligned = self._is_aligned
             if self._restore_from is not None:
-                rows = self._store.read(self._restore_from, tasklet.vertex)
-                tasklet.state_rows = _shares(rows, tasklet.index, parallelism[tasklet.vertex])
+                if tasklet.vertex not in saved:
+                    saved[tasklet.vertex] = self._initial.read(self._restore_from, tasklet.vertex)
+                tasklet.state_rows = _shares(saved[tasklet.vertex], tasklet.index, parallelism[tasklet.vertex])
 
-    def begin(self, *, is_terminal: bool = False, on_done: Callable[[bool], None] | None = None) -> int | None:
-        """Begins a snapshot, as soon as the inputs that others wait for have ended; its id, or None if one is under way
-        already or the job is over. `on_done` hears whether it is safe, when all have committed (or given up)."""
-        assert self._execution is not None
+    def begin(self, *, is_terminal: bool = False, on_done: OnDone | None = None) -> int | None:
+        """Begins a snapshot, as soon as the inputs that others wait for have ended; its id, or None if one is under way or
+        asked for already or the job is over."""
+        return self._ask(is_terminal, on_done, only_first=True)
+
+    def request(self, *, is_terminal: bool = False, on_done: OnDone | None = None) -> int | None:
+        """Begins a snapshot as soon as none is under way; its id, or None if the job is over. `on_done` hears False too where
+        the job ends before the snapshot begins."""
+        return self._ask(is_terminal, on_done, only_first=False)
+
+    def _ask(self, is_terminal: bool, on_done: OnDone | None, only_first: bool) -> int | None:
+        execution = self._begun()
         with self._lock:
-            if self._active is not None or self._asked is not None or self._execution.is_over:
+            if execution.is_over or (only_first and self.is_active):
                 return None
             barrier = Barrier(next(self._ids), is_terminal)
-            self._asked = (barrier, on_done or _ignore)
+            self._waiting.append(_Asked(barrier, on_done, execution.clock()))
         self._start_if_possible()
         return barrier.snapshot_id
 
+    def _begun(self) -> Execution:
+        assert self._execution is not None
+        return self._execution
+
     def _start_if_possible(self) -> None:
-        execution = self._execution
-        assert execution is not None
-        alive = set(execution.left)
-        left = [tasklet for tasklet in execution.tasklets if tasklet in alive]
+        execution = self._begun()
+        left = set(execution.left)
+        unheard: list[_Asked] = []
         with self._lock:
-            if self._asked is None or any(tasklet.vertex in execution.template.before_snapshots for tasklet in left):
+            if self._active is not None or not self._waiting:
                 return
-            (self._active, self._on_done), self._asked = self._asked, None
-            self._to_save = set(left)
-            self._to_commit = set()
-            self._is_deciding = self._is_decided = self._is_safe = False
-            last_states = list(self._last_states)
-        for vertex, batch in last_states:
-            self._store.write(self._active.snapshot_id, vertex, batch)
+            if not left:
+                unheard = list(self._waiting)
+                self._waiting.clear()
+            elif any(item.vertex in execution.template.before_snapshots for item in execution.tasklets if item in left):
+                return
+            else:
+                self._start(execution, left)
+        for asked in unheard:
+            _tell(asked.on_done, False)
         execution.wake_all()
         self._decide_if_saved()
+
+    def _start(self, execution: Execution, left: Collection[Tasklet]) -> None:
+        self._asked = self._waiting.popleft()
+        self._active = self._asked.barrier
+        self._to_save = {tasklet for tasklet in execution.tasklets if tasklet in left}
+        self._to_commit = set()
+        self._is_deciding = self._is_decided = self._is_safe = False
+        self._more = list(self._last_states)
 
     def barrier_due(self, tasklet: ProcessorTasklet) -> Barrier | None:
         """The barrier that a tasklet without inputs (any more) is to begin with, if there is one."""
@@ -171,8 +187,9 @@ class SnapshotCoordinator:
         def keep(batch: pa.RecordBatch) -> bool:
             with self._lock:
                 self._last_states.append((tasklet.vertex, batch))
-                barrier = self._active if tasklet in self._to_save else None
-            return barrier is None or self._store.write(barrier.snapshot_id, tasklet.vertex, batch)
+                if tasklet in self._to_save:
+                    self._more.append((tasklet.vertex, batch))
+            return True
 
         return keep
 
@@ -190,7 +207,7 @@ class SnapshotCoordinator:
             self._to_commit.discard(tasklet)
         self._decide_if_saved()
         self._end_if_committed()
-        if self._asked is not None:
+        if self._waiting:
             self._start_if_possible()
 
     def awaits_commit(self, tasklet: ProcessorTasklet) -> bool:
@@ -213,33 +230,47 @@ class SnapshotCoordinator:
         self._end_if_committed()
 
     def _decide_if_saved(self) -> None:
-        """When all have saved: makes the snapshot safe, and has it committed."""
-        assert self._execution is not None
+        """When all have saved: has the snapshot made safe, and then committed."""
+        execution = self._begun()
         with self._lock:
             if self._active is None or self._to_save or self._is_deciding:
                 return
             self._is_deciding = True
-            snapshot_id = self._active.snapshot_id
-        if self._execution.is_cancelled:
+            snapshot_id, more = self._active.snapshot_id, self._more
+            self._more = []
+        if execution.is_cancelled:
             self._store.give_up(snapshot_id)
+            self._decided(execution.error or RuntimeError("the job was cancelled"))
         else:
-            try:
-                self._store.complete(snapshot_id)
-                self._is_safe = True
-            except Exception as error:
-                logger.warning("snapshot %d of job %d failed: %s", snapshot_id, self._execution.job.job_id, error)
-                self._store.give_up(snapshot_id)
+            self._store.complete(snapshot_id, more, self._decided)
+
+    def _decided(self, outcome: Outcome) -> None:
+        """Called when it is known whether the snapshot is safe; by the store's thread."""
+        execution = self._begun()
+        asked = self._asked
+        assert asked is not None
+        barrier, duration = asked.barrier, execution.clock() - asked.started
+        self._is_safe = isinstance(outcome, SnapshotSize)
+        size, error = (outcome, None) if isinstance(outcome, SnapshotSize) else (None, outcome)
+        report = SnapshotReport(barrier.snapshot_id, barrier.is_terminal, asked.started, duration, size, error)
+        if error is not None and not execution.is_cancelled:
+            logger.warning("snapshot %d of job %d failed: %s", barrier.snapshot_id, execution.job.job_id, error)
+        self.last = report
+        if self.on_report is not None:
+            self.on_report(report)
         self._is_decided = True  # only now, so that whoever sees it sees the outcome too
-        self._execution.wake_all()
+        execution.wake_all()
         self._end_if_committed()
 
     def _end_if_committed(self) -> None:
         with self._lock:
             if self._active is None or not self._is_decided or self._to_commit:
                 return
-            self._active = None
-            on_done = self._on_done
-        on_done(self._is_safe)
+            asked, self._active, self._asked = self._asked, None, None
+        assert asked is not None
+        _tell(asked.on_done, self._is_safe)
+        if self._waiting:
+            self._start_if_possible()
 
 
 def _shares(rows: Sequence[pa.RecordBatch], index: int, parallelism: int) -> Iterator[pa.RecordBatch]:
@@ -249,5 +280,6 @@ def _shares(rows: Sequence[pa.RecordBatch], index: int, parallelism: int) -> Ite
             yield share
 
 
-def _ignore(is_safe: bool) -> None:
-    pass
+def _tell(on_done: OnDone | None, is_safe: bool) -> None:
+    if on_done is not None:
+        on_done(is_safe)

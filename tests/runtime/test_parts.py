@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -16,10 +17,11 @@ from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.idle import FIRST_DELAY, LAST_DELAY, Backoff, Parker
 from runnel.runtime.processor_tasklet import STEPS, State
 from runnel.runtime.simulation import Simulation, SimulationOptions
-from runnel.runtime.snapshots import MemorySnapshotStore, SnapshotCoordinator, share_of
+from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.runtime.template import Template, connected
 from runnel.runtime.timers import NEVER, Timers
 from runnel.runtime.workers import Workers
+from runnel.snapshots.store import MemorySnapshotStore, Outcome, SnapshotSize, VertexState, share_of
 from runnel.testing import ManualClock
 from tests.runtime.sample_processors import BuildThenProbe, ItemSource, Pass, ToResults, chain, numbers, source, values_of
 from tests.runtime.test_queues import Idler
@@ -170,13 +172,15 @@ def test_state_is_divided_by_key() -> None:
 
 def test_store_keeps_only_what_was_completed() -> None:
     store = MemorySnapshotStore()
+    sizes: list[Outcome] = []
     store.write(1, "v", numbers(1))
     with pytest.raises(OperationalError, match="there is no snapshot 1"):
         store.read(1, "v")
-    store.complete(1)
+    store.complete(1, [("v", numbers(5))], sizes.append)
+    assert sizes == [SnapshotSize(rows=2, bytes=16, bytes_written=16)]
     store.write(2, "v", numbers(2))
     store.give_up(2)
-    assert values_of(store.read(1, "v")) == [1]
+    assert values_of(store.read(1, "v")) == [1, 5]
     assert store.read(1, "other") == ()
 
 
@@ -219,8 +223,8 @@ def test_terminal_snapshot_ends_the_job_and_the_next_one_goes_on() -> None:
 
 def test_store_that_fails_gives_the_snapshot_up(caplog: pytest.LogCaptureFixture) -> None:
     class Full(MemorySnapshotStore):
-        def complete(self, snapshot_id: int) -> None:
-            raise OSError("disk full")
+        def complete(self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]) -> None:
+            on_done(OSError("disk full"))
 
     outcomes: list[bool] = []
 

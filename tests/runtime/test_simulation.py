@@ -14,8 +14,9 @@ from runnel.errors import OperationalError
 from runnel.key_hash import keyed_state
 from runnel.processor import IDLE, Inbox, Processor, Watermark
 from runnel.runtime.simulation import Simulation, SimulationOptions, StandstillError
-from runnel.runtime.snapshots import MemorySnapshotStore, SnapshotCoordinator
+from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.runtime.template import Template
+from runnel.snapshots.store import MemorySnapshotStore
 from tests.runtime.sample_processors import (
     BuildThenProbe,
     Collect,

@@ -16,7 +16,7 @@ from runnel.processor import Processor, Watermark
 from runnel.processors import as_of_join
 from runnel.processors.join import JoinShape, join
 from runnel.relation import JoinKind
-from runnel.runtime.snapshots import share_of
+from runnel.snapshots.store import share_of
 from runnel.stream_joins import AsOfShape
 from runnel.streams import TimeBound
 from runnel.testing.bench import BenchInbox

@@ -1,0 +1,83 @@
+"""A thread that does one thing after the other, and is there only while there is something to do."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from threading import Condition, Thread, current_thread
+
+LINGER = 0.2
+"""Seconds that the thread waits for more before it ends."""
+
+MOST_BYTES = 256 << 20
+"""Of so many bytes that wait to be written no more are taken."""
+
+
+class Background:
+    """Tasks in the order in which they were posted. A task handles its own failures."""
+
+    def __init__(self, name: str, most_bytes: int = MOST_BYTES) -> None:
+        self._name = name
+        self._most_bytes = most_bytes
+        self._tasks: deque[tuple[Callable[[], None], int]] = deque()
+        self._bytes = 0
+        self._linger = LINGER
+        self._has_refused = False
+        self._is_running = False
+        self._changed = Condition()
+        self._thread: Thread | None = None
+        self.on_room: Callable[[], None] | None = None
+
+    def post(self, task: Callable[[], None], size: int = 0) -> bool:
+        """Has the task done soon. False: too much is waiting already; `on_room` is called when that is over. What has no
+        size is always taken."""
+        with self._changed:
+            if size and self._bytes and self._bytes + size > self._most_bytes:
+                self._has_refused = True
+                return False
+            self._tasks.append((task, size))
+            self._bytes += size
+            if self._is_running:
+                self._changed.notify_all()
+            else:
+                self._is_running = True
+                self._thread = Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+        return True
+
+    def wait(self) -> None:
+        """Until everything that was posted is done. A task itself doesn't wait."""
+        with self._changed:
+            if current_thread() is not self._thread:
+                self._changed.wait_for(lambda: not self._tasks)
+
+    def close(self) -> None:
+        """Until everything that was posted is done and the thread is gone."""
+        with self._changed:
+            self._linger = 0.0
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._is_running)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if not self._changed.wait_for(lambda: bool(self._tasks) or not self._linger, self._linger) or not self._tasks:
+                    self._is_running = False
+                    self._changed.notify_all()
+                    return
+                task, size = self._tasks[0]
+            try:
+                task()
+            finally:
+                self._done(size)
+
+    def _done(self, size: int) -> None:
+        with self._changed:
+            self._tasks.popleft()
+            self._bytes -= size
+            tell = self._has_refused and self._bytes * 2 <= self._most_bytes
+            if tell:
+                self._has_refused = False
+            self._changed.notify_all()
+        if tell and self.on_room is not None:
+            self.on_room()

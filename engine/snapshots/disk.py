@@ -1,0 +1,92 @@
+"""The file operations of the snapshot store, in one place, so that tests can have each of them fail."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import BinaryIO
+from zlib import crc32
+
+from runnel.disk import sync_file, sync_folder
+
+ALIGNMENT = 64
+"""Sections of a file begin at multiples of this, as Arrow likes its buffers best."""
+
+
+class SectionFile:
+    """A file that is being written, section by section; a sink of Arrow's. `checksum` is the CRC-32 of the section so far."""
+
+    closed = False
+
+    def __init__(self, disk: Disk, file: BinaryIO) -> None:
+        self._disk = disk
+        self._file = file
+        self.end = 0
+        self.start = 0
+        self.checksum = 0
+
+    def begin(self) -> None:
+        """Begins a section at the end of what was written."""
+        padding = -self.end % ALIGNMENT
+        if padding:
+            self.write(bytes(padding))
+        self.start, self.checksum = self.end, 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        view = memoryview(data).cast("B")
+        self._disk.write(self._file, view)
+        self.checksum = crc32(view, self.checksum)
+        self.end += len(view)
+        return len(view)
+
+    def flush(self) -> None:
+        """Nothing to do: there is no buffer."""
+
+    def finish(self) -> None:
+        """Closes the file, with all of it on the disk."""
+        try:
+            self._disk.sync(self._file)
+        finally:
+            self._file.close()
+
+    def close(self) -> None:
+        """Closes the file as it is."""
+        self._file.close()
+
+
+class Disk:
+    """What the store does to files. Each method may fail with an OSError, and a process may be killed before and after."""
+
+    def make_folder(self, path: Path) -> None:
+        path.mkdir(parents=True)
+
+    def create(self, path: Path) -> SectionFile:
+        return SectionFile(self, path.open("xb", buffering=0))
+
+    def write(self, file: BinaryIO, data: memoryview) -> None:
+        """All of it: an unbuffered file may take less at a time."""
+        while data:
+            data = data[file.write(data) :]
+
+    def sync(self, file: BinaryIO) -> None:
+        sync_file(file.fileno())
+
+    def link(self, source: Path, target: Path) -> None:
+        """The file under another name too; a copy where the file system has no links."""
+        try:
+            target.hardlink_to(source)
+        except OSError:
+            with source.open("rb") as old, target.open("xb") as new:
+                shutil.copyfileobj(old, new, 1 << 20)
+                new.flush()
+                sync_file(new.fileno())
+
+    def sync_folder(self, path: Path) -> None:
+        sync_folder(path)
+
+    def rename(self, source: Path, target: Path) -> None:
+        source.rename(target)
+
+    def remove(self, path: Path) -> None:
+        """A folder with all that is in it."""
+        shutil.rmtree(path)

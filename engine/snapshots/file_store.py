@@ -1,0 +1,253 @@
+"""Snapshots of one job in a folder of the disk.
+
+    7/                 a snapshot that was completed: what it was called for is in its name
+      manifest.json    the sections of its files, with checksums
+      state.arrows     Arrow streams, one after the other
+      kept-3.arrows    state that didn't change since an earlier snapshot, and is linked to
+    .8/                one that is being written, or what is left of one
+
+A snapshot gets its name when everything of it is on the disk. The last two are kept, older ones go when the next was
+completed: so when one turns out to be damaged there is another.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Lock
+from time import time_ns
+
+import pyarrow as pa
+
+from runnel.errors import OperationalError
+from runnel.snapshots.background import MOST_BYTES, Background
+from runnel.snapshots.copying import copy_snapshot, numbered
+from runnel.snapshots.disk import Disk
+from runnel.snapshots.kept import KeptFiles
+from runnel.snapshots.manifest import DamagedError, Manifest
+from runnel.snapshots.reading import check_snapshot, read_state
+from runnel.snapshots.store import Outcome, SnapshotSize, SnapshotStore, VertexState, no_such_snapshot
+from runnel.snapshots.unfinished import Labels, UnfinishedSnapshot
+
+logger = logging.getLogger("runnel.snapshots")
+
+KEPT = 2
+"""How many snapshots are kept."""
+
+
+class FileSnapshotStore(SnapshotStore):
+    """`about` goes into every manifest: what the owner wants to be known of the job."""
+
+    def __init__(
+        self, folder: Path, about: Mapping[str, str] | None = None, *, disk: Disk | None = None, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self._folder = folder
+        self._about = dict(about or {})
+        self._disk = disk or Disk()
+        self._lock = Lock()
+        self._thread = Background(f"runnel-snapshots-{folder.parent.name}", most_bytes)
+        self._thread.on_room = self._room
+        self._kept = KeptFiles()
+        self._unfinished: dict[int, UnfinishedSnapshot] = {}
+        self._failed: dict[int, Exception] = {}
+        self._sound: dict[int, Manifest] = {}
+        self._found = sorted(numbered(folder, ""))
+        self._last_id = max((*self._found, *numbered(folder, ".")), default=0)
+        self._completed: int | None = None
+        self._is_checked = False
+        self._remove_unfinished()
+
+    # What is there
+
+    @property
+    def completed(self) -> int | None:
+        """The last snapshot that is sound: its checksums are looked at when that is asked first. Damaged ones are told in the
+        log and passed over. Waits for one that is just being completed."""
+        self._thread.wait()
+        with self._lock:
+            if not self._is_checked:
+                self._completed = self._newest_sound()
+                self._is_checked = True
+            return self._completed
+
+    @property
+    def last_id(self) -> int:
+        return self._last_id
+
+    def infos(self) -> list[Manifest]:
+        """The manifests of the snapshots that are kept, oldest first; damaged ones are left out."""
+        found = []
+        with self._lock:
+            for number in self._found:
+                with suppress(DamagedError):
+                    found.append(self._sound.get(number) or check_snapshot(self._path(number), with_files=False))
+        return found
+
+    def vertices(self, snapshot_id: int) -> Sequence[str]:
+        return list(self.manifest(snapshot_id).vertices)
+
+    def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
+        return read_state(self._path(snapshot_id), self.manifest(snapshot_id), vertex)
+
+    def manifest(self, snapshot_id: int) -> Manifest:
+        """What a snapshot holds. OperationalError where there is none, or it is damaged."""
+        with self._lock:
+            if snapshot_id not in self._found:
+                raise no_such_snapshot(snapshot_id)
+            if snapshot_id not in self._sound:
+                self._sound[snapshot_id] = check_snapshot(self._path(snapshot_id))
+            return self._sound[snapshot_id]
+
+    def _newest_sound(self) -> int | None:
+        damaged = 0
+        for number in reversed(self._found):
+            try:
+                self._sound[number] = check_snapshot(self._path(number))
+            except DamagedError as error:
+                damaged += 1
+                logger.warning("snapshot %d can't be used: %s", number, error.message)
+                continue
+            if damaged:
+                logger.warning(
+                    "snapshot %d is used instead: what came after it is done again, also where a sink has it already",
+                    number,
+                )
+            return number
+        if damaged:
+            raise OperationalError(
+                f'none of the {damaged} snapshots in "{self._folder}" can be used: all are damaged',
+                hint="the log says which files; restore them from a backup, or drop the job and create it anew",
+            )
+        return None
+
+    # Writing
+
+    def write(self, snapshot_id: int, vertex: str, batch: pa.RecordBatch) -> bool:
+        self._last_id = max(self._last_id, snapshot_id)
+        return self._thread.post(lambda: self._write(snapshot_id, vertex, batch), batch.nbytes + 1)
+
+    def complete(self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]) -> None:
+        self._last_id = max(self._last_id, snapshot_id)
+        self._thread.post(lambda: on_done(self._complete(snapshot_id, more)))
+
+    def give_up(self, snapshot_id: int) -> None:
+        self._thread.post(lambda: self._give_up(snapshot_id))
+
+    def export(
+        self, snapshot_id: int, folder: Path, about: Mapping[str, str], on_done: Callable[[Exception | None], None]
+    ) -> None:
+        """Has a completed snapshot copied to another folder, where a store finds it as the newest; what is there already is
+        removed then. `on_done` is called by the store's thread, with what went wrong if something did."""
+        self._thread.post(lambda: on_done(self._export(snapshot_id, folder, about)))
+
+    def close(self) -> None:
+        self._thread.close()
+
+    def _write(self, snapshot_id: int, vertex: str, batch: pa.RecordBatch) -> None:
+        if snapshot_id in self._failed:
+            return
+        try:
+            self._begun(snapshot_id).write(vertex, batch)
+        except Exception as error:
+            self._failed[snapshot_id] = error
+
+    def _begun(self, snapshot_id: int) -> UnfinishedSnapshot:
+        unfinished = self._unfinished.get(snapshot_id)
+        if unfinished is None:
+            if not self._folder.exists():
+                self._disk.make_folder(self._folder)
+                self._disk.sync_folder(self._folder.parent)
+            folder = self._folder / f".{snapshot_id}"
+            if folder.exists():
+                self._disk.remove(folder)
+            unfinished = self._unfinished[snapshot_id] = UnfinishedSnapshot(folder, self._disk, self._kept)
+        return unfinished
+
+    def _complete(self, snapshot_id: int, more: Sequence[VertexState]) -> Outcome:
+        for vertex, batch in more:
+            self._write(snapshot_id, vertex, batch)
+        try:
+            if snapshot_id in self._failed:
+                raise self._failed[snapshot_id]
+            unfinished = self._begun(snapshot_id)
+            labels = Labels(snapshot_id, time_ns() // 1000, self._about)
+            manifest = unfinished.finish(labels, self._path(snapshot_id))
+        except Exception as error:
+            self._give_up(snapshot_id)
+            return self._story(snapshot_id, error)
+        del self._unfinished[snapshot_id]
+        with self._lock:
+            self._found.append(snapshot_id)
+            self._sound[snapshot_id] = manifest
+            self._completed, self._is_checked = snapshot_id, True
+        self._remove_old()
+        return SnapshotSize(manifest.rows, manifest.bytes, unfinished.bytes_written)
+
+    def _export(self, snapshot_id: int, folder: Path, about: Mapping[str, str]) -> Exception | None:
+        try:
+            with self._lock:
+                manifest = self._sound.get(snapshot_id)
+            if manifest is None:
+                raise no_such_snapshot(snapshot_id)
+            copy_snapshot(self._path(snapshot_id), replace(manifest, about=dict(about)), folder, self._disk)
+        except OSError as error:
+            return OperationalError(
+                f'snapshot {snapshot_id} can\'t be copied to "{folder}"', detail=error.strerror or str(error)
+            )
+        except Exception as error:
+            return error
+        return None
+
+    def _story(self, snapshot_id: int, error: Exception) -> Exception:
+        if not isinstance(error, OSError):
+            return error
+        told = OperationalError(
+            f'snapshot {snapshot_id} can\'t be written to "{self._folder}"', detail=error.strerror or str(error)
+        )
+        told.__cause__ = error
+        return told
+
+    def _give_up(self, snapshot_id: int) -> None:
+        """Forgets one that isn't complete. What can't be removed now is removed when the folder is opened next."""
+        self._failed.pop(snapshot_id, None)
+        self._kept.give_up()
+        unfinished = self._unfinished.pop(snapshot_id, None)
+        if unfinished is not None:
+            with suppress(OSError):
+                unfinished.give_up()
+
+    def _remove_old(self) -> None:
+        """Those before the last two that are sound. A folder that is to be removed loses its name first: it never looks
+        like a snapshot that is damaged."""
+        with self._lock:
+            old = self._found[: -self._kept_count()]
+        for number in old:
+            try:
+                gone = self._folder / f".{number}"
+                self._disk.rename(self._path(number), gone)
+                with self._lock:
+                    self._found.remove(number)
+                    self._sound.pop(number, None)
+                self._disk.remove(gone)
+            except OSError as error:
+                logger.warning("snapshot %d can't be removed: %s", number, error)
+
+    def _kept_count(self) -> int:
+        """So many from the end that two sound ones are among them; all if there aren't two."""
+        sound = [place for place, number in enumerate(reversed(self._found)) if number in self._sound]
+        return sound[KEPT - 1] + 1 if len(sound) >= KEPT else len(self._found)
+
+    def _remove_unfinished(self) -> None:
+        for number in numbered(self._folder, "."):
+            with suppress(OSError):
+                self._disk.remove(self._folder / f".{number}")
+
+    def _path(self, snapshot_id: int) -> Path:
+        return self._folder / str(snapshot_id)
+
+    def _room(self) -> None:
+        if self.on_room is not None:
+            self.on_room()

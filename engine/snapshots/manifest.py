@@ -1,0 +1,94 @@
+"""The manifest of a snapshot: what its files hold, with checksums. A folder without a sound one holds no snapshot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from zlib import crc32
+
+from runnel.errors import OperationalError
+from runnel.frozen import frozen
+
+NAME = "manifest.json"
+
+FORMAT = 1
+"""The version of the shape of snapshots; each version of Runnel reads those of all before it."""
+
+
+@frozen
+class Section:
+    """A part of a file: an Arrow stream with rows of one vertex, all of one schema. `checksum` is its CRC-32."""
+
+    file: str
+    vertex: str
+    start: int
+    bytes: int
+    rows: int
+    checksum: int
+
+
+@frozen
+class Manifest:
+    """`created` is µs since the epoch (UTC); `about` is what the owner says of the job."""
+
+    snapshot_id: int
+    created: int
+    about: Mapping[str, str]
+    sections: tuple[Section, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(section.rows for section in self.sections)
+
+    @property
+    def bytes(self) -> int:
+        return sum(section.bytes for section in self.sections)
+
+    @property
+    def files(self) -> list[str]:
+        return sorted({section.file for section in self.sections})
+
+    @property
+    def vertices(self) -> dict[str, int]:
+        """The rows of each vertex that has any."""
+        found: dict[str, int] = {}
+        for section in self.sections:
+            found[section.vertex] = found.get(section.vertex, 0) + section.rows
+        return found
+
+    def encode(self) -> bytes:
+        content = {
+            "format": FORMAT,
+            "snapshot": self.snapshot_id,
+            "created": self.created,
+            "about": dict(self.about),
+            "sections": [[s.file, s.vertex, s.start, s.bytes, s.rows, s.checksum] for s in self.sections],
+        }
+        text = json.dumps(content, ensure_ascii=False).encode()
+        return b"%08x\n%b" % (crc32(text), text)
+
+
+class DamagedError(OperationalError):
+    """A snapshot isn't what was written: the message says which file, and what is wrong."""
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest in a folder. DamagedError where it isn't sound."""
+    path = folder / NAME
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise DamagedError(f'"{path}" is missing') from None
+    checksum, _, text = data.partition(b"\n")
+    if checksum != b"%08x" % crc32(text):
+        raise DamagedError(f'"{path}" was changed or cut short: its checksum is wrong')
+    content = json.loads(text)
+    if content["format"] > FORMAT:
+        raise OperationalError(
+            f'"{path}" was written by a later version of Runnel',
+            detail=f"its format is {content['format']}, and this version knows formats up to {FORMAT}",
+            hint="use that version or a later one",
+        )
+    sections = tuple(Section(*section) for section in content["sections"])
+    return Manifest(content["snapshot"], content["created"], content["about"], sections)

@@ -1,0 +1,56 @@
+"""Reading snapshots: checking that they are sound, and their state as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from zlib import crc32
+
+import pyarrow as pa
+import pyarrow.ipc
+
+from runnel.errors import OperationalError
+from runnel.snapshots.manifest import DamagedError, Manifest, Section, read_manifest
+
+
+def check_snapshot(folder: Path, *, with_files: bool = True) -> Manifest:
+    """The manifest of a snapshot. DamagedError where that, or (`with_files`) a file that it names, isn't what was written."""
+    try:
+        manifest = read_manifest(folder)
+        if with_files:
+            for name in manifest.files:
+                _check_file(folder / name, [section for section in manifest.sections if section.file == name])
+    except OSError as error:
+        raise DamagedError(f'"{folder}" can\'t be read: {error.strerror or error}') from error
+    return manifest
+
+
+def _check_file(path: Path, sections: Sequence[Section]) -> None:
+    if not path.exists():
+        raise DamagedError(f'"{path}" is missing')
+    size = path.stat().st_size
+    with _mapped(path) as file:
+        data = file.read_buffer()
+        for section in sections:
+            if section.start + section.bytes > size:
+                raise DamagedError(f'"{path}" is cut short: it has {size} bytes, not {section.start + section.bytes}')
+            if crc32(memoryview(data)[section.start : section.start + section.bytes]) != section.checksum:
+                raise DamagedError(f'"{path}" was changed: the checksum of the state of "{section.vertex}" is wrong')
+
+
+def read_state(folder: Path, manifest: Manifest, vertex: str) -> Sequence[pa.RecordBatch]:
+    """The rows of one vertex. They lie in the mapped file, and stay readable when it is removed."""
+    batches: list[pa.RecordBatch] = []
+    try:
+        for section in manifest.sections:
+            if section.vertex == vertex:
+                with _mapped(folder / section.file) as file:
+                    data = file.read_buffer().slice(section.start, section.bytes)
+                batches.extend(pa.ipc.open_stream(data))
+    except (OSError, pa.ArrowException) as error:
+        raise OperationalError(f'the state of "{vertex}" in "{folder}" can\'t be read', detail=str(error)) from error
+    return batches
+
+
+def _mapped(path: Path) -> pa.MemoryMappedFile:
+    return pa.memory_map(str(path))

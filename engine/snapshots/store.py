@@ -1,0 +1,134 @@
+"""Where snapshots are kept: the interface, and a store in memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from threading import Lock
+
+import pyarrow as pa
+
+from runnel.errors import OperationalError
+from runnel.frozen import frozen
+from runnel.key_hash import KEY_METADATA, partition
+
+VertexState = tuple[str, pa.RecordBatch]
+"""Rows of state and the name of the vertex that they are of."""
+
+
+@frozen
+class SnapshotSize:
+    """How much a snapshot holds. `bytes_written` leaves out what it shares with an earlier one."""
+
+    rows: int
+    bytes: int
+    bytes_written: int
+
+
+Outcome = SnapshotSize | Exception
+"""What became of a snapshot: it is safe, or why it isn't."""
+
+
+class SnapshotStore(ABC):
+    """Keeps the snapshots of one job. Safe for threads; only `completed`, `read`, `vertices` and `close` may block."""
+
+    on_room: Callable[[], None] | None = None
+    """Called, from any thread, when `write` refused something and would take it now."""
+
+    @property
+    @abstractmethod
+    def completed(self) -> int | None:
+        """The last snapshot that is safe and sound. Waits for one that is just being completed."""
+
+    @property
+    @abstractmethod
+    def last_id(self) -> int:
+        """No snapshot to come may have this number or a smaller one: sinks know what they have committed by it."""
+
+    @abstractmethod
+    def write(self, snapshot_id: int, vertex: str, batch: pa.RecordBatch) -> bool:
+        """Takes rows of state, which don't change any more. False: not now, offer them again after `on_room`."""
+
+    @abstractmethod
+    def complete(self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]) -> None:
+        """Makes the snapshot, with `more` rows, the one to restore from; older ones may go then. `on_done` is called once,
+        perhaps by another thread. A snapshot that failed is forgotten."""
+
+    @abstractmethod
+    def give_up(self, snapshot_id: int) -> None:
+        """Forgets a snapshot that wasn't completed."""
+
+    @abstractmethod
+    def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
+        """The rows of one vertex in a completed snapshot."""
+
+    @abstractmethod
+    def vertices(self, snapshot_id: int) -> Sequence[str]:
+        """The vertices that a completed snapshot has rows of."""
+
+    def close(self) -> None:
+        """Waits until everything that was given is written. May be used again after it."""
+
+
+class MemorySnapshotStore(SnapshotStore):
+    """Keeps the last completed snapshot in memory."""
+
+    def __init__(self) -> None:
+        self._completed: int | None = None
+        self._last_id = 0
+        self._lock = Lock()
+        self._rows: dict[int, dict[str, list[pa.RecordBatch]]] = {}
+
+    @property
+    def completed(self) -> int | None:
+        return self._completed
+
+    @property
+    def last_id(self) -> int:
+        return self._last_id
+
+    def write(self, snapshot_id: int, vertex: str, batch: pa.RecordBatch) -> bool:
+        with self._lock:
+            self._last_id = max(self._last_id, snapshot_id)
+            self._rows.setdefault(snapshot_id, {}).setdefault(vertex, []).append(batch)
+        return True
+
+    def complete(self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]) -> None:
+        for vertex, batch in more:
+            self.write(snapshot_id, vertex, batch)
+        with self._lock:
+            self._last_id = max(self._last_id, snapshot_id)
+            self._rows = {snapshot_id: self._rows.get(snapshot_id, {})}
+            self._completed = snapshot_id
+            batches = [batch for rows in self._rows[snapshot_id].values() for batch in rows]
+            size = sum(batch.nbytes for batch in batches)
+        on_done(SnapshotSize(sum(batch.num_rows for batch in batches), size, size))
+
+    def give_up(self, snapshot_id: int) -> None:
+        with self._lock:
+            self._rows.pop(snapshot_id, None)
+
+    def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
+        with self._lock:
+            if snapshot_id != self._completed:
+                raise no_such_snapshot(snapshot_id)
+            return tuple(self._rows[snapshot_id].get(vertex, ()))
+
+    def vertices(self, snapshot_id: int) -> Sequence[str]:
+        with self._lock:
+            if snapshot_id != self._completed:
+                raise no_such_snapshot(snapshot_id)
+            return list(self._rows[snapshot_id])
+
+
+def share_of(batch: pa.RecordBatch, index: int, parallelism: int) -> pa.RecordBatch:
+    """The rows of state that processor `index` is to have: those of its keys, or all where they belong to none."""
+    keys = (batch.schema.metadata or {}).get(KEY_METADATA)
+    if keys is None or parallelism == 1:
+        return batch
+    columns = [batch.schema.get_field_index(name) for name in keys.decode().split("\n")]
+    return partition(batch, columns, parallelism)[index]
+
+
+def no_such_snapshot(snapshot_id: int) -> OperationalError:
+    return OperationalError(f"there is no snapshot {snapshot_id}", hint="restore from the last completed one")
