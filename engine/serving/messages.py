@@ -59,10 +59,7 @@ def arguments_message(rows: Sequence[tuple[Any, ...]], types: Sequence[SqlType])
         return head, b""
     columns = [array_of(list(values), item) for values, item in zip(zip(*rows, strict=True), types, strict=True)]
     batch = pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(types))])
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return head, sink.getvalue().to_pybytes()
+    return head, batches_message([batch], batch.schema)
 
 
 def arguments_of(head: dict[str, Any], body: bytes) -> list[tuple[Any, ...]]:
@@ -71,13 +68,27 @@ def arguments_of(head: dict[str, Any], body: bytes) -> list[tuple[Any, ...]]:
         types = [type_of(item) for item in head["types"]]
         if not types:
             return [()] * min(int(head["rows"]), 1)
-        with pa.ipc.open_stream(body) as reader:
-            (batch,) = reader
+        (batch,) = batches_of(body)
         batch.validate(full=True)
         columns = [python_values(column, item) for column, item in zip(batch.columns, types, strict=True)]
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         raise WrongMessage(f"the arguments can't be read: {error}") from error
     return list(zip(*columns, strict=True))
+
+
+def batches_message(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    """Batches as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def batches_of(message: bytes) -> list[pa.RecordBatch]:
+    """The batches that `batches_message` was given."""
+    with pa.ipc.open_stream(message) as reader:
+        return list(reader)
 
 
 def fields_message(fields: Sequence[Field]) -> list[Any]:

@@ -15,6 +15,7 @@ import pyarrow.flight as flight
 
 from runnel.cursor import Running
 from runnel.errors import DatabaseError, ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.relation import Field
 from runnel.results import acquire
 from runnel.rows import Result
 from runnel.serving.messages import (
@@ -22,15 +23,17 @@ from runnel.serving.messages import (
     PROTOCOL,
     WrongMessage,
     arguments_message,
+    batches_of,
     error_of,
     fields_of,
     packed,
     unpacked,
 )
-from runnel.serving.remote_rows import RemoteRows
+from runnel.serving.remote_rows import GivenRows, RemoteRows
 from runnel.statements.arguments import argument_types, checked, checked_rows, column_type
 
 _Answer = TypeVar("_Answer")
+_Answered = tuple[dict[str, Any], bytes]
 
 
 class RemoteStatement:
@@ -68,7 +71,7 @@ class RemoteDatabase:
         except (pa.ArrowException, TypeError) as error:
             raise InterfaceError(f"{url!r} can't be connected to", detail=str(error)) from error
         try:
-            answer = self.ask("hello", {})
+            answer, _ = self.ask("hello", {})
             if answer.get("protocol") != PROTOCOL:
                 raise OperationalError(
                     f"the server at {url} speaks another protocol",
@@ -85,10 +88,13 @@ class RemoteDatabase:
         head, body = arguments_message([values], argument_types(values))
         statement = RemoteStatement(self)
         on_start(statement)
-        answer = self._wait_for("execute", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body)
+        answer, rows = self._wait_for("execute", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body)
         if "rowcount" in answer:
             return int(answer["rowcount"])
-        return self._rows(statement, answer)
+        source = (
+            GivenRows(fields_of(answer["fields"]), batches_of(rows)) if "has_rows" in answer else self._rows(statement, answer)
+        )
+        return Result.of_job(source.fields, source, is_unbounded=answer["is_unbounded"], can_end=answer["can_end"])
 
     def run_many(
         self, sql: str, seq_of_args: Iterable[Sequence[Any]], timeout: float | None, on_start: Callable[[Running], object]
@@ -101,7 +107,7 @@ class RemoteDatabase:
         head, body = arguments_message(rows, types)
         statement = RemoteStatement(self)
         on_start(statement)
-        answer = self._wait_for("executemany", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body)
+        answer, _ = self._wait_for("executemany", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body)
         return int(answer["rowcount"])
 
     def register(self, name: str, table: pa.Table) -> None:
@@ -116,8 +122,8 @@ class RemoteDatabase:
 
         self._translated(send)
 
-    def ask(self, kind: str, head: dict[str, Any], body: bytes = b"") -> dict[str, Any]:
-        """The server's answer to one question; raises the error that it tells."""
+    def ask(self, kind: str, head: dict[str, Any], body: bytes = b"") -> _Answered:
+        """The server's answer to one question, and Arrow data that came with it; raises the error that it tells."""
         self.check_open()
 
         def call() -> bytes:
@@ -125,12 +131,12 @@ class RemoteDatabase:
             return bytes(answer.body.to_pybytes())
 
         try:
-            answer, _ = unpacked(self._translated(call))
+            answer, data = unpacked(self._translated(call))
         except WrongMessage as error:
             raise OperationalError(f"the server at {self.url} isn't one of Runnel's", detail=str(error)) from error
         if "error" in answer:
             raise error_of(answer["error"])
-        return answer
+        return answer, data
 
     def check_open(self) -> None:
         """InterfaceError where the connection is closed."""
@@ -143,23 +149,21 @@ class RemoteDatabase:
             self.is_closed = True
             self._client.close()
 
-    def _rows(self, statement: RemoteStatement, answer: dict[str, Any]) -> Result:
+    def _rows(self, statement: RemoteStatement, fields: tuple[Field, ...]) -> RemoteRows:
         try:
             reader = self._translated(lambda: self._client.do_get(flight.Ticket(statement.name.encode()), self._options))
         except BaseException:
             statement.cancel()
             raise
-        fields = fields_of(answer["fields"])
-        rows = RemoteRows(reader, fields, statement.cancel, self._translated)
-        return Result.of_job(fields, rows, is_unbounded=answer["is_unbounded"], can_end=answer["can_end"])
+        return RemoteRows(reader, fields, statement.cancel, self._translated)
 
-    def _wait_for(self, kind: str, statement: RemoteStatement, head: dict[str, Any], body: bytes) -> dict[str, Any]:
+    def _wait_for(self, kind: str, statement: RemoteStatement, head: dict[str, Any], body: bytes) -> _Answered:
         """The answer to a question that may take long. A call into Flight doesn't see Ctrl-C, so the main thread has
         another one make it."""
         content = head | {"statement": statement.name}
         if current_thread() is not main_thread():
             return self.ask(kind, content, body)
-        answers: list[dict[str, Any] | BaseException] = []
+        answers: list[_Answered | BaseException] = []
         done = Lock()
         done.acquire()
 

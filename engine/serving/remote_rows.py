@@ -29,7 +29,7 @@ class RemoteRows:
         self.results = ResultQueue()
         self.is_done = False
         self._reader = reader
-        self._types = [item.type for item in fields]
+        self._fields = fields
         self._cancel_statement = cancel_statement
         self._translated = translated
         self._room = Condition()
@@ -50,7 +50,7 @@ class RemoteRows:
     def _read(self) -> None:
         error: BaseException | None = None
         try:
-            while (batch := self._next()) is not None and self._put(self._inner(batch)):
+            while (batch := self._next()) is not None and self._put(inner(batch, self._fields)):
                 continue
         except Exception as failure:
             error = failure
@@ -67,11 +67,6 @@ class RemoteRows:
         batch: pa.RecordBatch | None = self._translated(read)
         return batch
 
-    def _inner(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch in the types in which the engine has values; on the wire they are as cursors hand them out."""
-        columns = [canonical(column, item) for column, item in zip(batch.columns, self._types, strict=True)]
-        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-
     def _put(self, batch: pa.RecordBatch) -> bool:
         """Hands a batch to the cursor, when there is room. False: nobody wants it any more."""
         while not self.results.offer(batch):
@@ -85,3 +80,23 @@ class RemoteRows:
     def _has_room(self) -> None:
         with self._room:
             self._room.notify()
+
+
+class GivenRows:
+    """Rows that came with the server's answer: all that there are."""
+
+    def __init__(self, fields: Sequence[Field], batches: Sequence[pa.RecordBatch]) -> None:
+        self.results = ResultQueue(len(batches) + 1)
+        self.is_done = True
+        for batch in batches:
+            self.results.offer(inner(batch, fields))
+        self.results.end()
+
+    def cancel(self) -> None:
+        """Nothing is running."""
+
+
+def inner(batch: pa.RecordBatch, fields: Sequence[Field]) -> pa.RecordBatch:
+    """The batch in the types in which the engine has values; on the wire they are as cursors hand them out."""
+    columns = [canonical(column, item.type) for column, item in zip(batch.columns, fields, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

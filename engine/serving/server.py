@@ -29,12 +29,13 @@ from runnel.serving.messages import (
     PROTOCOL,
     WrongMessage,
     arguments_of,
+    batches_message,
     error_message,
     fields_message,
     packed,
     unpacked,
 )
-from runnel.serving.statements import OpenStatement, OpenStatements
+from runnel.serving.statements import OpenStatements
 
 logger = logging.getLogger("runnel.serving")
 
@@ -101,14 +102,14 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             head, body = unpacked(action.body.to_pybytes())
             answer = self._answer(action.type, head, body)
         except WrongMessage as error:
-            answer = {"error": error_message(_not_understood(str(error)))}
+            answer = packed({"error": error_message(_not_understood(str(error)))})
         except Exception as error:
             shown = presentable(error, None)
             assert isinstance(shown, Error)
             if shown.code is ErrorCode.INTERNAL:
                 logger.exception("a statement of a client failed")
-            answer = {"error": error_message(shown)}
-        return iter([packed(answer)])
+            answer = packed({"error": error_message(shown)})
+        return iter([answer])
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
         name = ticket.ticket.decode(errors="replace")
@@ -137,10 +138,10 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
 
     # What they ask for
 
-    def _answer(self, kind: str, head: dict[str, Any], body: bytes) -> dict[str, Any]:
+    def _answer(self, kind: str, head: dict[str, Any], body: bytes) -> bytes:
         self._database.check_open()
         if kind == "hello":
-            return {"protocol": PROTOCOL}
+            return packed({"protocol": PROTOCOL})
         if kind == "execute":
             return self._execute(head, body)
         if kind == "executemany":
@@ -153,9 +154,9 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             self._connection.unregister(_text(head, "name"))
         else:
             raise WrongMessage(f'there is no action "{kind}"')
-        return {}
+        return packed({})
 
-    def _execute(self, head: dict[str, Any], body: bytes) -> dict[str, Any]:
+    def _execute(self, head: dict[str, Any], body: bytes) -> bytes:
         name, sql, timeout = _text(head, "statement"), _text(head, "sql"), head.get("timeout")
         rows = arguments_of(head, body)
         statement = self._statements.begin(name)
@@ -166,22 +167,25 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             raise
         if isinstance(outcome, int):
             self._statements.end(name)
-            return {"rowcount": outcome}
-        return self._begun(statement, outcome)
-
-    def _begun(self, statement: OpenStatement, result: Result) -> dict[str, Any]:
-        statement.result = result
-        return {
-            "fields": fields_message(result.fields),
-            "is_unbounded": result.is_unbounded,
-            "can_end": result.can_end,
+            return packed({"rowcount": outcome})
+        statement.result = outcome
+        told = {
+            "fields": fields_message(outcome.fields),
+            "is_unbounded": outcome.is_unbounded,
+            "can_end": outcome.can_end,
         }
+        if not _are_few(outcome):
+            return packed(told)
+        try:
+            return packed(told | {"has_rows": True}, batches_message(list(outcome.batches()), outcome.schema))
+        finally:
+            self._statements.end(name)
 
-    def _execute_many(self, head: dict[str, Any], body: bytes) -> dict[str, Any]:
+    def _execute_many(self, head: dict[str, Any], body: bytes) -> bytes:
         name, sql, timeout = _text(head, "statement"), _text(head, "sql"), head.get("timeout")
         statement = self._statements.begin(name)
         try:
-            return {"rowcount": self._database.run_many(sql, arguments_of(head, body), timeout, statement.watch)}
+            return packed({"rowcount": self._database.run_many(sql, arguments_of(head, body), timeout, statement.watch)})
         finally:
             self._statements.end(name)
 
@@ -220,6 +224,12 @@ def _check_address(address: Address, token: str) -> None:
             detail="tokens and rows would be readable on the way",
             hint="give a certificate and its key, or listen on 127.0.0.1",
         )
+
+
+def _are_few(result: Result) -> bool:
+    """Whether all rows are there already, and few: they are then sent with the answer."""
+    job = result.job
+    return job is None or (job.is_done and len(job.results) <= 1)
 
 
 def _in_url(host: str) -> str:

@@ -76,10 +76,13 @@ def test_nonsense_is_an_error_and_no_harm(server: Server, kind: str, body: bytes
     client.close()
 
 
-def test_rows_are_read_once(server: Server) -> None:
+def test_rows_are_read_once(server: Server, connection: runnel.Connection) -> None:
     client = flight.FlightClient(f"grpc://127.0.0.1:{server.port}")
-    ask = packed({"statement": "one", "sql": "SELECT 1 AS a", "types": [], "rows": 1})
+    ask = packed({"statement": "one", "sql": "SELECT v AS a FROM s", "types": [], "rows": 1})
+    writer = connection.register_stream("s", {"v": "BIGINT"})
     list(client.do_action(flight.Action("execute", ask), OPTIONS))
+    writer.write([(1,)])
+    writer.close()
     assert client.do_get(flight.Ticket(b"one"), OPTIONS).read_all().to_pydict() == {"a": [1]}
     with pytest.raises(flight.FlightServerError, match="gone"):
         client.do_get(flight.Ticket(b"one"), OPTIONS).read_all()
