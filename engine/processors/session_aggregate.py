@@ -306,20 +306,25 @@ class SessionAggregateProcessor(DivertingProcessor):
     def _close(self, before: int) -> None:
         """Gives the sessions whose last event is before a time."""
         sessions = self._sessions
-        if not sessions.count or sessions.earliest_end() >= before:
-            return
+        if sessions.earliest_end() < before:
+            for states in self._sets:
+                states.collapse()
+            first, last = sessions.first, sessions.last
+            closed = sessions.close(before)
+            self._emit_groups([states.take(closed) for states in self._sets], first, last)
+        if sessions.is_crowded:
+            self._renumber()
+
+    def _renumber(self) -> None:
+        """Where sessions are brought together again and again, numbers are used up though none is over."""
         for states in self._sets:
             states.collapse()
-        first, last = sessions.first, sessions.last
-        closed = sessions.close(before)
-        parts = [states.take(closed) for states in self._sets]
-        if sessions.is_crowded:
-            changed = self._changes.now(sessions)
-            moved = sessions.renumber()
-            self._changes.renew(moved[changed])
-            for states in self._sets:
-                states.renew(lambda found: moved[found])
-        self._emit_groups(parts, first, last)
+            states.update()
+        changed = self._changes.now(self._sessions)
+        moved = self._sessions.renumber()
+        self._changes.renew(moved[changed])
+        for states in self._sets:
+            states.renew(lambda found: moved[found])
 
     def on_alarm(self) -> bool:
         """Early results of the open sessions that rows came to."""

@@ -112,8 +112,18 @@ class SessionRows(EmittingProcessor):
     def _close(self, before: int | None) -> None:
         """Gives the rows of the sessions whose last event is before a time (None: of all)."""
         sessions = self._sessions
-        if not sessions.count or (before is not None and sessions.earliest_end() >= before):
-            return
+        if before is None or sessions.earliest_end() < before:
+            self._give(before)
+        if sessions.is_crowded:
+            # Where sessions are brought together again and again, numbers are used up though none is over.
+            for held in self._held:
+                held.sessions = sessions.now(held.sessions)
+            moved = sessions.renumber()
+            for held in self._held:
+                held.sessions = moved[held.sessions]
+
+    def _give(self, before: int | None) -> None:
+        sessions = self._sessions
         first, last = sessions.first, sessions.last
         closed = sessions.close(before)
         complete: list[Held] = []
@@ -125,10 +135,6 @@ class SessionRows(EmittingProcessor):
                 held.keep(~gone)
         self._held = [held for held in self._held if len(held.rows)]
         self._count = sum(len(held.rows) for held in self._held)
-        if sessions.is_crowded:
-            moved = sessions.renumber()
-            for held in self._held:
-                held.sessions = moved[held.sessions]
         self.emit_all(self._plan.results(complete, first, last))
 
     def state(self) -> Iterable[pa.RecordBatch]:

@@ -12,7 +12,7 @@ import runnel
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate
 from runnel.processor import Watermark
-from runnel.processors import session_aggregate, session_rows
+from runnel.processors import session_aggregate, session_merge, session_rows
 from runnel.processors.session_aggregate import SessionKeys
 from runnel.processors.session_merge import OpenSessions
 from runnel.sqltypes import BOOLEAN
@@ -131,6 +131,24 @@ def test_sessions_that_are_given_take_no_memory() -> None:
     feed(processor, [Watermark(4000, 1)])
     assert sum(batch.num_rows for batch in processor.state()) == 1
     assert processor._sessions.count == 0
+
+
+def test_a_session_that_never_closes_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row out of order opens a session, which the next one brings together with the one that stays open."""
+    monkeypatch.setattr(session_merge, "_RENUMBERED", 4)
+    first, last = range(0, 800, 8), range(4, 804, 8)
+    aggregating, outbox = made_of(supplier(COUNT))
+    bounds = (*SCHEMA.names, "a", "e", "w")
+    holding, held = made_of(session_rows.session_rows(GAP, COLUMNS["t"], (1,), 5, bounds, BOUND))
+    for one, other in zip(first, last, strict=True):
+        for processor in (aggregating, holding):
+            feed(processor, [rows(one + 8), rows(one), rows(other), Watermark(one, 1)])
+            assert len(processor._sessions.root) <= 8
+    for processor in (aggregating, holding):
+        while not processor.complete():
+            pass
+    assert rows_of(batches_in(outbox)) == [(0, 1, 804, 803, "s", 300)]
+    assert {row[5:] for row in rows_of(batches_in(held))} == {(0, 804, 803)}
 
 
 def test_keys_that_share_a_hash_fail_the_query(monkeypatch: pytest.MonkeyPatch) -> None:
