@@ -168,6 +168,8 @@ class TimedAggregateProcessor(EmittingProcessor):
         if (self._aggregation.stage is Stage.ACCUMULATE or self._given is not None) and self.drain():
             # Rows behind the watermark: the last stage may still be waiting for them, or they change a result.
             self._settle(self._times)
+        for groups in (self._groups, *self._distinct):
+            groups.collapse_early()
         return self.drain()
 
     def on_idle(self) -> bool:

@@ -31,6 +31,15 @@ BUFFERED_ROWS = 1 << 17
 ROWS_PER_GROUP = 2
 """How many rows are buffered per group of the last collapse."""
 
+EAGER_ROWS = 1 << 13
+"""From so many buffered rows on they are collapsed when there is nothing else to do, so that little is left to a watermark."""
+
+EAGER_ROWS_PER_GROUP = 8
+"""The same per group of the last collapse: with fewer, collapsing saves nothing."""
+
+FEW_RUNS = 4
+"""So many runs that aren't larger than twice the last one are then merged."""
+
 MERGED_ROWS = 1 << 16
 """How many groups in new runs are gathered before runs are merged, at least."""
 
@@ -121,6 +130,7 @@ class TimedGroups:
         self._row_count = 0
         self._runs: list[_Run] = []
         self._threshold = BUFFERED_ROWS
+        self._eager = EAGER_ROWS
         self._merge_at = MERGED_ROWS
         self._share = 0.0
         self._least = [NEVER] * len(due.watermarks)
@@ -213,7 +223,22 @@ class TimedGroups:
         partial = self._collapsed(rows, count)
         self._share = partial.num_rows / count
         self._threshold = max(BUFFERED_ROWS, ROWS_PER_GROUP * partial.num_rows)
+        self._eager = max(EAGER_ROWS, EAGER_ROWS_PER_GROUP * partial.num_rows)
         self.add_partial(partial)
+
+    def collapse_early(self) -> None:
+        """There is nothing else to do: turns the buffered rows into groups if they are worth it."""
+        if self._row_count < self._eager:
+            return
+        self.collapse()
+        runs = self._runs
+        limit = 2 * runs[-1].left
+        small = len(runs)
+        while small and runs[small - 1].left <= limit:
+            small -= 1
+        if len(runs) - small >= FEW_RUNS:
+            self._runs, merged = runs[:small], self._whole.combine([run.rest() for run in runs[small:]])
+            self._add_run(merged)
 
     def _collapsed(self, rows: list[Sequence[pa.Array]], count: int) -> Partial:
         """Bounded keys that have one value, as they mostly do in so few rows, needn't be grouped by."""

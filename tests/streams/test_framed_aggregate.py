@@ -35,6 +35,8 @@ SHAPES = [
 def parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many collapses, and the stacks turned in portions."""
     monkeypatch.setattr(timed_groups, "BUFFERED_ROWS", 7)
+    monkeypatch.setattr(timed_groups, "EAGER_ROWS", 2)
+    monkeypatch.setattr(timed_groups, "EAGER_ROWS_PER_GROUP", 1)
     monkeypatch.setattr(frames, "FEW_ROWS", 3)
     monkeypatch.setattr(framed_aggregate, "FEW_ROWS", 4)
 

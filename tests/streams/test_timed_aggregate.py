@@ -113,6 +113,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many collapses and merges, also of few rows."""
     monkeypatch.setattr(timed_groups, "BUFFERED_ROWS", 7)
     monkeypatch.setattr(timed_groups, "MERGED_ROWS", 9)
+    monkeypatch.setattr(timed_groups, "EAGER_ROWS", 2)
+    monkeypatch.setattr(timed_groups, "EAGER_ROWS_PER_GROUP", 1)
 
 
 @pytest.mark.parametrize("calls", [CALLS, CALLS | ORDERED | DISTINCT, DISTINCT, {}], ids=["plain", "all", "distinct", "keys"])

@@ -1,0 +1,87 @@
+"""Rows of open groups: small batches are worked on together, and before a watermark asks for them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from runnel.expressions.aggregate_states import Count, SumInteger
+from runnel.processors import timed_groups
+from runnel.processors.group_state import Layout
+from runnel.processors.timed_groups import DueTimes, TimedGroups
+from runnel.streams import TimeBound
+
+LAYOUT = Layout((pa.int64(), pa.int64()), (pa.int64(),), (Count(True), SumInteger()), ((), (0,)))
+DUE = 100
+KEYS = 500
+
+
+def groups() -> TimedGroups:
+    return TimedGroups(LAYOUT, DueTimes([(0, TimeBound(0))]), lambda rows: None)
+
+
+def add(open_groups: TimedGroups, rows: int, keys: int = KEYS) -> None:
+    columns = [pa.array([DUE] * rows), pa.array([i % keys for i in range(rows)]), pa.array([1] * rows)]
+    open_groups.add(columns, rows, [DUE])
+
+
+def given(open_groups: TimedGroups) -> dict[int, tuple[int, int]]:
+    """Of each key the count and the sum, when the window is complete."""
+    found = open_groups.take_due([DUE + 1])
+    assert found is not None
+    columns = [found.keys[1], *(column for columns in found.columns for column in columns)]
+    rows = list(zip(*(column.to_pylist() for column in columns), strict=True))
+    assert len({key for key, *_ in rows}) == len(rows)
+    return {key: (count, int(total)) for key, count, total in rows}
+
+
+def test_few_rows_wait_for_more() -> None:
+    waiting = groups()
+    add(waiting, timed_groups.EAGER_ROWS - 1)
+    waiting.collapse_early()
+    assert waiting.open_groups == 0
+    assert waiting.size[0] == timed_groups.EAGER_ROWS - 1
+
+
+def test_small_batches_are_grouped_together_when_nothing_else_is_to_do() -> None:
+    waiting = groups()
+    for _ in range(timed_groups.EAGER_ROWS // 100 + 1):
+        waiting.collapse_early()
+        add(waiting, 100, keys=10)
+    waiting.collapse_early()
+    assert waiting.open_groups == 10, "one group-by for all of them"
+    assert waiting.size[0] == 10, "no row is left for the watermark to group"
+    each = 10 * (timed_groups.EAGER_ROWS // 100 + 1)
+    assert given(waiting) == dict.fromkeys(range(10), (each, each))
+
+
+def test_what_is_grouped_early_is_merged() -> None:
+    waiting = groups()
+    for number in range(1, 30):
+        add(waiting, timed_groups.EAGER_ROWS)
+        waiting.collapse_early()
+        assert waiting.size[0] == waiting.open_groups <= timed_groups.FEW_RUNS * KEYS, number
+    rows = 29 * timed_groups.EAGER_ROWS
+    found = given(waiting)
+    assert sum(count for count, _ in found.values()) == rows
+    assert all(count == total for count, total in found.values())
+    assert len(found) == KEYS
+
+
+def test_many_groups_are_not_merged_for_a_few_rows() -> None:
+    waiting = groups()
+    many = 8 * timed_groups.EAGER_ROWS
+    add(waiting, many, keys=many)
+    waiting.collapse_early()
+    add(waiting, 10, keys=10)
+    waiting.collapse()
+    large = waiting._runs[0]
+    assert large.left == many
+    for _ in range(20):
+        add(waiting, timed_groups.EAGER_ROWS, keys=10)
+        waiting.collapse_early()
+        assert waiting._runs[0] is large
+        assert len(waiting._runs) <= timed_groups.FEW_RUNS
+    rows = 10 + 20 * timed_groups.EAGER_ROWS
+    found = given(waiting)
+    assert len(found) == many
+    assert sum(found[key][0] - 1 for key in range(10)) == rows
