@@ -109,17 +109,35 @@ class WaitingProcessor(EmittingProcessor):
         return self._concluded()
 
     def _at(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
-        own, other = self._pair
-        given = [watermark]
-        if 1 in self.idle_inputs and watermark.column == own and other is not None:
-            given.append(Watermark(watermark.time, other))
-        elif 0 in self.idle_inputs and watermark.column == other and own is not None:
-            given.append(Watermark(watermark.time, own))
-        for item in given:
-            # One that went along with the other may be ahead of what the input itself says later.
-            if item.time > self.seen.get(item.column, LEAST_TIME - 1):
-                self.seen[item.column] = item.time
-                yield from self.on_watermark(item)
+        yield from self._passed(watermark.column, watermark.time)
+        yield from self._along()
+
+    def _along(self) -> Iterator[pa.RecordBatch]:
+        """The watermark of an input that is idle goes along with that of the other one."""
+        for ordinal in sorted(self.idle_inputs):
+            number, other = self._pair[ordinal], self._pair[1 - ordinal]
+            if number is not None and other is not None and other in self.seen:
+                yield from self._passed(number, self.seen[other])
+
+    def _passed(self, number: int, time: int) -> Iterator[pa.RecordBatch]:
+        # One that went along with the other may be ahead of what the input itself says later.
+        if time > self.seen.get(number, LEAST_TIME - 1):
+            self.seen[number] = time
+            yield from self.on_watermark(Watermark(time, number))
+
+    def flush(self) -> bool:
+        """An input may have fallen idle since the last watermark of the other."""
+        if self._step is _Step.NONE:
+            if not self.drain():
+                return False
+            if not self.idle_inputs:
+                return True
+            self._step = _Step.EMITTING
+            self.emit_all(self._along())
+        return self._concluded()
+
+    def on_idle(self) -> bool:
+        return self.flush()
 
     def complete_edge(self, ordinal: int) -> bool:
         if self._step is _Step.NONE:

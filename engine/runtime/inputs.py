@@ -104,7 +104,7 @@ class InputEdge:
 class Inputs:
     """All inputs of one processor. `next_event` gives what is to be done next."""
 
-    __slots__ = ("_edges", "_events", "_group", "_later", "aligned", "barrier", "coalescer", "idle", "inbox", "name", "ordinal")
+    __slots__ = ("_edges", "_events", "_group", "_later", "aligned", "barrier", "coalescer", "fell_idle", "idle", "inbox", "name", "ordinal")
 
     def __init__(self, edges: Sequence[InputEdge], name: str) -> None:
         self._edges = edges
@@ -116,6 +116,8 @@ class Inputs:
         self.coalescer: WatermarkCoalescer | None = None
         self.idle: set[int] = set()
         """Of several inputs those that expect nothing for now."""
+        self.fell_idle = False
+        """Set when one of them is new, which may have been what the processor waits for."""
         self._events: deque[Item | InputEdge] = deque()
         self._group: list[InputEdge] = []
         self._later = sorted(edges, key=lambda edge: edge.priority) if len(edges) > 1 else list(edges)
@@ -247,6 +249,7 @@ class Inputs:
         for item in items:
             idle = isinstance(item, Idle)
             (self.idle.add if idle else self.idle.discard)(edge.ordinal)
+            self.fell_idle |= idle
             self._events.extend(self.coalescer.idle(edge.ordinal) if idle else self.coalescer.observe(edge.ordinal, item))  # type: ignore[arg-type]
 
     def _carriers(self) -> dict[int, set[int]] | None:

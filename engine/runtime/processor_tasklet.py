@@ -168,7 +168,7 @@ class ProcessorTasklet(Tasklet):
         self.calls += 1
         outbox = self.outbox
         try:
-            while not (self.is_unwanted or self.execution.is_cancelled or self.state is END):
+            while not (self.state is END or self.execution.is_cancelled or (self.is_unwanted and self._may_end())):
                 outbox.offered = outbox.refused = False
                 goes_on = STEPS[self.state](self)
                 moment = now()
@@ -212,6 +212,16 @@ class ProcessorTasklet(Tasklet):
         self.inputs.abandon()
         if self.state in (PROCESS, WATERMARK, FLUSH, COMPLETE_EDGE, NEXT, FORWARD):
             self.state = NEXT
+
+    def _may_end(self) -> bool:
+        """Whether it can end at once, as nobody wants what it gives. A commit that is outstanding comes first: after a terminal
+        barrier those behind it may have ended before."""
+        if self.snapshots is None or not self.snapshots.awaits_commit(self):
+            return True
+        if self.state is not COMMIT:
+            self.state = AWAIT_COMMIT
+        self.resume = END
+        return False
 
     def _log_long_call(self, nanoseconds: int) -> None:
         """A warning where the processor may be the user's; nobody can do anything about those of a SQL plan."""
@@ -295,7 +305,8 @@ class ProcessorTasklet(Tasklet):
         elif event is None:
             if inputs.are_done:
                 self.state = COMPLETE
-            elif self.unflushed:
+            elif self.unflushed or inputs.fell_idle:
+                inputs.fell_idle = False
                 self.state = FLUSH
             else:
                 if alarm:

@@ -325,6 +325,25 @@ def test_an_idle_input_that_holds_back_the_other(con: Connection) -> None:
         assert (run.clock.monotonic() > 0) == bool(idle)
 
 
+@pytest.mark.parametrize("idle_too", [0, 250])
+def test_an_input_of_a_join_that_falls_idle_behind_the_last_row_of_the_other(con: Connection, idle_too: int) -> None:
+    """No further watermark comes that its own could go along with; whether the other is idle as well doesn't matter."""
+    for sql, expected in (
+        ("SELECT x.t, y.t FROM a x LEFT JOIN b y ON x.t = y.t", [(1, None)]),
+        ("SELECT x.t, y.t FROM b y RIGHT JOIN a x ON x.t = y.t", [(1, None)]),
+        ("SELECT x.t FROM a x WHERE NOT EXISTS (SELECT 1 FROM b y WHERE y.t BETWEEN x.t AND x.t + 2)", [(1,)]),
+        ("SELECT x.t, y.t FROM a x LEFT JOIN b FOR SYSTEM_TIME AS OF x.t AS y ON x.k = y.k", [(1, None)]),
+        (f"SELECT x.window_end, n FROM ({COUNTS.format('a')}) x LEFT JOIN (SELECT window_end, COUNT(*) AS n FROM TABLE("
+         "TUMBLE(TABLE b, DESCRIPTOR(t), 10)) GROUP BY window_end) y ON x.window_end = y.window_end", [(10, None)]),
+        (COUNTS.format("a").replace("TABLE a", "(SELECT x.t, x.v FROM a x LEFT JOIN b y ON x.t = y.t)"), [(10, 1, 1)]),
+    ):  # fmt: skip
+        script(con, "a", [batch((1, 1, 1)), batch((15, 1, 1)), HOLD], idle=idle_too)
+        script(con, "b", [batch((0, 2, 1)), HOLD], idle=250)
+        for seed in range(5):
+            found = until_held(simulation(con, sql, seed))
+            assert [row for row in found if row[0] not in (0, 15)] == expected, sql
+
+
 def test_rows_of_a_partition_that_falls_idle_are_late(con: Connection) -> None:
     """What it brought before counts, though the other partitions go on without it."""
     rows = [batch(*((time, time % 3, 1) for time in range(5))), IDLE, HOLD]
