@@ -166,6 +166,7 @@ def test_what_needs_code_over_there_is_refused(remote: runnel.Connection) -> Non
         lambda: remote.register_stream("s", {"v": "BIGINT"}),
         lambda: remote.submit(runnel.DAG()),
         remote.jobs,
+        lambda: remote.job("j"),
     ):
         with pytest.raises(runnel.NotSupportedError, match="connection to a server"):
             refused()
