@@ -91,10 +91,9 @@ class RemoteDatabase:
         answer, rows = self._wait_for("execute", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body)
         if "rowcount" in answer:
             return int(answer["rowcount"])
-        source = (
-            GivenRows(fields_of(answer["fields"]), batches_of(rows)) if "has_rows" in answer else self._rows(statement, answer)
-        )
-        return Result.of_job(source.fields, source, is_unbounded=answer["is_unbounded"], can_end=answer["can_end"])
+        fields = fields_of(answer["fields"])
+        source = GivenRows(fields, batches_of(rows)) if "has_rows" in answer else self._rows(statement, fields)
+        return Result.of_job(fields, source, is_unbounded=answer["is_unbounded"], can_end=answer["can_end"])
 
     def run_many(
         self, sql: str, seq_of_args: Iterable[Sequence[Any]], timeout: float | None, on_start: Callable[[Running], object]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 TOKEN = "RUNNEL_TOKEN"
 """The environment variable that holds the token where none is given."""
 
+_JOBS = "SHOW JOBS lists the server's jobs, and ALTER JOB and DROP JOB change them"
+
 
 def connect_remote(url: str, settings: dict[str, Any]) -> RemoteConnection:
     """Connects to a server. `settings` may hold `token` and, for `runnel+tls://`, `root_certificate`: a path to PEM, where the
@@ -120,9 +122,13 @@ class RemoteConnection(Connection):
         """NotSupportedError: no code is sent to a server."""
         _refuse("a hand-built DAG")
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> NoReturn:
         """NotSupportedError: SHOW JOBS lists the server's."""
-        _refuse("the handle of a job", "SHOW JOBS lists the server's jobs, and ALTER JOB and DROP JOB change them")
+        _refuse("the handle of a job", _JOBS)
+
+    def job(self, job: str | int) -> NoReturn:
+        """NotSupportedError: SHOW JOBS lists the server's."""
+        _refuse("the handle of a job", _JOBS)
 
     def __repr__(self) -> str:
         return f"<runnel.Connection to {self._remote.url!r}{', closed' if self.is_closed else ''}>"
