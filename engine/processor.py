@@ -221,8 +221,8 @@ class Processor:
         return self.outbox.offer(watermark)
 
     def flush(self) -> bool:
-        """The inputs have nothing for now: emits what was held back to fill a batch. Also called when one of several inputs falls
-        idle. False: not all yet, call again."""
+        """The inputs have nothing for now: emits what was held back to fill a batch. Also called when one of several inputs
+        falls idle. False: not all yet, call again."""
         return True
 
     def on_idle(self) -> bool:

@@ -104,7 +104,20 @@ class InputEdge:
 class Inputs:
     """All inputs of one processor. `next_event` gives what is to be done next."""
 
-    __slots__ = ("_edges", "_events", "_group", "_later", "aligned", "barrier", "coalescer", "fell_idle", "idle", "inbox", "name", "ordinal")
+    __slots__ = (
+        "_edges",
+        "_events",
+        "_group",
+        "_later",
+        "aligned",
+        "barrier",
+        "coalescer",
+        "fell_idle",
+        "idle",
+        "inbox",
+        "name",
+        "ordinal",
+    )
 
     def __init__(self, edges: Sequence[InputEdge], name: str) -> None:
         self._edges = edges
