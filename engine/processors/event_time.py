@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.batches import Indexes
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
 from runnel.expressions.nodes import Expression
@@ -25,6 +27,10 @@ IDLE_TIMEOUT = 1_000
 LEAST_TIME = -(1 << 62)
 GREATEST_TIME = 1 << 62
 """Event times beyond these say nothing: a watermark stays within them, so that bounds may be added to it."""
+
+EARLIEST = -(1 << 63)
+LATEST = (1 << 63) - 1
+"""The least and the greatest event time that there may be."""
 
 
 @frozen
@@ -48,6 +54,17 @@ def event_times(column: pa.Array) -> pa.Array:
     if pa.types.is_date32(kind):
         return column.cast(pa.timestamp("us")).cast(pa.int64())
     return column.view(pa.int64())
+
+
+def less(times: Indexes, by: int) -> Indexes:
+    """Times less a number; what is out of int64's range is as far out as can be."""
+    with np.errstate(over="ignore"):
+        found: Indexes = times - by
+    if by > 0:
+        found[found > times] = EARLIEST
+    elif by < 0:
+        found[found < times] = LATEST
+    return found
 
 
 class CompiledTimeRule:

@@ -15,7 +15,7 @@ from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
 from runnel.memory import size_of
 from runnel.processor import Watermark
-from runnel.processors.event_time import event_times
+from runnel.processors.event_time import event_times, less
 from runnel.streams import TimeBound
 
 NEVER = np.iinfo(np.int64).max
@@ -68,16 +68,9 @@ class CompiledHolding:
         return found
 
     def _less(self, column: pa.Array, offset: int) -> Indexes:
-        """Values less an offset; what is out of range is as far out as can be."""
-        values: Indexes = numbers(column, np.int64)
-        with np.errstate(over="ignore"):
-            less = values - offset
-        if offset > 0:
-            less = np.where(less > values, ALWAYS, less)
-        elif offset < 0:
-            less = np.where(less < values, NEVER - 1, less)
+        times = less(numbers(column, np.int64), offset)
         valid = validity(column)
-        return less if valid is None else np.where(valid, less, self._null)
+        return times if valid is None else np.where(valid, times, self._null)
 
 
 @dataclass(slots=True)

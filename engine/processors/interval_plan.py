@@ -15,7 +15,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import Evaluator, compile_expression
 from runnel.expressions.nodes import Expression, columns_of
 from runnel.key_hash import hash_columns
-from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME
+from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME, less
 from runnel.processors.join_index import all_valid, is_integer_like
 from runnel.processors.join_table import JoinPlan, JoinShape
 from runnel.processors.time_runs import NEVER, Rows, times_of
@@ -75,7 +75,7 @@ class IntervalPlan:
         for column, offset in waiting.expiry:
             found, there = times_of(batch.column(column))
             valid = _both(valid, there)
-            found = np.clip(found, LEAST_TIME, GREATEST_TIME) + offset
+            found = less(found, -offset)
             expiry = found if expiry is None else np.minimum(expiry, found)
         matched = np.zeros(batch.num_rows, np.bool_)
         hashes = hash_columns(keys) if keys else None

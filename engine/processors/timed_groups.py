@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from runnel.batches import Indexes, Mask, indexes, join_arrays, numbers, repeated, validity
 from runnel.memory import size_of
-from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME, event_times
+from runnel.processors.event_time import event_times, less
 from runnel.processors.group_state import GroupState, Layout, Partial
 from runnel.processors.row_identity import factorise
 from runnel.streams import TimeBound
@@ -87,7 +87,7 @@ def _least(column: pa.Array) -> int:
 
 def _times(column: pa.Array, offset: int) -> Indexes:
     times = event_times(column)
-    due = np.clip(numbers(times, np.int64), LEAST_TIME, GREATEST_TIME) - offset
+    due = less(numbers(times, np.int64), offset)
     valid = validity(times)
     return due if valid is None else np.where(valid, due, NEVER)
 

@@ -15,6 +15,7 @@ from runnel.batches import Indexes, Mask, indexes, join_batches, no_rows
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
 from runnel.processor import Watermark
+from runnel.processors.event_time import less
 from runnel.processors.interval_plan import holds_of
 from runnel.processors.join_table import KEEPS_RIGHT, JoinPlan, JoinShape, JoinTable
 from runnel.processors.time_runs import Rows, Run, times_of
@@ -49,7 +50,7 @@ class TimedPlan:
     def rows_of(self, side: int, batch: pa.RecordBatch) -> tuple[Rows, Mask | None]:
         """The rows of a batch that have a time, and which these are (None: all)."""
         times, there = times_of(batch.column(self.columns[side]))
-        expiry = times - self.apart[side]
+        expiry = less(times, self.apart[side])
         rows = Rows(batch, None, [], None, expiry, holds_of(self.sides[side], batch), np.zeros(batch.num_rows, np.bool_))
         return (rows, None) if there is None or there.all() else (rows.kept(there), there)
 

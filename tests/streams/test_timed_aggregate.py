@@ -7,6 +7,7 @@ import random
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -17,6 +18,7 @@ from runnel.expressions.nodes import Aggregate, Column, Expression, Literal, Sor
 from runnel.processor import JobContext, ProcessorContext, Watermark
 from runnel.processors import timed_groups
 from runnel.processors.aggregation import Stage
+from runnel.processors.event_time import EARLIEST, GREATEST_TIME, LATEST, less
 from runnel.processors.timed_aggregate import TimedAggregateProcessor, Timing, timed_aggregate
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR
 from runnel.streams import TimeBound
@@ -244,6 +246,21 @@ def test_a_far_future_row_does_not_make_its_own_batch_late() -> None:
     feed(processor, [batch_of(windowed(rows), SCHEMA), Watermark(10**12, 1)])
     assert processor.late_rows == 0
     assert [row[:3] for row in rows_of(batches_in(outbox))] == [(10, 1, 1), (20, 1, 1)]
+
+
+def test_times_beyond_all_watermarks_wait_for_the_end() -> None:
+    """A watermark stays at 2^62, so it completes nothing beyond: else a group could come twice."""
+    processor, outbox = made({"count(*)": CALLS["count(*)"]})
+    far = batch_of([{"t": GREATEST_TIME + 10, "k": 1, "v": 1, "s": "s", "f": 0.0, "e": GREATEST_TIME + 16}], SCHEMA)
+    feed(processor, [far, Watermark(GREATEST_TIME, 1), far])
+    assert processor.complete()
+    assert [row[-1] for row in rows_of(batches_in(outbox))] == [2]
+
+
+def test_less_stays_within_the_range() -> None:
+    times = np.array([EARLIEST, EARLIEST + 3, 0, LATEST - 3, LATEST])
+    assert less(times, 5).tolist() == [EARLIEST, EARLIEST, -5, LATEST - 8, LATEST - 5]
+    assert less(times, -5).tolist() == [EARLIEST + 5, EARLIEST + 8, 5, LATEST, LATEST]
 
 
 def test_late_rows_are_not_aggregated() -> None:
