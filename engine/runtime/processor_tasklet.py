@@ -11,9 +11,7 @@ inputs. It gives True if the machine goes on at once, False if it has to wait; t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,70 +22,38 @@ from runnel.runtime.failures import is_interrupt
 from runnel.runtime.idle import Backoff
 from runnel.runtime.inputs import InputEdge, Inputs
 from runnel.runtime.latency import MARK_INTERVAL, LatencyHistogram
+from runnel.runtime.long_calls import LONG_CALL, log_long_call
 from runnel.runtime.outbox import BaseOutbox
 from runnel.runtime.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
 from runnel.runtime.tasklet import Tasklet
+from runnel.runtime.tasklet_state import (
+    ALARM,
+    AWAIT_COMMIT,
+    COMMIT,
+    COMPLETE,
+    COMPLETE_EDGE,
+    EMIT_BARRIER,
+    END,
+    FINISH_RESTORE,
+    FLUSH,
+    FORWARD,
+    INIT,
+    NEXT,
+    PREPARE,
+    PROCESS,
+    RESTORE,
+    SAVE,
+    SAVE_LAST,
+    WATERMARK,
+    State,
+)
 
 if TYPE_CHECKING:
     from runnel.runtime.execution import Execution
 
-logger = logging.getLogger("runnel.runtime")
-
 TIME_SLICE = 500_000
 """Nanoseconds after which a call ends, at the next step."""
-LONG_CALL = 100_000_000
-"""Nanoseconds beyond which a call of a cooperative processor is logged."""
 COUNTS = ("late_rows", "malformed_records")
-
-
-class State(IntEnum):
-    """What the next step does."""
-
-    INIT = 0
-    """Call `init` once; then RESTORE if there is state, else NEXT."""
-    RESTORE = 1
-    """Call `restore_snapshot` with each batch of state; then FINISH_RESTORE."""
-    FINISH_RESTORE = 2
-    """Call `finish_restore` until it returns True; then NEXT."""
-    NEXT = 3
-    """Look what is next: COMMIT if the snapshot is safe, SAVE if it is to be taken here, COMPLETE if there is no input (any
-    more), ALARM if its time has come, else what the inputs say; FLUSH if they have nothing and something came; else wait."""
-    PROCESS = 4
-    """Call `process` until the inbox is empty; then NEXT."""
-    WATERMARK = 5
-    """Call `process_watermark` until it returns True; then NEXT."""
-    FLUSH = 6
-    """Call `flush` until it returns True; then NEXT."""
-    FORWARD = 7
-    """Call `flush` until it returns True, before IDLE `on_idle` too, then offer IDLE or a LatencyMarker to all outputs until it
-    is accepted; then NEXT. Or offer ACTIVE, before what comes first after IDLE; then PROCESS or WATERMARK, or NEXT."""
-    COMPLETE_EDGE = 8
-    """Call `complete_edge` until it returns True; then NEXT."""
-    COMPLETE = 9
-    """Call `complete` until it returns True; then SAVE_LAST if snapshots are taken, else END. Between two calls, COMMIT or
-    SAVE if the snapshot calls for it."""
-    SAVE = 10
-    """Call `save_snapshot` until it returns True; then PREPARE."""
-    PREPARE = 11
-    """Call `prepare_commit` until it returns True; then EMIT_BARRIER."""
-    EMIT_BARRIER = 12
-    """Offer the barrier to all outputs until it is accepted; then NEXT, after a terminal one AWAIT_COMMIT."""
-    COMMIT = 13
-    """Call `commit` until it returns True; then where it came from: NEXT or END."""
-    AWAIT_COMMIT = 14
-    """Wait until the snapshot is safe or given up; then COMMIT, and after it END."""
-    SAVE_LAST = 15
-    """Call `save_snapshot` until it returns True, for the snapshots to come; then AWAIT_COMMIT if a commit is outstanding, else
-    END."""
-    ALARM = 16
-    """Call `on_alarm` until it returns True; then NEXT."""
-    END = 17
-    """The processor is closed and the outputs have their ends."""
-
-
-# A global each, since an attribute of an Enum class is slow and a step reads several.
-INIT, RESTORE, FINISH_RESTORE, NEXT, PROCESS, WATERMARK, FLUSH, FORWARD = list(State)[:8]
-COMPLETE_EDGE, COMPLETE, SAVE, PREPARE, EMIT_BARRIER, COMMIT, AWAIT_COMMIT, SAVE_LAST, ALARM, END = list(State)[8:]
 
 
 class ProcessorTasklet(Tasklet):
@@ -173,7 +139,7 @@ class ProcessorTasklet(Tasklet):
                 goes_on = STEPS[self.state](self)
                 moment = now()
                 if moment - before > LONG_CALL and self.is_cooperative:
-                    self._log_long_call(moment - before)
+                    log_long_call(self.execution, self.vertex, moment - before)
                 before = moment
                 if self.processor.is_satisfied and not self.inputs.are_done:
                     self._end_inputs()
@@ -222,16 +188,6 @@ class ProcessorTasklet(Tasklet):
             self.state = AWAIT_COMMIT
         self.resume = END
         return False
-
-    def _log_long_call(self, nanoseconds: int) -> None:
-        """A warning where the processor may be the user's; nobody can do anything about those of a SQL plan."""
-        logger.log(
-            logging.WARNING if self.execution.is_hand_built else logging.INFO,
-            'a call of vertex "%s" took %d ms (job %d): a cooperative processor should return within a millisecond',
-            self.vertex,
-            nanoseconds // 1_000_000,
-            self.execution.job.job_id,
-        )
 
     def _close(self) -> None:
         """Closes the processor, once; nothing more is taken, and downstream hears of the end."""
