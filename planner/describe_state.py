@@ -32,13 +32,20 @@ def _grouped(node: physical.HashAggregate) -> str:
 
 def _timed_aggregate(node: physical.TimedAggregate) -> str:
     bounds = ", ".join(str(node.keys[number]) for number, _ in node.bounds)
-    return f"a row for each group, until the watermark completes its {bounds}"
+    until = f"until the watermark completes its {bounds}"
+    if node.lateness:
+        until = f"until the watermark is {time_span(node.lateness, node.keys[node.bounds[0][0]].type)} past its {bounds}"
+    return f"a row for each group, {until}"
 
 
 def _framed_aggregate(node: physical.FramedAggregate) -> str:
     span = time_span(node.shape.size, node.time.type)
     until = "until the watermark is past them" if node.bound is not None else "until the input ends"
     return f"a row for each group and frame of the last {span}, {until}"
+
+
+def _session_aggregate(node: physical.SessionAggregate) -> str:
+    return "a row for each session, until the watermark is past its end"
 
 
 def _session_rows(node: physical.SessionRows) -> str:
@@ -106,6 +113,7 @@ _RULES: dict[type[Physical], Callable[[Any], str]] = {
     physical.HashAggregate: _grouped,
     physical.TimedAggregate: _timed_aggregate,
     physical.FramedAggregate: _framed_aggregate,
+    physical.SessionAggregate: _session_aggregate,
     physical.SessionRows: _session_rows,
     physical.HashJoin: _hash_join,
     physical.IntervalJoin: _interval_join,

@@ -56,6 +56,8 @@ def rewrite(function: str, reader: TokenReader, output: Output) -> bool:
     if token.token_type is TokenType.PARTITION_BY:
         output.put(token, TokenType.COMMA, ",")
         output.open_call(reader.next(), PARTITION)
+        if reader.peek() in (",", ")"):
+            raise reader.error("the columns that divide the rows")
         return True
     return False
 

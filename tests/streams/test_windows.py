@@ -282,3 +282,16 @@ def test_sessions_that_come_once(con: Connection, rest: str, message: str) -> No
     con.register_stream("s", pa.schema([("t", pa.int64())]), time_column="t", max_disorder=0)
     with pytest.raises(NotSupportedError, match=message):
         con.execute(f"SELECT COUNT(*) FROM TABLE(SESSION(TABLE s, DESCRIPTOR(t), 5)) {rest}")
+
+
+def test_what_is_kept(con: Connection) -> None:
+    session = "TABLE(SESSION(TABLE clicks PARTITION BY k, DESCRIPTOR(n), 5)) GROUP BY window_end, k"
+    tumble = "TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(n), 5)) GROUP BY window_end, k"
+    con.register_stream("clicks", {"n": "BIGINT", "k": "BIGINT"}, time_column="n")
+    for rest, kept in (
+        (session, "a row for each session, until the watermark is past its end"),
+        (tumble, "a row for each group, until the watermark completes its window_end"),
+        (f"{tumble} ALLOWED LATENESS 7", "a row for each group, until the watermark is 7 past its window_end"),
+    ):
+        found = con.execute(f"EXPLAIN (STATE) SELECT window_end, k, COUNT(*) FROM {rest}").fetchall()
+        assert f"(keeps: {kept})" in found[0][0]
