@@ -56,7 +56,7 @@ def paced(seconds: float) -> tuple[np.ndarray, np.ndarray, float]:
             if now > 2 * seconds * 1e9:
                 break  # it can't keep up; what was reached is told
             due = min(now * RATE // 1_000_000_000, total)
-            if due - written < RATE * TICK // 1_000_000_000:
+            if due < total and due - written < RATE * TICK // 1_000_000_000:
                 time.sleep(max(TICK - now % TICK, 50_000) / 1e9)
                 continue
             n = np.arange(written, due)
