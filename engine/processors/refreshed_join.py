@@ -259,6 +259,8 @@ class RefreshedJoin(EmittingProcessor):
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
+        # Asked for here, so that it isn't polled while another processor reads the first version.
+        self._wake = context.wake
         self._versions.join(self)
         self.alarm = AT_ONCE
 
@@ -266,7 +268,7 @@ class RefreshedJoin(EmittingProcessor):
         """There may be something to do; from any thread."""
         self._was_nudged = True
         self.alarm = AT_ONCE
-        self.context.wake()
+        self._wake()
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
         if self._versions.current is None:

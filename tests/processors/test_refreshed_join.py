@@ -12,10 +12,10 @@ from runnel.processors.refreshed_join import Calculation, RefreshedTable, refres
 from runnel.processors.result import result_sink
 from runnel.processors.scan import scan
 from runnel.relation import Field, JoinKind
-from runnel.runtime.simulation import Simulation, SimulationOptions
+from runnel.runtime.simulation import Simulation, SimulationOptions, StandstillError
 from runnel.sqltypes import BIGINT
 from runnel.testing.rows import rows_of
-from runnel.testing.scripted import ABORT, ScriptedSource
+from runnel.testing.scripted import ABORT, PAUSE, ScriptedSource
 
 FIELDS = (Field("k", BIGINT), Field("v", BIGINT))
 KEY = Column(index=0, type=BIGINT, name="k")
@@ -59,6 +59,19 @@ def test_all_processors_have_the_table_at_all_times(processors: int, interval: i
                     for i in range(4) for n in range(5 * i + 1)]  # fmt: skip
         assert sorted(rows_of(simulation.batches), key=lambda row: row[1]) == sorted(expected, key=lambda row: row[1])
         assert table.closed >= table.opened >= 3
+
+
+def test_nobody_is_polled_while_the_first_version_is_waited_for() -> None:
+    for seed in range(10):
+        stream = ScriptedSource(*([rows((1, number))] for number in range(3)))
+        table = ScriptedSource([PAUSE, rows((1, 10))])
+        simulation = Simulation(plan(stream, table, 3, 10**15), seed, SimulationOptions(parallelism=2, steps=5_000))
+        with pytest.raises(StandstillError, match="nothing can go on"):
+            simulation.run()
+        table.resume()
+        simulation.run()
+        assert simulation.error is None, simulation.error
+        assert sorted(rows_of(simulation.batches)) == [(1, number, 1, 10) for number in range(3)]
 
 
 def test_a_first_read_that_fails_ends_the_job() -> None:
