@@ -7,7 +7,6 @@ away, so only it knows late rows; it is told how many rows each state stands for
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -24,7 +23,7 @@ from runnel.key_hash import keyed_state
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.aggregate import PASS_ON_SHARE
 from runnel.processors.aggregation import Aggregation, Stage, spread_out
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME
 from runnel.processors.given_groups import GivenGroups
 from runnel.processors.group_state import GroupState, Partial, exported, partial_of
@@ -32,7 +31,6 @@ from runnel.processors.late_rows import LateRows
 from runnel.processors.timed_groups import DueTimes, TimedGroups, with_keys
 from runnel.streams import TimeBound
 
-_RESULTS, _LATE = 0, 1
 _WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
 
 
@@ -48,16 +46,15 @@ class Timing:
     lateness: int = 0
 
 
-class TimedAggregateProcessor(EmittingProcessor):
+class TimedAggregateProcessor(DivertingProcessor):
     """Holds the open groups of its input."""
 
     def __init__(self, aggregation: Aggregation, timing: Timing) -> None:
-        super().__init__()
+        super().__init__(timing.diverts)
         self._aggregation = aggregation
         self._timing = timing
         self._due = DueTimes(timing.bounds)
         self._times = [LEAST_TIME] * len(self._due.watermarks)
-        self._late: deque[pa.RecordBatch] = deque()
         self._distinct: list[TimedGroups] = []
         self._given: GivenGroups | None = None
 
@@ -108,7 +105,7 @@ class TimedAggregateProcessor(EmittingProcessor):
             if late.any():
                 self._late_rows.add(int(late.sum()), *self._latest(least))
                 if self._timing.diverts:
-                    self._late.append(batch.filter(from_flags(late)))
+                    self.divert(batch.filter(from_flags(late)))
             if gone.any():
                 kept = from_flags(~gone)
                 columns = [column.filter(kept) for column in columns]
@@ -262,18 +259,6 @@ class TimedAggregateProcessor(EmittingProcessor):
             assert parts[0] is not None
             self.emit_all(self._results(parts[0], parts[1:]))
 
-    def _offer_waiting(self) -> bool:
-        while self._late:
-            if not self.outbox.offer(self._late[0], _LATE):
-                return False
-            self._late.popleft()
-        ordinal = _RESULTS if self._timing.diverts else -1
-        while self._waiting:
-            if not self.outbox.offer(self._waiting[0], ordinal):
-                return False
-            self._waiting.popleft()
-        return True
-
     def state(self) -> Iterator[pa.RecordBatch]:
         """The watermarks; the groups; for each set of distinct arguments its rows, in columns d<number of the set>_<number>."""
         columns = [from_numbers(np.array(values, np.int64), pa.int64()) for values in (self._due.watermarks, self._times)]
@@ -311,7 +296,6 @@ class TimedAggregateProcessor(EmittingProcessor):
 
     def close(self) -> None:
         super().close()
-        self._late.clear()
         self._distinct = []
         self.__dict__.pop("_groups", None)
 
