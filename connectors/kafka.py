@@ -34,6 +34,7 @@ from runnel.connectors.map_columns import SINGLE_FORMATS
 from runnel.connectors.map_layout import KEY, VALUE
 from runnel.connectors.options import Options, OptionSet, integer, text
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
+from runnel.processor import Guarantee
 from runnel.sqltypes import BIGINT, INTEGER, TIMESTAMP_TZ, VARBINARY, SqlType
 
 KEY_FORMAT = text("keyFormat")
@@ -90,6 +91,7 @@ class KafkaTable(ReadableTable, WritableTable):
     """One topic."""
 
     connector = "Kafka"
+    guarantee = Guarantee.EXACTLY_ONCE
 
     def __init__(self, definition: MappingDefinition, options: Options, client_options: Mapping[str, str]) -> None:
         self.name = definition.name
@@ -141,6 +143,10 @@ class KafkaTable(ReadableTable, WritableTable):
         return frozenset({WriteMode.INSERT, WriteMode.SINK})
 
     def sink(self, request: SinkRequest) -> Sink:
+        if request.owner:
+            from runnel.connectors.kafka_job_sink import KafkaJobSink
+
+            return KafkaJobSink(self, request)
         return KafkaSink(self, request)
 
 

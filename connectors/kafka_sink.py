@@ -1,11 +1,8 @@
-"""Writing to a Kafka topic, at least once.
-
-A light job sends its rows when it commits, so that one that fails has sent nothing. A durable job sends them at its snapshot,
-before that counts: after a failure they may be sent again, and none is lost.
-"""
+"""Writing to a Kafka topic in a light job: its rows are sent when it commits, so that one that fails has sent nothing."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +17,22 @@ if TYPE_CHECKING:
 Message = tuple[bytes | None, bytes | None]
 
 
+def encoded(table: KafkaTable, columns: Sequence[int], batch: pa.RecordBatch) -> Iterable[Message]:
+    """The messages of rows of these columns: keys and values."""
+    given = dict(zip(columns, batch.columns, strict=True))
+    sides: list[list[bytes | None]] = []
+    for side, places in ((table.key_side, table.key_places), (table.value_side, table.value_places)):
+        if side is None:
+            sides.append([None] * batch.num_rows)
+            continue
+        arrays = [
+            given[place] if place in given else pa.nulls(batch.num_rows, to_arrow(table.columns[place].type))
+            for place in places
+        ]
+        sides.append(side.encode(arrays))
+    return zip(*sides, strict=True)
+
+
 class KafkaSink(Sink):
     """Appends messages to a topic."""
 
@@ -31,25 +44,10 @@ class KafkaSink(Sink):
         self._client: Any = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        table = self._table
-        given = dict(zip(self._columns, batch.columns, strict=True))
-        sides: list[list[bytes | None]] = []
-        for side, places in ((table.key_side, table.key_places), (table.value_side, table.value_places)):
-            if side is None:
-                sides.append([None] * batch.num_rows)
-                continue
-            arrays = [
-                given[place] if place in given else pa.nulls(batch.num_rows, to_arrow(table.columns[place].type))
-                for place in places
-            ]
-            sides.append(side.encode(arrays))
-        self._messages.extend(zip(*sides, strict=True))
+        self._messages.extend(encoded(self._table, self._columns, batch))
 
     def stage(self, epoch: int) -> Token:
         messages, self._messages = self._messages, []
-        if epoch:
-            self._send(messages)
-            messages = []
         name = str(epoch)
         self._staged[name] = messages
         return {"topic": self._table.topic, "rows": name}

@@ -333,22 +333,6 @@ def test_a_statement_that_fails_sends_nothing(cluster: Cluster) -> None:
     assert cluster.received(topic, 1) == [(None, b"first")]
 
 
-def test_a_durable_job_sends_at_its_snapshot(cluster: Cluster) -> None:
-    topic = uuid4().hex
-    cluster.send(topic, b"first")
-    table = cluster.table(topic, (), valueFormat="varchar")
-    sink = table.sink(runnel.connector.SinkRequest(runnel.connector.WriteMode.SINK, (0,)))
-    sink.write(pa.record_batch({"this": ["a"]}))
-    token = sink.stage(1)
-    assert len(cluster.received(topic, 2)) == 2
-    sink.commit(json.loads(json.dumps(token)))
-    sink.write(pa.record_batch({"this": ["b"]}))
-    sink.abort(None)
-    sink.commit(sink.stage(0))
-    sink.close()
-    assert len(cluster.received(topic, 2)) == 2
-
-
 @pytest.mark.parametrize(
     ("options", "columns", "said"),
     [

@@ -1,0 +1,99 @@
+"""Transactions of one job's sink: messages, and that they were sent, become visible at the broker together.
+
+The client can't go on with a transaction after a restart, so none is open for longer than its messages need. What was
+committed last is noted as an offset of a consumer group that is the sink's own: it is part of the transaction, and tells the
+next process which of the epochs that it finds in the snapshot were sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import Any
+
+from runnel.connectors.kafka_client import SECONDS, calling, consumer, failed, kafka, partitions_of, producer
+from runnel.errors import OperationalError
+
+Message = tuple[bytes | None, bytes | None]
+
+MOST_SECONDS = 60.0
+"""How long a step is tried again that may succeed yet."""
+
+
+class Transactions:
+    """The transactions of one owner on one topic. Making it ends those of every process before: an older one that still runs
+    can send nothing any more."""
+
+    def __init__(self, options: Mapping[str, str], topic: str, owner: str) -> None:
+        self._topic = topic
+        # Who gives names of their own has them as prefixes, which access rules are written for.
+        name = f"{options.get('transactional.id', 'runnel')}-{owner}"
+        self._group = consumer({**options, "group.id": f"{options.get('group.id', 'runnel')}-{owner}"})
+        self._client = producer({**options, "transactional.id": name})
+        partitions_of(self._client, topic)
+        self._tried("transactions can't be begun", lambda: self._client.init_transactions(SECONDS))
+
+    def last(self) -> int:
+        """The number of the last epoch that was sent; 0 if none was, or if it was so long ago that the broker has forgotten."""
+        with calling(f'what was sent to topic "{self._topic}" can\'t be looked up'):
+            [found] = self._group.committed([kafka().TopicPartition(self._topic, 0)], timeout=SECONDS)
+        if found.error is not None:
+            raise failed(f'what was sent to topic "{self._topic}" can\'t be looked up', found.error)
+        return max(int(found.offset), 0)
+
+    def send(self, messages: Sequence[Message], number: int) -> None:
+        """Sends the messages of an epoch: all of them are there when it returns, or none if it fails. After a failure that
+        leaves open which of the two it is, the next process finds out by `last`."""
+        what = f'{len(messages)} messages can\'t be written to topic "{self._topic}"'
+        with calling(what):
+            self._client.begin_transaction()
+        try:
+            self._produce(messages, what)
+            place = kafka().TopicPartition(self._topic, 0, number)
+            group = self._group.consumer_group_metadata()
+            self._tried(what, lambda: self._client.send_offsets_to_transaction([place], group, SECONDS))
+            self._tried(what, lambda: self._client.commit_transaction(SECONDS))
+        except OperationalError:
+            self._give_up()
+            raise
+
+    def _produce(self, messages: Sequence[Message], what: str) -> None:
+        errors: list[Any] = []
+
+        def told(error: Any, _: Any) -> None:
+            if error is not None:
+                errors.append(error)
+
+        for key, value in messages:
+            while not errors:
+                try:
+                    with calling(what):
+                        self._client.produce(self._topic, value=value, key=key, on_delivery=told)
+                    break
+                except BufferError:
+                    self._client.poll(SECONDS)
+            self._client.poll(0)
+        if errors:
+            raise failed(what, errors[0])
+
+    def _tried(self, what: str, step: Callable[[], object]) -> None:
+        """Takes a step of the transaction's, again where the client says that it may be taken again."""
+        until = monotonic() + MOST_SECONDS
+        while True:
+            try:
+                step()
+                return
+            except kafka().KafkaException as error:
+                reason = error.args[0]
+                if not reason.retriable() or monotonic() > until:
+                    raise failed(what, reason) from error
+
+    def _give_up(self) -> None:
+        try:
+            self._client.abort_transaction(SECONDS)
+        except kafka().KafkaException:
+            # Fenced off, or out of reach: the broker ends it, by its time-out or when the next process begins.
+            self._client.purge()
+
+    def close(self) -> None:
+        self._group.close()
