@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from runnel.batches import Mask
 from runnel.catalog import Index, Table, WatermarkClause
-from runnel.errors import NotSupportedError
+from runnel.errors import NotSupportedError, OperationalError
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
 from runnel.processor import Guarantee, JobContext
@@ -143,6 +143,10 @@ class MalformedRecord:
 class SourcePartition(ABC):
     """One independent part of a source: a list of batches, a file, a Kafka partition. Used by one thread at a time."""
 
+    identity = ""
+    """The name under which a partition of the same source is known again, by another process too, so that it is given its
+    position back; "" where its number among the partitions says which it is."""
+
     malformed = 0
     """How many records were left out so far because they can't be read (where the mapping's 'onError' isn't 'fail')."""
 
@@ -169,6 +173,10 @@ class SourcePartition(ABC):
         or after `open`. What is no longer there (deleted, overwritten) is an OperationalError that tells the gap."""
         raise NotSupportedError(f"a {type(self).__name__} can't be read from a position")
 
+    def committed(self, is_safe: bool) -> None:
+        """The snapshot that the last `position` went into is safe, or was given up. Called between two reads; only in jobs that
+        take snapshots."""
+
     def close(self) -> None:
         """Called once at the end, in any case, perhaps without `open`."""
 
@@ -179,10 +187,33 @@ class Source(ABC):
     cooperative = True
     """Whether its partitions never block. Blocking ones are read on a thread of their own."""
 
+    is_repeatable = False
+    """Whether its partitions have positions, so that after a restart nothing is lost and nothing comes twice. Without, a job
+    takes no snapshot before all is read, and then begins anew when it is restarted."""
+
+    is_live = False
+    """Whether what isn't read when it comes is gone (a pushed stream): without positions it goes on with what comes after a
+    restart, and snapshots are taken all the same."""
+
+    may_grow = False
+    """Whether it may get more partitions in time: one that a snapshot doesn't know is then new, and read from its start. Else
+    what a job reads is fixed at its first start."""
+
+    kind = "the source"
+    """What it is, for error texts."""
+
     @abstractmethod
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         """The partitions for one execution. Called by the thread that starts the statement, before `execute` returns: what
         a query sees is fixed here."""
+
+    def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
+        """A partition that a snapshot knows and `split` doesn't give any more; `seek` is called next. OperationalError where it
+        can't be had."""
+        raise OperationalError(
+            f'{self.kind} has no partition "{identity}" any more, of which a snapshot has the position',
+            hint="bring back what was there when the snapshot was taken, or drop the job and create it anew",
+        )
 
 
 class ReadableTable(Table):
@@ -191,6 +222,9 @@ class ReadableTable(Table):
     divert_to: str | None = None
     """The name of the mapping that gets records that can't be read ('onError' = 'divert:…'); each has the columns of a
     `MalformedRecord`."""
+
+    reads_slowly: bool = False
+    """Whether to read the rows a second time takes much longer than to keep them meanwhile, as with text that is parsed."""
 
     @abstractmethod
     def scan(self, request: ScanRequest) -> Source:

@@ -203,6 +203,10 @@ class Processor:
     idle_inputs: Collection[int] = frozenset()
     """Set by the runtime for a processor of several inputs: those that expect nothing for now. It changes between two calls."""
 
+    holds_snapshots = False
+    """Whether no snapshot may begin before it has ended, since it couldn't go on from the middle. A vertex that has ended at a
+    snapshot ends at once when the job is restored."""
+
     outbox: Outbox
     context: ProcessorContext
 

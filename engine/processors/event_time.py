@@ -7,8 +7,6 @@ that it is at its end for now, doesn't hold back the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -130,14 +128,21 @@ class PartitionTimes:
             return None
         return min((at for at, idle in zip(self._idle_at, self._is_idle, strict=True) if not idle), default=None)
 
-    def positions(self) -> Sequence[int]:
-        """The watermark of each partition, for a snapshot."""
-        return self._last
+    def watermark(self, partition: int) -> int | None:
+        """The watermark of a partition, if it has one."""
+        time = self._last[partition]
+        return time if time > LEAST_TIME else None
 
-    def restore(self, partition: int, time: int) -> None:
-        """Continues with the watermark that a partition had."""
-        if time > LEAST_TIME:
+    def is_idle(self, partition: int) -> bool:
+        return self._is_idle[partition]
+
+    def restore(self, partition: int, time: int | None, is_idle: bool) -> None:
+        """Goes on with what a partition had promised. One that was idle still holds nothing back."""
+        if time is not None:
             self._advance(partition, time)
+        if is_idle:
+            self._is_idle[partition] = True
+            self.items.extend(self._coalescer.idle(partition))
 
     def _active(self, partition: int, now: int) -> None:
         self._idle_at[partition] = now + self._rule.idle_after

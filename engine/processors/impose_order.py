@@ -18,7 +18,7 @@ class ImposeOrder(Processor):
         self._rule = rule
         self._waiting: deque[Item] = deque()
         self._is_suspected = False
-        self._restored: int | None = None
+        self._restored: list[int | None] = []
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -69,17 +69,17 @@ class ImposeOrder(Processor):
     def save_snapshot(self) -> bool:
         if not self._drain():
             return False
-        times = pa.array(self._times.positions(), pa.int64())
+        times = pa.array([self._times.watermark(0)], pa.int64())
         return self.outbox.offer_snapshot(pa.RecordBatch.from_arrays([times], names=["watermark"]))
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        times = batch.column(0).to_pylist()
-        self._restored = min(times if self._restored is None else [*times, self._restored])
+        self._restored.extend(batch.column(0).to_pylist())
 
     def finish_restore(self) -> bool:
         """Goes on with the least of what several processors promised: the rows of any may come to this one."""
-        if self._restored is not None:
-            self._times.restore(0, self._restored)
+        known = [time for time in self._restored if time is not None]
+        if known and len(known) == len(self._restored):
+            self._times.restore(0, min(known), is_idle=False)
         return True
 
 

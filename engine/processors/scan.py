@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from runnel.expressions.result_size import TooManyRows
 from runnel.processor import JobContext, Processor
 from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divided, pieces, works_slowly
 from runnel.processors.emitting import MAKING_TIME, EmittingProcessor
+from runnel.processors.scan_state import SavedPartition, ScanShare, decode, encode, named, place_of
 
 if TYPE_CHECKING:
     from runnel.processors.event_time import TimeRule
@@ -63,11 +64,17 @@ class OpenPartition:
 class Scan(EmittingProcessor):
     """Reads its partitions in turn, each batch transformed. Partitions that pause are not touched before they are due."""
 
-    def __init__(self, partitions: Sequence[SourcePartition], transform: Transform, cooperative: bool, slow: bool) -> None:
+    def __init__(self, share: ScanShare, transform: Transform, cooperative: bool, slow: bool) -> None:
         super().__init__()
         self._is_slow = slow
         self.cooperative = cooperative
-        self._partitions = partitions
+        self.holds_snapshots = not share.is_lasting
+        self._share = share
+        self._partitions = share.partitions
+        self._names = share.names
+        self._begun = [False] * len(share.partitions)
+        self._saved: list[SavedPartition] = []
+        self._over: list[SavedPartition] = []
         self._transform = transform
         self._open: list[OpenPartition] | None = None
         self._next = 0
@@ -114,6 +121,8 @@ class Scan(EmittingProcessor):
         linger = self.context.job.linger
         if linger and isinstance(item, pa.RecordBatch):
             partition.rest(self.context.job.clock() + linger if item.num_rows < FEW_ROWS else 0)
+        if not isinstance(item, Pause):
+            self._begun[partition.number] = True
         self.observe(partition.number, item)
         if isinstance(item, End):
             self._open.remove(partition)
@@ -150,19 +159,54 @@ class Scan(EmittingProcessor):
             self.context.wake_at(earliest)
         return False
 
+    def state(self) -> Iterable[pa.RecordBatch]:
+        """A row for each partition."""
+        is_open = {item.number for item in self._open} if self._open is not None else range(len(self._partitions))
+        rows = [self.saved(number, number in is_open) for number in range(len(self._partitions))]
+        return [encode([*self._over, *rows])]
+
+    def saved(self, number: int, is_open: bool) -> SavedPartition:
+        """What is saved of a partition."""
+        name = self._names[number]
+        if not is_open:
+            return SavedPartition(name, is_begun=True, is_ended=True)
+        return SavedPartition(name, place_of(self._partitions[number]), self._begun[number])
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        self._saved.extend(decode(batch))
+
+    def finish_restore(self) -> bool:
+        known, self._saved = self._saved, []
+        restored = self._share.restored(known, self.context.index, self.context.parallelism)
+        self._names = [name for name, _, _ in restored]
+        self._partitions = [partition for _, partition, _ in restored]
+        self._begun = [item is not None and item.is_begun for _, _, item in restored]
+        if not self.context.index:
+            self._over = [item for item in known if item.is_ended]
+        self.partitions_restored([item for _, _, item in restored])
+        return True
+
+    def partitions_restored(self, known: Sequence[SavedPartition | None]) -> None:
+        """The partitions are those of a snapshot now, with what is known of each: a hook."""
+
+    def commit(self, snapshot_id: int, success: bool) -> bool:
+        for partition in self._partitions:
+            partition.committed(success)
+        return True
+
     def close(self) -> None:
         super().close()
         for partition in self._partitions:
             partition.close()
 
 
-MakeScan = Callable[[Sequence[SourcePartition]], Processor]
+MakeScan = Callable[[ScanShare], Processor]
 
 
 class ScanSupplier(ProcessorSupplier):
     """Makes the scans of one member. `shares[i]` are the partitions of processor i."""
 
-    def __init__(self, shares: Sequence[Sequence[SourcePartition]], make: MakeScan) -> None:
+    def __init__(self, shares: Sequence[ScanShare], make: MakeScan) -> None:
         self._shares = shares
         self._make = make
 
@@ -192,7 +236,10 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
         known = self._split.pop(id(context), None)
         partitions = self._source.split(context) if known is None else known[1]
         total = members * parallelism
-        shares = [partitions[i::total] for i in range(total)]
+        by_name = named(partitions)
+        everything = frozenset(by_name)
+        items = list(by_name.items())
+        shares = [ScanShare(self._source, context, dict(items[i::total]), everything) for i in range(total)]
         return [ScanSupplier(shares[member::members], self._make) for member in range(members)]
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
-from runnel.connector import End, EventTimeMark, Pause, SourcePartition
+from runnel.connector import End, EventTimeMark, Pause
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.calc import Transform
 from runnel.processors.event_time import CompiledTimeRule, PartitionTimes, TimeRule
 from runnel.processors.scan import FAR_FUTURE, Scan
+from runnel.processors.scan_state import SavedPartition, ScanShare
 
 
 def compile_time_rule(rule: TimeRule) -> CompiledTimeRule:
@@ -23,22 +25,34 @@ class TimedScan(Scan):
 
     def __init__(
         self,
-        partitions: Sequence[SourcePartition],
+        share: ScanShare,
         transform: Transform,
         cooperative: bool,
         slow: bool,
         rule: CompiledTimeRule,
     ) -> None:
-        super().__init__(partitions, transform, cooperative, slow)
+        super().__init__(share, transform, cooperative, slow)
         self._rule = rule
-        self._count = len(partitions)
         self._woken_at = 0
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
-        now = context.job.clock()
-        self._times = PartitionTimes(self._rule, self._count, now)
-        self._next_look = now + self._rule.idle_after if self._count > 1 and self._rule.idle_after else FAR_FUTURE
+        self._begin_times()
+
+    def _begin_times(self) -> None:
+        now, count = self.context.job.clock(), len(self._partitions)
+        self._times = PartitionTimes(self._rule, count, now)
+        self._next_look = now + self._rule.idle_after if count > 1 and self._rule.idle_after else FAR_FUTURE
+
+    def saved(self, number: int, is_open: bool) -> SavedPartition:
+        item = super().saved(number, is_open)
+        return replace(item, watermark=self._times.watermark(number), is_idle=self._times.is_idle(number)) if is_open else item
+
+    def partitions_restored(self, known: Sequence[SavedPartition | None]) -> None:
+        self._begin_times()
+        for number, item in enumerate(known):
+            if item is not None:
+                self._times.restore(number, item.watermark, item.is_idle)
 
     def observe(self, partition: int, item: pa.RecordBatch | EventTimeMark | Pause | End) -> None:
         now = self.context.job.clock()

@@ -23,6 +23,8 @@ Column = Any
 class Values(EmittingProcessor):
     """Emits its rows, all from the processor with index 0."""
 
+    holds_snapshots = True
+
     def __init__(self, columns: list[Column], schema: pa.Schema, count: int) -> None:
         super().__init__()
         self._columns = columns

@@ -8,7 +8,8 @@ time, and every tasklet is told to commit. The algorithm is that of Chandy and L
 State is rows by vertex. Rows whose schema names key columns (`keyed_state`) are divided by the hash of the key when
 restored, so the number of processors may change; other rows are given to every processor of the vertex.
 
-A tasklet that ends saves its state once more; that goes into every later snapshot, so that what was read to the end stays so.
+A tasklet that ends saves its state once more, and that goes into every later snapshot: of some processors of a vertex that has
+not ended as a whole. A vertex that has is named in the snapshot, and ends at once when the job is restored.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pyarrow as pa
 
 from runnel.frozen import frozen
 from runnel.processor import Barrier
-from runnel.snapshots.store import Outcome, SnapshotSize, SnapshotStore, VertexState, share_of
+from runnel.snapshots.store import ENDED, Outcome, SnapshotSize, SnapshotStore, VertexState, share_of
 
 if TYPE_CHECKING:
     from runnel.runtime.execution import Execution
@@ -97,6 +98,7 @@ class SnapshotCoordinator:
         self._is_safe = False
         self._last_states: list[VertexState] = []
         self._more: list[VertexState] = []
+        self._savers: set[str] = set()
         self.last: SnapshotReport | None = None
         self.on_report: Callable[[SnapshotReport], None] | None = None
 
@@ -112,13 +114,14 @@ class SnapshotCoordinator:
         parallelism: dict[str, int] = {}
         for tasklet in execution.tasklets:
             parallelism[tasklet.vertex] = parallelism.get(tasklet.vertex, 0) + 1
-        saved: dict[str, Sequence[pa.RecordBatch]] = {}
-        for tasklet in execution.tasklets:
             tasklet.inputs.aligned = self._is_aligned
-            if self._restore_from is not None:
-                if tasklet.vertex not in saved:
-                    saved[tasklet.vertex] = self._initial.read(self._restore_from, tasklet.vertex)
-                tasklet.state_rows = _shares(saved[tasklet.vertex], tasklet.index, parallelism[tasklet.vertex])
+        if self._restore_from is None:
+            return
+        saved = {vertex: self._initial.read(self._restore_from, vertex) for vertex in (ENDED, *parallelism)}
+        ended = {vertex for batch in saved[ENDED] for vertex in batch.column(0).to_pylist()}
+        for tasklet in execution.tasklets:
+            tasklet.is_unwanted = tasklet.vertex in ended
+            tasklet.state_rows = _shares(saved[tasklet.vertex], tasklet.index, parallelism[tasklet.vertex])
 
     def begin(self, *, is_terminal: bool = False, on_done: OnDone | None = None) -> int | None:
         """Begins a snapshot, as soon as the inputs that others wait for have ended; its id, or None if one is under way or
@@ -154,7 +157,7 @@ class SnapshotCoordinator:
             if not left:
                 unheard = list(self._waiting)
                 self._waiting.clear()
-            elif any(item.vertex in execution.template.before_snapshots for item in execution.tasklets if item in left):
+            elif any(self._must_end_first(item) for item in execution.tasklets if item in left):
                 return
             else:
                 self._start(execution, left)
@@ -163,6 +166,9 @@ class SnapshotCoordinator:
         execution.wake_all()
         self._decide_if_saved()
 
+    def _must_end_first(self, tasklet: ProcessorTasklet) -> bool:
+        return tasklet.processor.holds_snapshots or tasklet.vertex in tasklet.execution.template.before_snapshots
+
     def _start(self, execution: Execution, left: Collection[Tasklet]) -> None:
         self._asked = self._waiting.popleft()
         self._active = self._asked.barrier
@@ -170,6 +176,7 @@ class SnapshotCoordinator:
         self._to_commit = set()
         self._is_deciding = self._is_decided = self._is_safe = False
         self._more = list(self._last_states)
+        self._savers = set()
 
     def barrier_due(self, tasklet: ProcessorTasklet) -> Barrier | None:
         """The barrier that a tasklet without inputs (any more) is to begin with, if there is one."""
@@ -198,6 +205,7 @@ class SnapshotCoordinator:
         with self._lock:
             self._to_save.discard(tasklet)
             self._to_commit.add(tasklet)
+            self._savers.add(tasklet.vertex)
         self._decide_if_saved()
 
     def left(self, tasklet: ProcessorTasklet) -> None:
@@ -236,7 +244,8 @@ class SnapshotCoordinator:
             if self._active is None or self._to_save or self._is_deciding:
                 return
             self._is_deciding = True
-            snapshot_id, more = self._active.snapshot_id, self._more
+            ended = {tasklet.vertex for tasklet in execution.tasklets} - self._savers
+            snapshot_id, more = self._active.snapshot_id, [*self._more, *_ended_state(ended)]
             self._more = []
         if execution.is_cancelled:
             self._store.give_up(snapshot_id)
@@ -278,6 +287,10 @@ def _shares(rows: Sequence[pa.RecordBatch], index: int, parallelism: int) -> Ite
         share = share_of(batch, index, parallelism)
         if share.num_rows:
             yield share
+
+
+def _ended_state(vertices: Collection[str]) -> list[VertexState]:
+    return [(ENDED, pa.record_batch([pa.array(sorted(vertices), pa.string())], names=["vertex"]))] if vertices else []
 
 
 def _tell(on_done: OnDone | None, is_safe: bool) -> None:

@@ -12,6 +12,9 @@ from runnel.errors import OperationalError
 from runnel.frozen import frozen
 from runnel.key_hash import KEY_METADATA, partition
 
+ENDED = ""
+"""Stands for a vertex: its rows are the names of the vertices that have ended."""
+
 VertexState = tuple[str, pa.RecordBatch]
 """Rows of state and the name of the vertex that they are of."""
 
@@ -118,7 +121,7 @@ class MemorySnapshotStore(SnapshotStore):
         with self._lock:
             if snapshot_id != self._completed:
                 raise no_such_snapshot(snapshot_id)
-            return list(self._rows[snapshot_id])
+            return [vertex for vertex in self._rows[snapshot_id] if vertex != ENDED]
 
 
 def share_of(batch: pa.RecordBatch, index: int, parallelism: int) -> pa.RecordBatch:

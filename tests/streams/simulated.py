@@ -107,7 +107,8 @@ def kept_by(simulation: Simulation) -> dict[str, int]:
 
 
 def _is_time(batch: pa.RecordBatch) -> bool:
-    return batch.num_columns > 0 and "watermark" in batch.schema.names[0]
+    """Watermarks, and the places of scans."""
+    return batch.num_columns > 0 and ("watermark" in batch.schema.names[0] or "watermark" in batch.schema.names[4:5])
 
 
 def tried(bench: Bench, seed: int, dice: int, refused: Counter[str]) -> tuple[str | None, int]:

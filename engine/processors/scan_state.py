@@ -1,0 +1,131 @@
+"""What a scan saves of its partitions, and how it finds its way back to where they were.
+
+A row per partition: its name, its position, what it has promised. Every processor of the scan is given all rows at a restore,
+and takes those of the partitions that it was dealt: so parallelism may change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import cast
+
+import pyarrow as pa
+
+from runnel.connector import Source, SourcePartition, Token
+from runnel.errors import OperationalError
+from runnel.frozen import frozen
+from runnel.processor import JobContext
+
+SCHEMA = pa.schema(
+    [
+        pa.field("partition", pa.string()),
+        pa.field("position", pa.string()),
+        pa.field("is_begun", pa.bool_()),
+        pa.field("is_ended", pa.bool_()),
+        pa.field("watermark", pa.int64()),
+        pa.field("is_idle", pa.bool_()),
+    ]
+)
+"""The state of a scan. `is_begun`: something was read; `watermark` is NULL where there is none."""
+
+
+@frozen
+class SavedPartition:
+    """A partition as it was at the snapshot."""
+
+    partition: str
+    position: str | None = None
+    is_begun: bool = False
+    is_ended: bool = False
+    watermark: int | None = None
+    is_idle: bool = False
+
+    @property
+    def token(self) -> Token | None:
+        return None if self.position is None else cast("Token", json.loads(self.position))
+
+
+def encode(saved: Sequence[SavedPartition]) -> pa.RecordBatch:
+    columns = [pa.array([getattr(item, field.name) for item in saved], field.type, size=len(saved)) for field in SCHEMA]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def decode(batch: pa.RecordBatch) -> list[SavedPartition]:
+    names = [name for name in SCHEMA.names if name in batch.schema.names]
+    columns = [batch.column(name).to_pylist() for name in names]
+    return [SavedPartition(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+
+
+def place_of(partition: SourcePartition) -> str | None:
+    """Where reading is, as text."""
+    token = partition.position()
+    return None if token is None else json.dumps(token, ensure_ascii=False)
+
+
+Restored = tuple[str, SourcePartition, SavedPartition | None]
+"""The name of a partition, the partition at its place, and what was saved of it (None: it is new)."""
+
+
+class ScanShare:
+    """What one processor was dealt of a source that was split: `partitions`, called `names`. `everything` are the names of all
+    partitions of the source."""
+
+    __slots__ = ("_context", "_everything", "_source", "is_lasting", "names", "partitions")
+
+    def __init__(
+        self, source: Source, context: JobContext, named: dict[str, SourcePartition], everything: frozenset[str]
+    ) -> None:
+        self._source = source
+        self._context = context
+        self._everything = everything
+        self.is_lasting = source.is_repeatable or source.is_live
+        self.names = list(named)
+        self.partitions = list(named.values())
+
+    def restored(self, saved: Sequence[SavedPartition], index: int, parallelism: int) -> list[Restored]:
+        """The partitions that processor `index` goes on with. Those that have ended are closed and left out."""
+        known = {item.partition: item for item in saved}
+        found: list[Restored] = []
+        for name, partition in zip(self.names, self.partitions, strict=True):
+            item = known.get(name)
+            if item is None and (not known or self._source.may_grow):
+                found.append((name, partition, None))
+            elif item is None or item.is_ended:
+                partition.close()
+            else:
+                self._go_on(partition, item)
+                found.append((name, partition, item))
+        gone = sorted(item.partition for item in saved if not item.is_ended and item.partition not in self._everything)
+        found.extend((name, self._reopened(known[name]), known[name]) for name in gone[index::parallelism])
+        return found
+
+    def _go_on(self, partition: SourcePartition, item: SavedPartition) -> None:
+        token = item.token
+        if token is not None:
+            partition.seek(token)
+        elif item.is_begun and not self._source.is_live:
+            raise OperationalError(
+                f"{self._source.kind} can't be read again from where the snapshot was taken",
+                detail=f'partition "{item.partition}" was partly read, and has no positions',
+                hint="drop the job and create it anew, or read from a source that keeps its rows (a file, a topic)",
+            )
+
+    def _reopened(self, item: SavedPartition) -> SourcePartition:
+        """A partition that the source is no longer divided into."""
+        partition = self._source.reopen(item.partition, item.token, self._context)
+        try:
+            self._go_on(partition, item)
+        except BaseException:
+            partition.close()
+            raise
+        return partition
+
+
+def named(partitions: Sequence[SourcePartition]) -> dict[str, SourcePartition]:
+    """Partitions by their names; one without a name has its number."""
+    found: dict[str, SourcePartition] = {}
+    for number, partition in enumerate(partitions):
+        name = partition.identity or str(number)
+        found[name if name not in found else f"{name}#{number}"] = partition
+    return found
