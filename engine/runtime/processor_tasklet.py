@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from runnel.processor import ACTIVE, IDLE, Barrier, Item, LatencyMarker, Processor, Watermark
+from runnel.runtime import snapshot_steps
 from runnel.runtime.context import TaskletContext
 from runnel.runtime.failures import is_interrupt
 from runnel.runtime.idle import Backoff
@@ -28,18 +29,13 @@ from runnel.runtime.progress import DONE, MADE_PROGRESS, NO_PROGRESS, Progress
 from runnel.runtime.tasklet import Tasklet
 from runnel.runtime.tasklet_state import (
     ALARM,
-    AWAIT_COMMIT,
-    COMMIT,
     COMPLETE,
     COMPLETE_EDGE,
-    EMIT_BARRIER,
     END,
-    FINISH_RESTORE,
     FLUSH,
     FORWARD,
     INIT,
     NEXT,
-    PREPARE,
     PROCESS,
     RESTORE,
     SAVE,
@@ -134,7 +130,7 @@ class ProcessorTasklet(Tasklet):
         self.calls += 1
         outbox = self.outbox
         try:
-            while not (self.state is END or self.execution.is_cancelled or (self.is_unwanted and self._may_end())):
+            while not (self.state is END or self.execution.is_cancelled or (self.is_unwanted and snapshot_steps.may_end(self))):
                 outbox.offered = outbox.refused = False
                 goes_on = STEPS[self.state](self)
                 moment = now()
@@ -179,16 +175,6 @@ class ProcessorTasklet(Tasklet):
         if self.state in (PROCESS, WATERMARK, FLUSH, COMPLETE_EDGE, NEXT, FORWARD):
             self.state = NEXT
 
-    def _may_end(self) -> bool:
-        """Whether it can end at once, as nobody wants what it gives. A commit that is outstanding comes first: after a terminal
-        barrier those behind it may have ended before."""
-        if self.snapshots is None or not self.snapshots.awaits_commit(self):
-            return True
-        if self.state is not COMMIT:
-            self.state = AWAIT_COMMIT
-        self.resume = END
-        return False
-
     def _close(self) -> None:
         """Closes the processor, once; nothing more is taken, and downstream hears of the end."""
         self.is_closed = True
@@ -205,7 +191,7 @@ class ProcessorTasklet(Tasklet):
             self.inputs.abandon()
         self.outbox.finish()
 
-    def _again(self) -> bool:
+    def again(self) -> bool:
         """A method returned False: whether to call it again at once. If there is nothing that the runtime can see that it
         waits for, and it doesn't know how to wake itself, it will be polled."""
         outbox = self.outbox
@@ -229,23 +215,8 @@ class ProcessorTasklet(Tasklet):
         self.state = NEXT if self.state_rows is None else RESTORE
         return True
 
-    def _restore(self) -> bool:
-        assert self.state_rows is not None
-        batch = next(self.state_rows, None)
-        if batch is None:
-            self.state = FINISH_RESTORE
-        else:
-            self.processor.restore_snapshot(batch)
-        return True
-
-    def _finish_restore(self) -> bool:
-        if self.processor.finish_restore():
-            self.state = NEXT
-            return True
-        return self._again()
-
     def _next(self) -> bool:
-        if self.snapshots is not None and self._turn_to_snapshot():
+        if self.snapshots is not None and snapshot_steps.turn_to_snapshot(self):
             return True
         inputs = self.inputs
         alarm = self.processor.alarm
@@ -303,24 +274,6 @@ class ProcessorTasklet(Tasklet):
             self.woken_at = alarm
             self.owner.wake_at(self, alarm)
 
-    def _turn_to_snapshot(self) -> bool:
-        """Between two calls: the commit that is due; where no input brings barriers (any more), the snapshot that is due."""
-        assert self.snapshots is not None
-        if self.snapshots.commit_due(self):
-            self.state = COMMIT
-            return True
-        if self.inputs.are_done:
-            barrier = self.snapshots.barrier_due(self)
-            if barrier is not None:
-                # An item that some outputs have and others haven't must be through before the barrier.
-                self.outbox.only_owed = self.outbox.is_partial
-                if self.outbox.only_owed:
-                    return False
-                self.barrier = barrier
-                self.state = SAVE
-                return True
-        return False
-
     def _process(self) -> bool:
         inbox = self.inputs.inbox
         before = len(inbox)
@@ -330,21 +283,21 @@ class ProcessorTasklet(Tasklet):
             return True
         if len(inbox) < before and not self.outbox.refused:
             return True
-        return self._again()
+        return self.again()
 
     def _watermark(self) -> bool:
         assert self.watermark is not None
         if self.processor.process_watermark(self.watermark):
             self.state = NEXT
             return True
-        return self._again()
+        return self.again()
 
     def _flush(self) -> bool:
         if self.processor.flush():
             self.unflushed = False
             self.state = NEXT
             return True
-        return self._again()
+        return self.again()
 
     def _forward(self) -> bool:
         if self.control is ACTIVE:
@@ -355,11 +308,11 @@ class ProcessorTasklet(Tasklet):
             return True
         if self.unflushed:
             if not self.processor.flush():
-                return self._again()
+                return self.again()
             self.unflushed = False
             self.outbox.forget_owed()
         if self.control is IDLE and not self.processor.on_idle():
-            return self._again()
+            return self.again()
         if not self._is_last() or self.control is IDLE:
             if not self.outbox.offer(self.control):
                 return False
@@ -397,7 +350,7 @@ class ProcessorTasklet(Tasklet):
         if self.processor.on_alarm():
             self.state = NEXT
             return True
-        return self._again()
+        return self.again()
 
     def _complete_edge(self) -> bool:
         assert self.ended_edge is not None
@@ -405,69 +358,17 @@ class ProcessorTasklet(Tasklet):
             self.ended_edge = None
             self.state = NEXT
             return True
-        return self._again()
+        return self.again()
 
     def _complete(self) -> bool:
-        if self.snapshots is not None and self._turn_to_snapshot():
+        if self.snapshots is not None and snapshot_steps.turn_to_snapshot(self):
             return True
         if self.execution.has_marks and not self.inputs.edges and not self._mark():
             return False
         if self.processor.complete():
             self.state = END if self.snapshots is None else SAVE_LAST
             return True
-        return self._again() or (self.outbox.only_owed and not self.outbox.is_partial)
-
-    def _save(self) -> bool:
-        assert self.snapshots is not None and self.barrier is not None
-        self.outbox.snapshot_target = self.snapshots.target(self)
-        saved = self.processor.save_snapshot()
-        self.outbox.snapshot_target = None
-        if saved:
-            self.outbox.forget_owed()
-            self.state = PREPARE
-            return True
-        return self._again()
-
-    def _prepare(self) -> bool:
-        assert self.barrier is not None
-        if self.processor.prepare_commit(self.barrier.snapshot_id):
-            self.state = EMIT_BARRIER
-            return True
-        return self._again()
-
-    def _emit_barrier(self) -> bool:
-        assert self.snapshots is not None and self.barrier is not None
-        if not self.outbox.offer(self.barrier):
-            return False
-        self.state = AWAIT_COMMIT if self.barrier.is_terminal else NEXT
-        self.snapshots.saved(self)
-        return True
-
-    def _await_commit(self) -> bool:
-        assert self.snapshots is not None
-        if not self.snapshots.commit_due(self):
-            return False
-        self.resume = END
-        self.state = COMMIT
-        return True
-
-    def _save_last(self) -> bool:
-        assert self.snapshots is not None
-        self.outbox.snapshot_target = self.snapshots.last_target(self)
-        saved = self.processor.save_snapshot()
-        self.outbox.snapshot_target = None
-        if saved:
-            self.state = AWAIT_COMMIT if self.snapshots.awaits_commit(self) else END
-            return True
-        return self._again()
-
-    def _commit(self) -> bool:
-        assert self.snapshots is not None
-        if not self.processor.commit(*self.snapshots.outcome):
-            return self._again()
-        self.state = self.resume
-        self.snapshots.committed(self)
-        return True
+        return self.again() or (self.outbox.only_owed and not self.outbox.is_partial)
 
     def __repr__(self) -> str:
         kind = "tasklet" if self.is_cooperative else "blocking tasklet"
@@ -479,8 +380,8 @@ _CLOSED = Processor()
 
 STEPS: tuple[Callable[[ProcessorTasklet], bool], ...] = (
     ProcessorTasklet._init,
-    ProcessorTasklet._restore,
-    ProcessorTasklet._finish_restore,
+    snapshot_steps.restore,
+    snapshot_steps.finish_restore,
     ProcessorTasklet._next,
     ProcessorTasklet._process,
     ProcessorTasklet._watermark,
@@ -488,11 +389,11 @@ STEPS: tuple[Callable[[ProcessorTasklet], bool], ...] = (
     ProcessorTasklet._forward,
     ProcessorTasklet._complete_edge,
     ProcessorTasklet._complete,
-    ProcessorTasklet._save,
-    ProcessorTasklet._prepare,
-    ProcessorTasklet._emit_barrier,
-    ProcessorTasklet._commit,
-    ProcessorTasklet._await_commit,
-    ProcessorTasklet._save_last,
+    snapshot_steps.save,
+    snapshot_steps.prepare,
+    snapshot_steps.emit_barrier,
+    snapshot_steps.commit,
+    snapshot_steps.await_commit,
+    snapshot_steps.save_last,
     ProcessorTasklet._alarm,
 )

@@ -32,7 +32,7 @@ def test_every_state_has_a_step() -> None:
     assert len(STEPS) == len(State) - 1
     for state in list(State)[:-1]:
         words = state.name.lower().split("_")
-        assert STEPS[state].__name__.startswith("_" + words[0])
+        assert STEPS[state].__name__.lstrip("_").startswith(words[0])
 
 
 def test_permit_given_before_parking() -> None:

@@ -1,0 +1,118 @@
+"""The steps of a tasklet that are about snapshots: restoring state, saving it at a barrier, and both phases of the commit.
+
+Each is called by `ProcessorTasklet.call` in the state of its name; see there, and `tasklet_state`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runnel.runtime.tasklet_state import AWAIT_COMMIT, COMMIT, EMIT_BARRIER, END, FINISH_RESTORE, NEXT, PREPARE, SAVE
+
+if TYPE_CHECKING:
+    from runnel.runtime.processor_tasklet import ProcessorTasklet
+
+
+def restore(tasklet: ProcessorTasklet) -> bool:
+    assert tasklet.state_rows is not None
+    batch = next(tasklet.state_rows, None)
+    if batch is None:
+        tasklet.state = FINISH_RESTORE
+    else:
+        tasklet.processor.restore_snapshot(batch)
+    return True
+
+
+def finish_restore(tasklet: ProcessorTasklet) -> bool:
+    if tasklet.processor.finish_restore():
+        tasklet.state = NEXT
+        return True
+    return tasklet.again()
+
+
+def turn_to_snapshot(tasklet: ProcessorTasklet) -> bool:
+    """Between two calls: the commit that is due; where no input brings barriers (any more), the snapshot that is due."""
+    assert tasklet.snapshots is not None
+    if tasklet.snapshots.commit_due(tasklet):
+        tasklet.state = COMMIT
+        return True
+    if tasklet.inputs.are_done:
+        barrier = tasklet.snapshots.barrier_due(tasklet)
+        if barrier is not None:
+            # An item that some outputs have and others haven't must be through before the barrier.
+            tasklet.outbox.only_owed = tasklet.outbox.is_partial
+            if tasklet.outbox.only_owed:
+                return False
+            tasklet.barrier = barrier
+            tasklet.state = SAVE
+            return True
+    return False
+
+
+def save(tasklet: ProcessorTasklet) -> bool:
+    assert tasklet.snapshots is not None and tasklet.barrier is not None
+    tasklet.outbox.snapshot_target = tasklet.snapshots.target(tasklet)
+    saved = tasklet.processor.save_snapshot()
+    tasklet.outbox.snapshot_target = None
+    if saved:
+        tasklet.outbox.forget_owed()
+        tasklet.state = PREPARE
+        return True
+    return tasklet.again()
+
+
+def prepare(tasklet: ProcessorTasklet) -> bool:
+    assert tasklet.barrier is not None
+    if tasklet.processor.prepare_commit(tasklet.barrier.snapshot_id):
+        tasklet.state = EMIT_BARRIER
+        return True
+    return tasklet.again()
+
+
+def emit_barrier(tasklet: ProcessorTasklet) -> bool:
+    assert tasklet.snapshots is not None and tasklet.barrier is not None
+    if not tasklet.outbox.offer(tasklet.barrier):
+        return False
+    tasklet.state = AWAIT_COMMIT if tasklet.barrier.is_terminal else NEXT
+    tasklet.snapshots.saved(tasklet)
+    return True
+
+
+def await_commit(tasklet: ProcessorTasklet) -> bool:
+    assert tasklet.snapshots is not None
+    if not tasklet.snapshots.commit_due(tasklet):
+        return False
+    tasklet.resume = END
+    tasklet.state = COMMIT
+    return True
+
+
+def save_last(tasklet: ProcessorTasklet) -> bool:
+    assert tasklet.snapshots is not None
+    tasklet.outbox.snapshot_target = tasklet.snapshots.last_target(tasklet)
+    saved = tasklet.processor.save_snapshot()
+    tasklet.outbox.snapshot_target = None
+    if saved:
+        tasklet.state = AWAIT_COMMIT if tasklet.snapshots.awaits_commit(tasklet) else END
+        return True
+    return tasklet.again()
+
+
+def commit(tasklet: ProcessorTasklet) -> bool:
+    assert tasklet.snapshots is not None
+    if not tasklet.processor.commit(*tasklet.snapshots.outcome):
+        return tasklet.again()
+    tasklet.state = tasklet.resume
+    tasklet.snapshots.committed(tasklet)
+    return True
+
+
+def may_end(tasklet: ProcessorTasklet) -> bool:
+    """Whether it can end at once, as nobody wants what it gives. A commit that is outstanding comes first: after a terminal
+    barrier those behind it may have ended before."""
+    if tasklet.snapshots is None or not tasklet.snapshots.awaits_commit(tasklet):
+        return True
+    if tasklet.state is not COMMIT:
+        tasklet.state = AWAIT_COMMIT
+    tasklet.resume = END
+    return False
