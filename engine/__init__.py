@@ -52,7 +52,8 @@ if TYPE_CHECKING:
         Timestamp,
         TimestampFromTicks,
     )
-    from runnel.jobs import Job
+    from runnel.jobs import Job, JobStatus
+    from runnel.named_jobs.named_job import NamedJob
     from runnel.processors import library
 
 apilevel = "2.0"
@@ -84,6 +85,8 @@ __all__ = [
     "InterfaceError",
     "InternalError",
     "Job",
+    "JobStatus",
+    "NamedJob",
     "NotSupportedError",
     "OperationalError",
     "Position",
@@ -112,7 +115,8 @@ _HOMES = {
         *("BINARY", "DATETIME", "NUMBER", "ROWID", "STRING", "Binary", "Date", "DateFromTicks"),
         *("Time", "TimeFromTicks", "Timestamp", "TimestampFromTicks"),
     ),
-    "jobs": ("Job",),
+    "jobs": ("Job", "JobStatus"),
+    "named_jobs.named_job": ("NamedJob",),
     "processors": ("library",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import runnel.errors as errors
 from runnel.catalog import Mapping, Registration, Table, View
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from runnel.connector import Connector
     from runnel.connectors.spark_connector import SparkConnector
     from runnel.connectors.stream import StreamWriter
+    from runnel.named_jobs.named_job import NamedJob
 
 
 def connect(path: str | Path | None = None, *, spark: Any = None, **settings: Any) -> Connection:
@@ -210,15 +211,23 @@ class Connection:
         except BaseException as error:
             fail(error, None)
 
-    def jobs(self) -> list[Job]:
-        """The jobs that run now."""
-        self._database.check_open()
-        return self._database.jobs.running()
+    def jobs(self) -> list[Job | NamedJob]:
+        """The named jobs that have not ended, and the light jobs that run now."""
+        database = self._database
+        database.check_open()
+        named = [job for job in database.named_jobs.all() if not job.is_done] if database.has_named_jobs else []
+        return [*named, *(job for job in database.jobs.running() if job.kind != "job")]
 
-    def job(self, job_id: int) -> Job:
-        """The job with that id; ProgrammingError where none runs."""
-        self._database.check_open()
-        return self._database.jobs.get(job_id)
+    @overload
+    def job(self, job: str) -> NamedJob: ...
+    @overload
+    def job(self, job: int) -> Job: ...
+    def job(self, job: str | int) -> NamedJob | Job:
+        """The named job of that name, one that has ended too, or the light job with that id, which runs; ProgrammingError where
+        there is none."""
+        database = self._database
+        database.check_open()
+        return database.named_jobs.get(job) if isinstance(job, str) else database.jobs.get(job)
 
     @property
     def is_closed(self) -> bool:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from runnel.duckdb_kernel import DuckDBKernel
     from runnel.durable import Directory
     from runnel.fragment import FragmentEngine
+    from runnel.named_jobs.registry import NamedJobs
+    from runnel.planner.plans import WritePlan
 
 SEARCH_PATH = ("public",)
 
@@ -59,8 +61,11 @@ class Database:
         """Held by a statement that changes the catalog."""
         self.is_closed = False
         self._environment = self._make_environment()
+        self._named_jobs: NamedJobs | None = None
         if self.directory is not None:
             self._open_saved(self.directory)
+            if (self.directory.path / "jobs").exists():
+                self._open_jobs()
 
     def run(self, sql: str, args: Sequence[Any], timeout: float | None, on_start: Callable[[Job], object]) -> Outcome:
         """Runs one statement: its rows, or the number of rows it wrote. `on_start` is given the job behind it."""
@@ -97,6 +102,38 @@ class Database:
             if environment is not self._environment:  # the zone was changed meanwhile, perhaps after the plans were cleared
                 self.plans.clear()
         return plan
+
+    def plan_job(self, query: str, types: tuple[SqlType, ...], zone: str) -> WritePlan:
+        """The plan of what a named job runs, as the catalog is now."""
+        from runnel.planner.planner import plan_job
+
+        return plan_job(query, self.catalog.snapshot, types, replace(self._environment, zone=zone))
+
+    @property
+    def named_jobs(self) -> NamedJobs:
+        """The named jobs."""
+        if self._named_jobs is None:
+            # Loaded on first use: most connections have none.
+            from runnel.named_jobs.registry import NamedJobs
+            from runnel.statements.jobs import prepare_job
+
+            with self.definitions:
+                if self._named_jobs is None:
+                    directory = None if self.directory is None else self.directory.path
+                    self._named_jobs = NamedJobs(self.jobs, lambda record: prepare_job(self, record), directory)
+        return self._named_jobs
+
+    @property
+    def has_named_jobs(self) -> bool:
+        """Whether there may be any; without loading what runs them."""
+        return self._named_jobs is not None
+
+    def _open_jobs(self) -> None:
+        try:
+            self.named_jobs.open()
+        except BaseException:
+            self.close()
+            raise
 
     def change(
         self,
@@ -186,6 +223,8 @@ class Database:
                 return
             self.is_closed = True
         try:
+            if self._named_jobs is not None:
+                self._named_jobs.close()
             self.jobs.close()
             for item in self.catalog.snapshot:
                 if isinstance(item, Registration):

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from runnel.duckdb_kernel import DuckDBKernel
     from runnel.memory import Memory
+    from runnel.named_jobs.durability import Durability
     from runnel.sqltypes import SqlType
 
 BUDGET = 1_000_000
@@ -50,11 +51,19 @@ BUDGET = 1_000_000
 
 
 class JobStatus(Enum):
-    """RUNNING until every processor is closed; then COMPLETED, or FAILED: with an error, cancelled, or out of time."""
+    """A light job is RUNNING until every processor is closed; then COMPLETED, or FAILED: with an error, cancelled, or out of
+    time. The others are those of named jobs (`runnel.named_jobs.states`)."""
 
+    __module__ = "runnel"
+
+    NOT_RUNNING = "NOT_RUNNING"
+    STARTING = "STARTING"
     RUNNING = "RUNNING"
-    COMPLETED = "COMPLETED"
+    SUSPENDED = "SUSPENDED"
+    SUSPENDED_EXPORTING_SNAPSHOT = "SUSPENDED_EXPORTING_SNAPSHOT"
+    COMPLETING = "COMPLETING"
     FAILED = "FAILED"
+    COMPLETED = "COMPLETED"
 
     def __str__(self) -> str:
         return self.value
@@ -67,7 +76,7 @@ class JobOptions:
     is cancelled with OperationalError (TIMEOUT), which names the `stated_timeout` if the user gave another: that of the whole
     statement, of which this is the rest. `accumulation_limit`: rows that one processor may hold (0: no limit). `is_measured`:
     the metrics tell bytes, too. `event_time`: the type of the time that watermarks tell, if there are any.
-    `linger`: how long rows of a stream may wait in a source, in nanoseconds."""
+    `linger`: how long rows of a stream may wait in a source, in nanoseconds. `durability`: of an execution of a named job."""
 
     name: str = ""
     kind: str = "light"
@@ -79,6 +88,7 @@ class JobOptions:
     is_measured: bool = False
     event_time: SqlType | None = None
     linger: int = 0
+    durability: Durability | None = None
 
 
 _DEFAULT = JobOptions()
@@ -135,7 +145,10 @@ class Jobs:
             memory=self._memory,
             linger=options.linger if is_unbounded else 0,
         )
-        execution = Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended)
+        snapshots = None
+        if options.durability is not None:
+            context, snapshots = options.durability.context_of(context), options.durability.snapshots
+        execution = Execution(Template.of(dag), context, self._options[options.is_hand_built], job.execution_ended, snapshots)
         if options.is_measured:
             for tasklet in execution.tasklets:
                 tasklet.outbox.is_measured = True

@@ -60,12 +60,14 @@ class Pushdown:
 @frozen
 class Environment:
     """What planning needs from outside: how to open a file named in a table function, and what settings change plans.
-    Without `pushdown` no other engine runs any part of a plan. `check()` raises where the statement's time is over."""
+    Without `pushdown` no other engine runs any part of a plan. `check()` raises where the statement's time is over. `in_job`:
+    the statement is what a job runs, so it may write what a source without an end gives."""
 
     file_table: FileTable
     zone: str = "UTC"
     pushdown: Pushdown | None = None
     check: Callable[[], None] = lambda: None
+    in_job: bool = False
 
 
 @frozen

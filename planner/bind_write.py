@@ -46,7 +46,7 @@ def bind_insert(binder: Binder, statement: Insert) -> Write:
         rows = _value_rows(binder, table, columns, tree)
         fields = tuple(Field(table.columns[i].name, table.columns[i].type) for i in columns)
         return Write(table, statement.mode, columns, Values(rows=rows, columns=fields), rows)
-    if source.is_unbounded:
+    if source.is_unbounded and not binder.environment.in_job:
         raise NotSupportedError(
             f"{statement.mode.name} from a source without an end must run as a job",
             hint="You must use CREATE JOB statement for a streaming DML query",

@@ -21,7 +21,7 @@ from runnel.planner.tokens import position_at, tokenize
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _KNOWN = (
     "statements are SELECT, VALUES, INSERT, SINK, UPDATE, DELETE, CREATE MAPPING, CREATE VIEW, CREATE INDEX, "
-    "CREATE DATA CONNECTION, DROP, EXPLAIN, SHOW, DESCRIBE, SET and RESET"
+    "CREATE DATA CONNECTION, CREATE JOB, CREATE SNAPSHOT, ALTER JOB, DROP, EXPLAIN, SHOW, DESCRIBE, SET and RESET"
 )
 _TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT", "RELEASE")
 _FOREIGN = {
@@ -78,7 +78,7 @@ def _parse_statement(reader: StatementReader) -> Statement:
         return reader.query()
     if word == "EXPLAIN":
         return _parse_explain(reader)
-    read = _reader(word)
+    read = _reader(word, reader.peek(1))
     if read is None:
         raise _unknown(reader, word)
     statement = read(reader)
@@ -86,9 +86,13 @@ def _parse_statement(reader: StatementReader) -> Statement:
     return statement
 
 
-def _reader(word: str) -> Callable[[StatementReader], Statement] | None:
-    """What reads the statements that begin with `word`."""
+def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | None:
+    """What reads the statements that begin with these words."""
     match word:
+        case "ALTER" if second == "JOB":
+            from runnel.planner.parse_jobs import parse_alter
+
+            return parse_alter
         case "INSERT" | "SINK" | "UPDATE" | "DELETE":
             from runnel.planner import parse_changes as changes
 
@@ -115,8 +119,6 @@ def _unknown(reader: StatementReader, word: str) -> ProgrammingError | NotSuppor
         return NotSupportedError(
             f"{word} is not supported", hint="every statement is complete when it returns", position=position
         )
-    if word == "ALTER" and reader.peek(1) == "JOB":
-        return NotSupportedError("ALTER JOB is not supported yet", position=position)
     if word in _FOREIGN:
         return NotSupportedError(f"{word} is not supported", hint=_FOREIGN[word] or _KNOWN, position=position)
     token = reader.tokens[reader.index]
@@ -148,9 +150,10 @@ def _parse_explain(reader: StatementReader) -> Explain:
             if not reader.accept(","):
                 break
         reader.expect(")")
-    if reader.peek() not in _EXPLAINED:
+    is_job = reader.peek() in ("CREATE", "ALTER") and reader.peek(1) == "JOB"
+    if reader.peek() not in _EXPLAINED and not is_job:
         if reader.at_end:
-            raise reader.error("a query, INSERT, SINK, UPDATE or DELETE")
+            raise reader.error("a query, INSERT, SINK, UPDATE, DELETE or CREATE JOB")
         raise NotSupportedError(
             f"EXPLAIN {reader.peek() or reader.next().text} is not supported",
             hint=_explain_hint(reader),
@@ -165,7 +168,7 @@ def _explain_hint(reader: StatementReader) -> str:
     if word in (*_STAGES, *_FORMATS, "FORMAT", "VERBOSE"):
         option = {"FORMAT": "FORMAT JSON", "VERBOSE": "PHYSICAL"}.get(word, f"FORMAT {word}" if word in _FORMATS else word)
         return f"options of EXPLAIN stand in brackets: EXPLAIN ({option}) SELECT …"
-    return "EXPLAIN takes a query, INSERT, SINK, UPDATE or DELETE"
+    return "EXPLAIN takes a query, INSERT, SINK, UPDATE, DELETE, CREATE JOB or ALTER JOB … AS"
 
 
 def _choice(reader: StatementReader, choices: dict[str, str], expected: str) -> str:

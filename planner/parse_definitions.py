@@ -27,15 +27,20 @@ _REMEDIES = {
     "SCHEMA": "all names are in one namespace",
     "DATABASE": "all names are in one namespace",
 }
-_LATER = ("JOB", "SNAPSHOT", "TYPE")
-_KNOWN = "CREATE and DROP know MAPPING, VIEW, INDEX and DATA CONNECTION"
+_LATER = ("TYPE",)
+_KNOWN = "CREATE and DROP know MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SNAPSHOT"
 
 
 def parse_create(reader: StatementReader) -> Statement:
-    """CREATE [OR REPLACE] {[EXTERNAL] MAPPING | [TEMP] VIEW | DATA CONNECTION | INDEX} …"""
+    """CREATE [OR REPLACE] {[EXTERNAL] MAPPING | [TEMP] VIEW | DATA CONNECTION | INDEX | JOB | SNAPSHOT} …"""
     position = reader.position
     reader.expect("CREATE")
     or_replace = reader.accept("OR", "REPLACE")
+    if reader.peek() in ("JOB", "SNAPSHOT"):
+        from runnel.planner import parse_jobs
+
+        parse = parse_jobs.parse_create_job if reader.peek() == "JOB" else parse_jobs.parse_create_snapshot
+        return parse(reader, position, or_replace)
     temporary = reader.accept("TEMP") or reader.accept("TEMPORARY")
     external = reader.accept("EXTERNAL")
     if not temporary and reader.accept("MAPPING"):
@@ -50,9 +55,13 @@ def parse_create(reader: StatementReader) -> Statement:
 
 
 def parse_drop(reader: StatementReader) -> Statement:
-    """DROP {[EXTERNAL] MAPPING | VIEW | DATA CONNECTION | INDEX} [IF EXISTS] name"""
+    """DROP {[EXTERNAL] MAPPING | VIEW | DATA CONNECTION | INDEX | JOB | SNAPSHOT} [IF EXISTS] name …"""
     position = reader.position
     reader.expect("DROP")
+    if reader.peek() in ("JOB", "SNAPSHOT"):
+        from runnel.planner import parse_jobs
+
+        return parse_jobs.parse_drop(reader, position)
     external = reader.accept("EXTERNAL")
     if reader.accept("MAPPING"):
         if_exists = reader.accept("IF", "EXISTS")
@@ -77,7 +86,7 @@ def parse_drop(reader: StatementReader) -> Statement:
 def _refused(reader: StatementReader, verb: str, position: Position) -> ProgrammingError | NotSupportedError:
     word = reader.peek()
     if not word or not word.isalpha():
-        return reader.error("one of MAPPING, VIEW, INDEX or DATA CONNECTION")
+        return reader.error("one of MAPPING, VIEW, INDEX, DATA CONNECTION, JOB or SNAPSHOT")
     if word in _LATER:
         return NotSupportedError(f"{verb} {word} is not supported yet", position=position)
     remedy = f"use {verb} MAPPING" if word == "TABLE" and verb == "DROP" else _REMEDIES.get(word, _KNOWN)

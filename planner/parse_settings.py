@@ -8,13 +8,13 @@ from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.planner.parse_statement import StatementReader
 from runnel.planner.syntax import Name, SetOption, Show
 
-_LISTS = ("MAPPINGS", "VIEWS", "JOBS", "PLANS", "INDEXES", "SETTINGS", "FUNCTIONS")
+_LISTS = ("MAPPINGS", "VIEWS", "JOBS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS", "FUNCTIONS")
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "DEFAULT": None}
 
 
 def parse_show(reader: StatementReader) -> Show:
-    """SHOW {MAPPINGS | VIEWS | JOBS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL | DATA CONNECTIONS | RESOURCES FOR name
-    | COLUMNS {FROM | IN} name | setting}"""
+    """SHOW {MAPPINGS | VIEWS | JOBS | SNAPSHOTS | PLANS | INDEXES | SETTINGS | FUNCTIONS | ALL | DATA CONNECTIONS
+    | RESOURCES FOR name | COLUMNS {FROM | IN} name | setting}"""
     position = reader.position
     reader.expect("SHOW")
     if reader.peek() == "EXTERNAL" and reader.peek(1) == "MAPPINGS":

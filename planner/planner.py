@@ -25,12 +25,17 @@ from runnel.planner.lower import lower
 from runnel.planner.parse import parse
 from runnel.planner.physical import Physical
 from runnel.planner.plans import (
+    AlterJobPlan,
     ClearPlan,
     CreateDataConnectionPlan,
     CreateIndexPlan,
+    CreateJobPlan,
     CreateMappingPlan,
+    CreateSnapshotPlan,
     CreateViewPlan,
+    DropJobPlan,
     DropPlan,
+    DropSnapshotPlan,
     ExplainPlan,
     KeyGetPlan,
     KeyPutPlan,
@@ -69,6 +74,9 @@ def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType,
             f"unexpected parameter count: expected {expected or 0}, got {len(types)}",
             hint="give one argument for each ? in the statement",
         )
+    if isinstance(statement, syntax.CreateJob | syntax.AlterJob):
+        write = None if statement.body is None else plan_job(statement.body, snapshot, types, environment)
+        return _job(statement, write)
     binder = Binder(statement.sql, snapshot, types, environment)
     match statement:
         case syntax.Query():
@@ -83,12 +91,50 @@ def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType,
     return _definition(statement)
 
 
+def plan_job(
+    query: str | syntax.Insert, snapshot: Snapshot, parameter_types: tuple[SqlType, ...], environment: Environment
+) -> WritePlan:
+    """The plan of the INSERT or SINK that a job runs. No other engine runs any part: its state would be in no snapshot."""
+    statement = parse(query) if isinstance(query, str) else query
+    found = _plan(statement, snapshot, parameter_types, replace(environment, in_job=True, pushdown=None))
+    assert isinstance(found, WritePlan)
+    return found
+
+
+def _job(statement: syntax.CreateJob | syntax.AlterJob, write: WritePlan | None) -> Plan:
+    options = tuple((option.name.text, option.value, option.name.position) for option in statement.options)
+    parameters = () if write is None else write.parameters
+    if isinstance(statement, syntax.AlterJob):
+        return AlterJobPlan(
+            name=statement.name.text,
+            action=statement.action,
+            options=options,
+            write=write,
+            text=statement.text,
+            parameters=parameters,
+        )
+    assert write is not None
+    return CreateJobPlan(
+        name=statement.name.text,
+        options=options,
+        write=write,
+        text=statement.text,
+        if_not_exists=statement.if_not_exists,
+        parameters=parameters,
+    )
+
+
 def _query(binder: Binder, statement: syntax.Query) -> Plan:
     bound = binder.statement_query(statement)
     parameters = _parameters(bound, binder.parameter_types)
     logical = apply(bound, check=binder.environment.check)
     binder.environment.check()
     check_streaming(logical, statement.unbounded_state)
+    if statement.emission is not None:
+        # Loaded on first use: few statements have these clauses.
+        from runnel.planner.bind_emission import check_told
+
+        check_told(logical, statement.emission)
     _note_indexes(binder, logical)
     found = key_lookup(logical)
     if found is not None:
@@ -122,6 +168,16 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
     )
 
 
+def _chosen(plan: Physical, relation: Relation) -> Physical:
+    """The physical plan of `relation`; of one on streams what occurs several times runs once."""
+    if not relation.is_unbounded:
+        return plan
+    # Loaded on first use: few statements read streams.
+    from runnel.planner.sharing import share
+
+    return share(plan)
+
+
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
     """As `streaming.check_streaming`, loaded when there is an input without end."""
     if relation.is_unbounded:
@@ -152,7 +208,8 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
     rows = write.rows if write.mode in (WriteMode.INSERT, WriteMode.SINK) else None
     if write.key is not None:
         rows = (write.key,)
-    if isinstance(table, KeyedTable) and rows is not None and not _has_subquery(write.relation):
+    in_job = binder.environment.in_job
+    if isinstance(table, KeyedTable) and rows is not None and not in_job and not _has_subquery(write.relation):
         return KeyPutPlan(
             table=table,
             mode=write.mode,
@@ -163,16 +220,6 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
             dependencies=_dependencies(binder),
             is_cacheable=True,
         )
-def _chosen(plan: Physical, relation: Relation) -> Physical:
-    """The physical plan of `relation`; of one on streams what occurs several times runs once."""
-    if not relation.is_unbounded:
-        return plan
-    # Loaded on first use: few statements read streams.
-    from runnel.planner.sharing import share
-
-    return share(plan)
-
-
     logical = apply(write.relation, check=binder.environment.check)
     binder.environment.check()
     check_streaming(logical, unbounded_state)
@@ -192,6 +239,7 @@ def _chosen(plan: Physical, relation: Relation) -> Physical:
         else _lowering(lambda: _chosen(choose_write(logical, binder.snapshot, table, request), logical)),
         left_out=left_out,
         tables=_tables(logical),
+        is_unbounded=logical.is_unbounded,
         parameters=parameters,
         dependencies=_dependencies(binder),
         is_cacheable=_is_lasting(binder.snapshot, logical),
@@ -310,6 +358,13 @@ def _definition(statement: syntax.Statement) -> Plan:
             return DropPlan(kind="view", name=statement.name.text, if_exists=statement.if_exists)
         case syntax.DropIndex():
             return DropPlan(kind="index", name=statement.name.text, if_exists=statement.if_exists)
+        case syntax.DropJob():
+            snapshot = None if statement.snapshot is None else statement.snapshot.text
+            return DropJobPlan(name=statement.name.text, if_exists=statement.if_exists, snapshot=snapshot)
+        case syntax.CreateSnapshot():
+            return CreateSnapshotPlan(name=statement.name.text, job=statement.job.text, or_replace=statement.or_replace)
+        case syntax.DropSnapshot():
+            return DropSnapshotPlan(name=statement.name.text, if_exists=statement.if_exists)
         case syntax.Show():
             return ShowPlan(what=statement.what, name=None if statement.name is None else statement.name.text)
         case syntax.SetOption():

@@ -62,7 +62,8 @@ class KeyGetPlan(Plan):
 @frozen(kw_only=True)
 class WritePlan(Plan):
     """INSERT, SINK, UPDATE, DELETE as a light job; the DAG's result is one BIGINT, the number of rows written. `logical` is
-    the query whose rows are written to `columns` of the table; the rest is as for a QueryPlan."""
+    the query whose rows are written to `columns` of the table; the rest is as for a QueryPlan. Only that of a job may be
+    unbounded."""
 
     table: WritableTable
     mode: WriteMode
@@ -73,6 +74,7 @@ class WritePlan(Plan):
     tables: tuple[Table, ...]
     own_dag: Callable[[int], DAG] | None = None
     left_out: str = ""
+    is_unbounded: bool = False
 
 
 @frozen(kw_only=True)
@@ -142,6 +144,54 @@ class CreateIndexPlan(Plan):
     columns: tuple[str, ...]
     kind: str
     if_not_exists: bool
+
+
+GivenOption = tuple[str, str, Position | None]
+"""An option as written: name, value, and where the name stands."""
+
+
+@frozen(kw_only=True)
+class CreateJobPlan(Plan):
+    """`write` is the plan of the job's query, whose text is `text`: it was bound as it is to run."""
+
+    name: str
+    options: tuple[GivenOption, ...]
+    write: WritePlan
+    text: str
+    if_not_exists: bool
+
+
+@frozen(kw_only=True)
+class AlterJobPlan(Plan):
+    """`action` is as in `syntax.AlterJob`; `write` and `text` are those of a new query."""
+
+    name: str
+    action: str
+    options: tuple[GivenOption, ...] = ()
+    write: WritePlan | None = None
+    text: str = ""
+
+
+@frozen(kw_only=True)
+class DropJobPlan(Plan):
+    """`snapshot`: the name under which the job's state is kept."""
+
+    name: str
+    if_exists: bool
+    snapshot: str | None = None
+
+
+@frozen(kw_only=True)
+class CreateSnapshotPlan(Plan):
+    name: str
+    job: str
+    or_replace: bool
+
+
+@frozen(kw_only=True)
+class DropSnapshotPlan(Plan):
+    name: str
+    if_exists: bool
 
 
 @frozen(kw_only=True)

@@ -207,9 +207,68 @@ class Delete(Statement):
 
 
 @frozen(kw_only=True)
+class CreateJob(Statement):
+    """CREATE JOB. `text` is the part of `sql` that is its body."""
+
+    name: Name
+    options: tuple[Option, ...]
+    body: Insert
+    text: str
+    if_not_exists: bool
+
+    @property
+    def parameters(self) -> int:
+        """The number of `?` in `sql`."""
+        return self.body.query.parameters
+
+
+@frozen(kw_only=True)
+class AlterJob(Statement):
+    """ALTER JOB. `action` is "suspend", "resume", "restart", "options", "options and resume" or "query": then `body` is the new
+    query and `text` its part of `sql`."""
+
+    name: Name
+    action: str
+    options: tuple[Option, ...] = ()
+    body: Insert | None = None
+    text: str = ""
+
+    @property
+    def parameters(self) -> int:
+        """The number of `?` in `sql`."""
+        return 0 if self.body is None else self.body.query.parameters
+
+
+@frozen(kw_only=True)
+class DropJob(Statement):
+    """DROP JOB; `snapshot` where it is WITH SNAPSHOT."""
+
+    name: Name
+    if_exists: bool
+    snapshot: Name | None = None
+
+
+@frozen(kw_only=True)
+class CreateSnapshot(Statement):
+    """CREATE SNAPSHOT name FOR JOB job."""
+
+    name: Name
+    job: Name
+    or_replace: bool
+
+
+@frozen(kw_only=True)
+class DropSnapshot(Statement):
+    """DROP SNAPSHOT."""
+
+    name: Name
+    if_exists: bool
+
+
+@frozen(kw_only=True)
 class Explain(Statement):
     """EXPLAIN. `stage` is "all" (logical and physical), "logical", "physical", "dag", "state" or "analyze"; `format` is "text",
-    "dot" or "json"; `statement` is a Query, Insert, Update or Delete."""
+    "dot" or "json"; `statement` is a Query, Insert, Update, Delete, CreateJob or AlterJob with a new query."""
 
     stage: str
     format: str
@@ -218,8 +277,9 @@ class Explain(Statement):
 
 @frozen(kw_only=True)
 class Show(Statement):
-    """SHOW. `what` is "mappings", "views", "jobs", "plans", "indexes", "settings" (SHOW ALL is SHOW SETTINGS), "functions",
-    "data connections", or, with a `name`, "setting", "resources" (of a data connection) or "columns" (of a table or view)."""
+    """SHOW. `what` is "mappings", "views", "jobs", "snapshots", "plans", "indexes", "settings" (SHOW ALL is SHOW SETTINGS),
+    "functions", "data connections", or, with a `name`, "setting", "resources" (of a data connection) or "columns" (of a table
+    or view)."""
 
     what: str
     name: Name | None = None

@@ -34,7 +34,7 @@ LEVELS = {
         "processors",
         "results",
     ),
-    3: ("runtime", "snapshots", "jobs", "testing"),
+    3: ("runtime", "snapshots", "jobs", "named_jobs", "testing"),
     4: ("planner", "connectors"),
     5: (
         *("database", "statements", "settings", "durable", "opening", "unavailable"),

@@ -12,7 +12,7 @@ from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant
 from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.expressions.values import python_values
-from runnel.planner.plans import ExplainPlan, KeyGetPlan, Plan, QueryPlan, WritePlan
+from runnel.planner.plans import AlterJobPlan, CreateJobPlan, ExplainPlan, KeyGetPlan, Plan, QueryPlan, WritePlan
 from runnel.relation import Field
 from runnel.rows import Result, Row, Start, rows_as_batch
 from runnel.sqltypes import VARCHAR
@@ -109,9 +109,15 @@ def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
     # Loaded on first use: few processes explain anything.
     from runnel.planner.explain import explain
 
-    inner = plan.plan
+    inner, heading = plan.plan, []
+    if isinstance(inner, CreateJobPlan | AlterJobPlan):
+        from runnel.statements.jobs import explain_job
+
+        inner, heading = explain_job(inner)
     workers = parallelism(database, inner.tables) if isinstance(inner, (QueryPlan, WritePlan)) else 1
     lines = explain(inner, plan.stage, plan.format, workers)
+    if plan.format == "text":
+        lines = heading + lines
     return Result((Field("plan", VARCHAR),), [(line,) for line in lines])
 
 

@@ -42,6 +42,16 @@ def run(database: Database, plan: plans.Plan, call: Call) -> Outcome:
 def _load_handlers() -> None:
     from runnel.statements import data_connections, definitions, show, writes
 
+    def lazily(name: str) -> Callable[[Database, Any, Call], Outcome]:
+        def handle(database: Database, plan: Any, call: Call) -> Outcome:
+            # Loaded on first use: most connections have no named jobs.
+            from runnel.statements import jobs
+
+            outcome: Outcome = getattr(jobs, name)(database, plan, call)
+            return outcome
+
+        return handle
+
     _HANDLERS.update(
         {
             plans.WritePlan: writes.run_write,
@@ -54,6 +64,11 @@ def _load_handlers() -> None:
             plans.DropPlan: definitions.drop,
             plans.ShowPlan: show.run_show,
             plans.SetPlan: show.run_set,
+            plans.CreateJobPlan: lazily("create_job"),
+            plans.AlterJobPlan: lazily("alter_job"),
+            plans.DropJobPlan: lazily("drop_job"),
+            plans.CreateSnapshotPlan: lazily("create_snapshot"),
+            plans.DropSnapshotPlan: lazily("drop_snapshot"),
         }
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from runnel.catalog import Mapping, TableColumn
@@ -14,13 +13,12 @@ from runnel.planner.plans import SetPlan, ShowPlan
 from runnel.relation import Field
 from runnel.rows import Result, Row
 from runnel.settings import SETTINGS, find
-from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, JSON, TIMESTAMP_TZ, VARCHAR
+from runnel.sqltypes import BIGINT, JSON, VARCHAR
 from runnel.statements.call import Call
 from runnel.statements.data_connections import data_connector
 
 if TYPE_CHECKING:
     from runnel.database import Database
-    from runnel.jobs import Job
 
 
 def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
@@ -80,50 +78,15 @@ def _settings(database: Database) -> Result:
 
 
 def _jobs(database: Database) -> Result:
-    rows: list[Row] = [
-        (
-            *(job.id, job.name, str(job.status), job.kind, job.query),
-            datetime.fromtimestamp(job.started / 1e6, UTC),
-            timedelta(seconds=job.uptime),
-            *(job.rows_in, job.rows_out, job.rows_per_second),
-            *_event_time(database, job),
-            *(job.late_rows, job.malformed_records),
-            *(None if item is None else timedelta(microseconds=item / 1000) for item in job.latency(0.5, 0.99)),
-        )
-        for job in database.jobs.running()
-    ]
-    fields = (
-        Field("id", BIGINT),
-        *_texts("name", "status", "kind", "query"),
-        Field("started", TIMESTAMP_TZ),
-        Field("uptime", INTERVAL),
-        Field("rows_in", BIGINT),
-        Field("rows_out", BIGINT),
-        Field("rows_per_second", DOUBLE),
-        Field("watermark", VARCHAR),
-        Field("watermark_lag", INTERVAL),
-        Field("held_by", VARCHAR),
-        Field("late_rows", BIGINT),
-        Field("malformed_records", BIGINT),
-        Field("latency_p50", INTERVAL),
-        Field("latency_p99", INTERVAL),
-    )
-    return Result(fields, rows)
+    from runnel.statements.show_jobs import show_jobs
+
+    return show_jobs(database)
 
 
-def _event_time(database: Database, job: Job) -> Row:
-    """A job's watermark as text, how far it is behind the wall clock, and the input that holds it back."""
-    time, held_by = job.watermark()
-    kind = job.options.event_time
-    if time is None or kind is None:
-        return None, None, held_by
-    if not kind.is_temporal:
-        return str(time), None, held_by
-    try:
-        shown = str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time)).removesuffix("+00:00")
-        return shown, timedelta(microseconds=database.jobs.clock.wall() - time), held_by
-    except OverflowError:
-        return str(time), None, held_by
+def _snapshots(database: Database) -> Result:
+    from runnel.statements.show_jobs import show_snapshots
+
+    return show_snapshots(database)
 
 
 def _plans(database: Database) -> Result:
@@ -176,6 +139,7 @@ _SHOWS: dict[str, Callable[[Database], Result]] = {
     "data connections": _data_connections,
     "indexes": _indexes,
     "jobs": _jobs,
+    "snapshots": _snapshots,
     "plans": _plans,
     "settings": _settings,
 }

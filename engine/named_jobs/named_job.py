@@ -1,0 +1,477 @@
+"""One named job: its life from CREATE JOB to its end, over as many executions as that takes.
+
+Whoever asks for a change (a statement, the handle) does it on its own thread, under the job's lock, and then waits until it has
+come about. What happens by itself (the execution ended, a restart is due) is an errand, so it comes in order and on one thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from enum import Enum
+from threading import Condition, RLock
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from runnel.errors import Error, ErrorCode, OperationalError, internal
+from runnel.frozen import frozen
+from runnel.jobs import Job, JobStatus
+from runnel.named_jobs.record import Failure, JobRecord
+from runnel.named_jobs.run import Run
+from runnel.named_jobs.states import (
+    COMPLETED,
+    COMPLETING,
+    ENDED,
+    EXPORTING,
+    FAILED,
+    NOT_RUNNING,
+    RUNNING,
+    STARTING,
+    SUSPENDED,
+    TRANSITIONS,
+    check_allowed,
+)
+from runnel.processor import Guarantee
+
+if TYPE_CHECKING:
+    from runnel.named_jobs.registry import NamedJobs
+    from runnel.runtime.metrics import VertexMetrics
+    from runnel.runtime.snapshots import SnapshotReport
+    from runnel.snapshots.store import SnapshotStore
+
+logger = logging.getLogger("runnel.job")
+
+FIRST_DELAY = 1_000_000_000
+LONGEST_DELAY = 60_000_000_000
+"""Nanoseconds before a restart: twice as many after each failure, until a snapshot has succeeded."""
+MOST_RESTARTS = 10
+"""So often in a row a job is restarted whose input has an end; one that reads a stream is for ever."""
+
+
+class Aim(Enum):
+    """What is to become of the job when its execution has ended."""
+
+    COMPLETE = "complete"
+    SUSPEND = "suspend"
+    RESTART = "restart"
+    CANCEL = "cancel"
+    LEAVE = "leave"
+
+
+@frozen
+class StatusChange:
+    """What a listener hears: the job's name, both states, why, and whether a user asked for it."""
+
+    name: str
+    old: JobStatus
+    new: JobStatus
+    description: str
+    is_user_requested: bool
+
+
+Listener = Callable[[StatusChange], object]
+
+
+class NamedJob:
+    """The handle of a named job. Threads may share it."""
+
+    __module__ = "runnel"
+
+    def __init__(self, record: JobRecord, home: NamedJobs, store: SnapshotStore) -> None:
+        self.store = store
+        self.last_snapshot: SnapshotReport | None = None
+        self.is_forgotten = False
+        self._record = record
+        self._home = home
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
+        self._run: Run | None = None
+        self._aim = Aim.COMPLETE
+        self._failures = 0
+        self._listeners: list[Listener] = []
+
+    @property
+    def record(self) -> JobRecord:
+        """What is kept of the job."""
+        return self._record
+
+    @property
+    def id(self) -> int:
+        """A number that no other job has, on whatever machine."""
+        return self._record.id
+
+    @property
+    def name(self) -> str:
+        return self._record.name
+
+    @property
+    def kind(self) -> str:
+        return "job"
+
+    @property
+    def query(self) -> str:
+        return self._record.query
+
+    @property
+    def status(self) -> JobStatus:
+        return self._record.status
+
+    @property
+    def error(self) -> Error | None:
+        """The last error, also of a job that was restarted after it."""
+        failure = self._record.last_error
+        return None if failure is None else failure.error()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.status in ENDED
+
+    @property
+    def execution(self) -> Job | None:
+        """The execution that runs."""
+        run = self._run
+        return None if run is None else run.job
+
+    @property
+    def rows_in(self) -> int:
+        """Rows that the sources have given in this execution, or the last one."""
+        job = self.execution
+        return self._record.rows_in if job is None else job.rows_in
+
+    @property
+    def rows_out(self) -> int:
+        """Rows that came to the sink in this execution, or the last one."""
+        run = self._run
+        return self._record.rows_out if run is None else run.rows_out
+
+    @property
+    def late_rows(self) -> int:
+        job = self.execution
+        return self._record.late_rows if job is None else job.late_rows
+
+    @property
+    def uptime(self) -> float | None:
+        """Seconds since the execution began; None where none runs."""
+        job = self.execution
+        return None if job is None else job.uptime
+
+    def metrics(self) -> dict[str, VertexMetrics]:
+        """What each vertex has done in this execution; empty where none runs."""
+        job = self.execution
+        return {} if job is None else job.metrics()
+
+    def add_listener(self, listener: Listener) -> None:
+        """`listener` is called with each StatusChange from now on, in order, on a thread of the connection's."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def remove_listener(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners.remove(listener)
+
+    def start(self) -> None:
+        """Starts it for the first time; raises what keeps it from running."""
+        with self._lock:
+            self._launch("created")
+
+    def start_again(self) -> None:
+        """Starts what ran when the directory was left; a failure is treated as one of an execution."""
+        with self._lock:
+            if self.status not in ENDED and self.status not in (SUSPENDED, EXPORTING):
+                self._record = replace(self._record, status=NOT_RUNNING)
+                self._launch_or_fail("resumed when the directory was opened")
+                if self._run is not None:
+                    source = self._run.restored_from
+                    where = "from its beginning" if source is None else f"from snapshot {source}"
+                    logger.info('job "%s" goes on %s', self.name, where)
+            elif self.status is EXPORTING:
+                self._record = replace(self._record, status=SUSPENDED)
+
+    def suspend(self, timeout: float | None = None) -> None:
+        """Takes a last snapshot and stops; waits until it is suspended (OperationalError after `timeout` seconds, while it goes
+        on being suspended)."""
+        with self._lock:
+            check_allowed("suspended", self.name, self.status)
+            if self.status is NOT_RUNNING:
+                self._home.jobs.pool.forget((), self._restart_due)
+                self._set(SUSPENDED, "suspended while it waited for a restart", is_user=True)
+                self._save_or_raise()
+                return
+            before = self._run
+            self._stop(Aim.SUSPEND, "being suspended")
+        self._wait_for(lambda: self._run is not before and self.status not in ENDED, timeout, "suspended")
+
+    def resume(self) -> None:
+        """Starts a suspended job from its last snapshot; raises what keeps it from running. Does nothing to one that isn't
+        suspended."""
+        with self._lock:
+            check_allowed("resumed", self.name, self.status)
+            if self.status is not SUSPENDED:
+                return
+            self._failures = 0
+            self._set(NOT_RUNNING, "resumed", is_user=True)
+            try:
+                self._launch("resumed")
+            except Error as error:
+                self._set(SUSPENDED, "it couldn't be resumed", last_error=Failure.of(error))
+                raise
+
+    def restart(self, timeout: float | None = None) -> None:
+        """Takes a last snapshot, stops, and starts anew from there; waits until it runs again."""
+        with self._lock:
+            check_allowed("restarted", self.name, self.status)
+            if self.status is NOT_RUNNING:
+                self._home.jobs.pool.forget((), self._restart_due)
+                self._launch("restarted")
+                return
+            before = self._run
+            self._stop(Aim.RESTART, "being restarted")
+        self._wait_for(lambda: self._run is not before and self.status is RUNNING, timeout, "restarted")
+
+    def cancel(self, timeout: float | None = None) -> None:
+        """Ends it for good, without a snapshot; waits until it has ended."""
+        with self._lock:
+            check_allowed("cancelled", self.name, self.status)
+            if self._run is None:
+                self._home.jobs.pool.forget((), self._restart_due)
+                self._end(FAILED, "cancelled", is_user_cancelled=True)
+                return
+            self._aim = Aim.CANCEL
+            if self.status is not COMPLETING:
+                self._set(COMPLETING, "being cancelled", is_user=True)
+            self._run.job.cancel()
+        self._wait_for(lambda: self.is_done, timeout, "cancelled")
+
+    def export_snapshot(self, name: str, timeout: float | None = None) -> None:
+        """Takes a snapshot and keeps it under a name, in the place of one that has the name; of a suspended job its last
+        one."""
+        with self._lock:
+            check_allowed("exported", self.name, self.status)
+            run = self._run
+            if run is None:
+                self._set(EXPORTING, "its snapshot is being copied")
+        if run is not None:
+            self._home.snapshots.export(name, self._record, self.store, run.take_snapshot(timeout))
+            return
+        try:
+            self._home.snapshots.export(name, self._record, self.store, self.store.completed)
+        finally:
+            with self._lock:
+                if self.status is EXPORTING:
+                    self._set(SUSPENDED, "its snapshot was copied")
+
+    def cancel_and_export_snapshot(self, name: str, timeout: float | None = None) -> None:
+        """Takes a last snapshot, keeps it under a name, and ends the job. Where that fails the job is suspended."""
+        if self.status is not SUSPENDED:
+            self.suspend(timeout)
+        self.export_snapshot(name, timeout)
+        self.cancel(timeout)
+
+    def change(self, **changes: Any) -> None:
+        """Changes what is kept of a suspended job."""
+        with self._lock:
+            check_allowed("changed", self.name, self.status)
+            before = self._record
+            self._record = replace(before, **changes)
+            try:
+                self._save_or_raise()
+            except Error:
+                self._record = before
+                raise
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits until the job has ended, and raises its error if it failed; OperationalError (TIMEOUT) if it hasn't ended."""
+        if not self.wait(timeout):
+            raise OperationalError(f'job "{self.name}" has not ended after {timeout:g} s', code=ErrorCode.TIMEOUT)
+        if self.status is FAILED:
+            raise self.error or OperationalError(f'job "{self.name}" was cancelled', code=ErrorCode.CANCELLED)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until the job has ended; False if it hasn't within `timeout` seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.is_done, timeout)
+
+    def await_status(self, status: JobStatus, timeout: float | None = None) -> bool:
+        """Waits until the job has that status; False if it hasn't within `timeout` seconds."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.status is status, timeout)
+
+    def leave(self) -> None:
+        """The connection is being closed: has the execution stop, so that a later connection can go on."""
+        with self._lock:
+            self._home.jobs.pool.forget((), self._restart_due)
+            if self.status is RUNNING:
+                self._stop(Aim.LEAVE, "the connection is being closed")
+
+    def wait_left(self, timeout: float) -> None:
+        """Waits until no execution runs any more; one that still does after so many seconds is cancelled."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._run is None, max(timeout, 0)) and self._run is not None:
+                if self._aim is Aim.COMPLETE:
+                    self._aim = Aim.LEAVE
+                self._run.job.cancel()
+            self._changed.wait_for(lambda: self._run is None)
+
+    def _stop(self, aim: Aim, description: str) -> None:
+        assert self._run is not None
+        self._aim = aim
+        self._set(COMPLETING, description, is_user=True)
+        self._run.stop()
+
+    def _launch(self, description: str) -> None:
+        """From NOT_RUNNING to RUNNING. Where it can't run it is NOT_RUNNING again, and the reason is raised."""
+        self._set(STARTING, description)
+        try:
+            prepared = self._home.prepare(self._record)
+            run = Run(self._home.jobs, self._record, prepared, self.store, self._reported)
+            self._home.check_vertices(self._record, self.store, run.restored_from, prepared)
+            run.start(lambda: self._home.errands.post(lambda: self._ended(run)))
+        except Exception as error:
+            self._set(NOT_RUNNING, "it couldn't be started")
+            raise error if isinstance(error, Error) else internal(str(error) or type(error).__name__) from error
+        self._run, self._aim = run, Aim.COMPLETE
+        now = self._home.jobs.clock.wall()
+        self._set(RUNNING, description, started=now, is_unbounded=prepared.is_unbounded, is_resumable=False)
+        self._save()
+
+    def _launch_or_fail(self, description: str) -> None:
+        try:
+            self._launch(description)
+        except Error as error:
+            self._failed(error)
+
+    def _ended(self, run: Run) -> None:
+        """The execution has ended."""
+        with self._lock:
+            if run is not self._run:
+                return
+            aim, self._aim, self._run = self._aim, Aim.COMPLETE, None
+            error = run.job.error
+            self._record = replace(self._record, rows_in=run.job.rows_in, rows_out=run.rows_out, late_rows=run.job.late_rows)
+            if aim is Aim.CANCEL:
+                self._end(FAILED, "cancelled", is_user_cancelled=True)
+            elif error is None and run.terminal is None:
+                self._end(COMPLETED, "its inputs have ended")
+            elif aim is Aim.LEAVE:
+                self._set(NOT_RUNNING, "the connection was closed", is_resumable=run.is_stopped)
+                self._save()
+            elif aim is Aim.SUSPEND:
+                failure = _stop_failure(run)
+                self._set(SUSPENDED, "suspended", is_resumable=run.is_stopped, **failure)
+                self._save()
+            elif aim is Aim.RESTART and error is None:
+                self._set(NOT_RUNNING, "stopped", is_resumable=run.is_stopped, **_stop_failure(run))
+                self._launch_again("restarted")
+            else:
+                self._failed(error or internal("the execution ended without a reason"))
+
+    def _failed(self, error: Error) -> None:
+        """An execution failed, or couldn't be started: it is tried again if that may help, else suspended or given up."""
+        record, failure = self._record, Failure.of(error)
+        self._failures += 1
+        promises = record.options.guarantee is not Guarantee.NONE
+        may_pass = isinstance(error, OperationalError) and error.code is not ErrorCode.CANCELLED
+        if may_pass and (record.is_unbounded or (promises and self._failures <= MOST_RESTARTS)):
+            delay = min(FIRST_DELAY << min(self._failures - 1, 20), LONGEST_DELAY)
+            logger.warning('job "%s" failed and is restarted in %g s: %s', self.name, delay / 1e9, failure)
+            self._set(NOT_RUNNING, "it failed and is to be restarted", last_error=failure)
+            self._save()
+            self._home.jobs.pool.call_at(self._home.jobs.clock.monotonic() + delay, self._restart_due)
+            return
+        suspends = record.options.suspend_on_failure
+        if suspends if suspends is not None else record.is_unbounded:
+            logger.error('job "%s" failed and is suspended: %s', self.name, failure)
+            self._set(SUSPENDED, "it failed", last_error=failure)
+            self._save()
+        else:
+            logger.error('job "%s" failed: %s', self.name, failure)
+            self._end(FAILED, "it failed", last_error=failure)
+
+    def _restart_due(self) -> None:
+        self._home.errands.post(self._restart)
+
+    def _restart(self) -> None:
+        with self._lock:
+            if self.status is NOT_RUNNING and not self._home.is_closing:
+                self._launch_again("restarted after a failure")
+
+    def _launch_again(self, description: str) -> None:
+        self._record = replace(self._record, restarts=self._record.restarts + 1)
+        self._launch_or_fail(description)
+
+    def _end(self, status: JobStatus, description: str, **changes: Any) -> None:
+        is_user = bool(changes.get("is_user_cancelled"))
+        self._set(status, description, is_user=is_user, finished=self._home.jobs.clock.wall(), **changes)
+        self._save()
+        self._home.errands.post(lambda: self._home.ended(self))
+
+    def _reported(self, report: SnapshotReport) -> None:
+        """A snapshot is safe, or was given up. On any thread, without the lock."""
+        self.last_snapshot = report
+        if report.is_safe:
+            self._failures = 0
+
+    def _set(self, status: JobStatus, description: str, *, is_user: bool = False, **changes: Any) -> None:
+        old = self._record.status
+        if status not in TRANSITIONS[old]:
+            raise internal(f"a job can't go from {old} to {status}")
+        self._record = replace(self._record, status=status, **changes)
+        self._changed.notify_all()
+        if self._listeners:
+            change = StatusChange(self.name, old, status, description, is_user)
+            listeners = tuple(self._listeners)
+            self._home.errands.post(lambda: _tell(listeners, change))
+
+    def _save(self) -> None:
+        """Keeps the record; where that fails the job goes on, and the one kept before stays."""
+        try:
+            self._save_or_raise()
+        except OperationalError as error:
+            logger.error("%s", error)
+
+    def _save_or_raise(self) -> None:
+        if not self.is_forgotten:
+            self._home.records.save(self._record)
+
+    def _wait_for(self, condition: Callable[[], bool], timeout: float | None, what: str) -> None:
+        """Waits for what was asked for. Not on the thread of errands, which brings it about."""
+        if self._home.errands.is_here:
+            return
+        until = None if timeout is None else monotonic() + timeout
+        with self._changed:
+            while not condition():
+                if self.is_done and what != "cancelled":
+                    if self.status is FAILED and self.error is not None:
+                        raise self.error
+                    check_allowed("suspended" if what == "suspended" else "restarted", self.name, self.status)
+                if self.status is SUSPENDED and what == "restarted":
+                    raise self.error or OperationalError(f'job "{self.name}" was suspended', code=ErrorCode.GENERIC)
+                left = None if until is None else until - monotonic()
+                if left is not None and left <= 0:
+                    message = f'job "{self.name}" is not {what} after {timeout:g} s'
+                    raise OperationalError(message, code=ErrorCode.TIMEOUT, hint="it goes on being so; look at SHOW JOBS")
+                self._changed.wait(left)
+
+    def __repr__(self) -> str:
+        return f"<job {self.name!r} {self.status}>"
+
+
+def _stop_failure(run: Run) -> dict[str, Failure]:
+    """What went wrong when the execution was stopped, as a change of the record."""
+    if run.job.error is not None:
+        return {"last_error": Failure.of(run.job.error)}
+    report = run.terminal
+    if report is None or report.error is None:
+        return {}
+    message = "the last snapshot failed, so the one before it is used"
+    return {"last_error": Failure("OperationalError", ErrorCode.INPUT_OUTPUT.name, message, str(report.error))}
+
+
+def _tell(listeners: tuple[Listener, ...], change: StatusChange) -> None:
+    for listener in listeners:
+        try:
+            listener(change)
+        except Exception:
+            logger.exception('a listener of job "%s" failed', change.name)

@@ -1,0 +1,147 @@
+"""What OPTIONS says of a job: names, values, defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.frozen import frozen
+from runnel.processor import Guarantee
+
+DAY = 86_400_000
+
+
+@frozen
+class NamedJobOptions:
+    """The options of a named job. `snapshot_interval` and `retention` are in milliseconds: how often a snapshot is begun, and
+    how long the job is shown when it has ended. `suspend_on_failure` None: as a job is, so if it reads a stream.
+    `accumulation_limit`: rows that a processor may hold, None: as the setting max_processor_accumulated_records says."""
+
+    guarantee: Guarantee = Guarantee.EXACTLY_ONCE
+    snapshot_interval: int = 10_000
+    initial_snapshot: str | None = None
+    suspend_on_failure: bool | None = None
+    accumulation_limit: int | None = None
+    is_measured: bool = False
+    retention: int = 7 * DAY
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values by name, without defaults."""
+        given = {item.name: getattr(self, item.name) for item in fields(self)}
+        changed = {name: value for name, value in given.items() if value != getattr(_DEFAULTS, name)}
+        return {name: str(value) if isinstance(value, Guarantee) else value for name, value in changed.items()}
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> NamedJobOptions:
+        """What `to_json` gave."""
+        known = {item.name for item in fields(NamedJobOptions)}
+        given = {name: value for name, value in values.items() if name in known}
+        if "guarantee" in given:
+            given["guarantee"] = Guarantee(given["guarantee"])
+        return NamedJobOptions(**given)
+
+
+_DEFAULTS = NamedJobOptions()
+
+GivenOption = tuple[str, str, Position | None]
+"""Name, value, and where the name stands."""
+
+
+@frozen
+class _Option:
+    """One option: the field that it sets, what reads its text (a ValueError: it doesn't fit), what that takes in words, whether
+    ALTER JOB may change it."""
+
+    field: str
+    read: Callable[[str], Any]
+    allowed: str
+    is_changeable: bool = True
+
+
+def _guarantee(text: str) -> Guarantee:
+    for item in Guarantee:
+        if item.value.lower() == text.lower():
+            return item
+    raise ValueError(text)
+
+
+def _boolean(text: str) -> bool:
+    return {"true": True, "false": False}[text.lower()]
+
+
+def _number(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) < 16 and int(text) >= least):
+            raise ValueError(text)
+        return int(text)
+
+    return read
+
+
+def _name(text: str) -> str:
+    if not text.strip():
+        raise ValueError(text)
+    return text
+
+
+_GUARANTEES = "'exactlyOnce', 'atLeastOnce' or 'none'"
+_BOOLEANS = "'true' or 'false'"
+
+OPTIONS: dict[str, _Option] = {
+    "processingGuarantee": _Option("guarantee", _guarantee, _GUARANTEES, is_changeable=False),
+    "snapshotIntervalMillis": _Option("snapshot_interval", _number(1), "a whole number of milliseconds, at least 1"),
+    "initialSnapshotName": _Option("initial_snapshot", _name, "the name of a snapshot", is_changeable=False),
+    "suspendOnFailure": _Option("suspend_on_failure", _boolean, _BOOLEANS),
+    "maxProcessorAccumulatedRecords": _Option("accumulation_limit", _number(0), "a whole number of rows; 0 is no limit"),
+    "metricsEnabled": _Option("is_measured", _boolean, _BOOLEANS),
+    "resultRetentionMillis": _Option("retention", _number(0), "a whole number of milliseconds"),
+}
+"""By the name that users write."""
+
+_ONE_MEMBER = ("autoScaling", "splitBrainProtectionEnabled", "storeMetricsAfterJobCompletion", "timeoutMillis")
+
+
+def read_options(given: Iterable[GivenOption]) -> NamedJobOptions:
+    """The options of CREATE JOB."""
+    return changed_options(_DEFAULTS, given, is_new=True)
+
+
+def changed_options(options: NamedJobOptions, given: Iterable[GivenOption], *, is_new: bool = False) -> NamedJobOptions:
+    """The options with those of OPTIONS (…) in their places; ProgrammingError for what doesn't fit."""
+    known = {name.lower(): name for name in OPTIONS}
+    for written, text, position in given:
+        name = known.get(written.lower())
+        if name is None:
+            raise _unknown(written, position)
+        option = OPTIONS[name]
+        if not (option.is_changeable or is_new):
+            raise NotSupportedError(
+                f"option '{name}' is not supported for ALTER JOB",
+                hint="DROP JOB … WITH SNAPSHOT s, and CREATE JOB with 'initialSnapshotName'='s'",
+                position=position,
+            )
+        try:
+            value = option.read(text)
+        except (ValueError, KeyError):
+            guess = suggest(text, [item.value for item in Guarantee]) if option.field == "guarantee" else None
+            raise ProgrammingError(
+                f"option '{name}' can't be '{text}'",
+                detail=None if guess is None else f"it takes {option.allowed}",
+                hint=guess or f"it takes {option.allowed}",
+                position=position,
+            ) from None
+        options = replace(options, **{option.field: value})
+    return options
+
+
+def _unknown(written: str, position: Position | None) -> ProgrammingError | NotSupportedError:
+    if written.lower() in [name.lower() for name in _ONE_MEMBER]:
+        return NotSupportedError(
+            f"job option '{written}' is not supported", hint="a job runs in one process: leave it out", position=position
+        )
+    names = ", ".join(f"'{name}'" for name in OPTIONS)
+    return ProgrammingError(
+        f"a job has no option '{written}'", hint=suggest(written, OPTIONS, f"its options are {names}"), position=position
+    )

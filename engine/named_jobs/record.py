@@ -1,0 +1,151 @@
+"""What is kept of a named job, and its form on disk: JSON values only, arguments with their types."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from runnel.errors import Error, ErrorCode
+from runnel.frozen import frozen
+from runnel.jobs import JobStatus
+from runnel.named_jobs.options import NamedJobOptions
+
+FORMAT = 1
+"""The version of a record's shape."""
+
+
+@frozen
+class Failure:
+    """An error as it is kept: the name of its class, its code, and what it says."""
+
+    kind: str
+    code: str
+    message: str
+    detail: str | None = None
+    hint: str | None = None
+
+    @staticmethod
+    def of(error: Error) -> Failure:
+        """What is kept of an error."""
+        return Failure(type(error).__name__, error.code.name, error.message, error.detail, error.hint)
+
+    def error(self) -> Error:
+        """The error again."""
+        from runnel import errors
+
+        kind = getattr(errors, self.kind, errors.OperationalError)
+        code = ErrorCode[self.code] if self.code in ErrorCode.__members__ else None
+        made: Error = kind(self.message, code=code, detail=self.detail, hint=self.hint)
+        return made
+
+    def __str__(self) -> str:
+        return self.message if self.detail is None else f"{self.message} ({self.detail})"
+
+
+@frozen(kw_only=True)
+class JobRecord:
+    """A named job as it is kept. `query` is the INSERT or SINK that it runs, `text` the statement that made it, `arguments`
+    those of its parameters; times are in µs since the epoch (UTC). `is_resumable`: its last snapshot is to be used although it
+    promises nothing after a failure, since it was taken when the job was stopped. `may_drop_state`: the state that it starts
+    with may be of another query. Rows are those of the execution that ended last."""
+
+    id: int
+    name: str
+    query: str
+    text: str
+    options: NamedJobOptions
+    created: int
+    zone: str = "UTC"
+    arguments: tuple[Any, ...] = ()
+    status: JobStatus = JobStatus.NOT_RUNNING
+    started: int | None = None
+    finished: int | None = None
+    restarts: int = 0
+    last_error: Failure | None = None
+    is_user_cancelled: bool = False
+    is_unbounded: bool = False
+    is_resumable: bool = False
+    may_drop_state: bool = False
+    rows_in: int = 0
+    rows_out: int = 0
+    late_rows: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values by name."""
+        value = {item.name: getattr(self, item.name) for item in fields(self)}
+        error = self.last_error
+        return {
+            "format": FORMAT,
+            **value,
+            "options": self.options.to_json(),
+            "arguments": [encode(item) for item in self.arguments],
+            "status": self.status.value,
+            "last_error": None if error is None else {item.name: getattr(error, item.name) for item in fields(error)},
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> JobRecord:
+        """What `to_json` gave; ValueError, KeyError or TypeError where it is something else."""
+        if value["format"] != FORMAT:
+            raise ValueError(f"its format is {value['format']}, not {FORMAT}")
+        known = {item.name for item in fields(JobRecord)}
+        given = {name: item for name, item in value.items() if name in known}
+        return JobRecord(
+            **{
+                **given,
+                "options": NamedJobOptions.from_json(value["options"]),
+                "arguments": tuple(decode(item) for item in value["arguments"]),
+                "status": JobStatus(value["status"]),
+                "last_error": None if value["last_error"] is None else Failure(**value["last_error"]),
+            }
+        )
+
+
+def _microseconds(value: timedelta) -> int:
+    return value // timedelta(microseconds=1)
+
+
+_FORMS: dict[type, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    float: ("float", repr, float),
+    bytes: ("bytes", lambda value: b64encode(value).decode(), b64decode),
+    Decimal: ("decimal", str, Decimal),
+    datetime: ("datetime", datetime.isoformat, datetime.fromisoformat),
+    date: ("date", date.isoformat, date.fromisoformat),
+    time: ("time", time.isoformat, time.fromisoformat),
+    timedelta: ("interval", _microseconds, lambda value: timedelta(microseconds=value)),
+    UUID: ("uuid", str, UUID),
+    list: ("list", lambda value: [encode(item) for item in value], lambda value: [decode(item) for item in value]),
+    tuple: ("tuple", lambda value: [encode(item) for item in value], lambda value: tuple(decode(item) for item in value)),
+    dict: (
+        "dict",
+        lambda value: [[encode(key), encode(item)] for key, item in value.items()],
+        lambda value: {decode(key): decode(item) for key, item in value},
+    ),
+}
+_PLAIN = (type(None), bool, int, str)
+
+
+def encode(value: Any) -> Any:
+    """An argument as a JSON value: a plain one as it is, others as {class: text}. TypeError for what has no such form."""
+    if type(value) in _PLAIN:
+        return value
+    for kind, (name, write, _) in _FORMS.items():
+        if isinstance(value, kind):
+            return {name: write(value)}
+    raise TypeError(f"a value of class {type(value).__name__}")
+
+
+_READERS = {name: read for name, _, read in _FORMS.values()}
+
+
+def decode(value: Any) -> Any:
+    """The argument that `encode` made this of."""
+    if not isinstance(value, dict):
+        return value
+    ((name, item),) = value.items()
+    return _READERS[name](item)

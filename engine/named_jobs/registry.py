@@ -1,0 +1,206 @@
+"""All named jobs of a connection: made, found, ended, and started again when their directory is opened."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from secrets import randbits
+from threading import RLock
+from time import monotonic
+
+from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.jobs import Jobs
+from runnel.named_jobs.errands import Errands
+from runnel.named_jobs.named_job import NamedJob
+from runnel.named_jobs.named_snapshots import NamedSnapshots
+from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.records import JobRecords
+from runnel.named_jobs.run import PreparedJob
+from runnel.named_jobs.states import COMPLETED, FAILED
+from runnel.processor import Guarantee, JobContext
+from runnel.processors.write import give_up_staged
+from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore
+
+logger = logging.getLogger("runnel.job")
+
+CLOSING = 10.0
+"""Seconds that jobs have for their last snapshots when the connection is closed."""
+MOST_ENDED = 1000
+"""So many jobs are shown when they have ended; the oldest go."""
+
+Prepare = Callable[[JobRecord], PreparedJob]
+
+
+class NamedJobs:
+    """The named jobs of one connection; `directory` is its directory, or None in memory. Safe for threads.
+
+    `prepare` plans a job's query as the catalog is now; it raises what is wrong with it.
+    """
+
+    def __init__(self, jobs: Jobs, prepare: Prepare, directory: Path | None) -> None:
+        self.jobs = jobs
+        self.prepare = prepare
+        self.errands = Errands()
+        self.records = JobRecords(None if directory is None else directory / "jobs")
+        self.snapshots = NamedSnapshots(None if directory is None else directory / "snapshots", jobs.clock)
+        self.is_closing = False
+        self._lock = RLock()
+        self._jobs: dict[int, NamedJob] = {}
+
+    def open(self) -> None:
+        """Takes in what the directory has, and starts the jobs that ran when it was left."""
+        for record in self.records.load():
+            self._jobs[record.id] = NamedJob(record, self, self._store(record))
+        self._purge()
+        for job in self.all():
+            job.start_again()
+
+    def create(self, record: JobRecord) -> NamedJob:
+        """Makes and starts a job; a ProgrammingError where one that hasn't ended has its name. The one that has goes."""
+        with self._lock:
+            existing = self.find(record.name)
+            if existing is not None and not existing.is_done:
+                raise ProgrammingError(
+                    f'job "{existing.name}" exists already',
+                    detail=f"its status is {existing.status}",
+                    hint="use IF NOT EXISTS, DROP JOB it first, or take another name",
+                )
+            self._purge()
+            begins_with = record.options.initial_snapshot is not None
+            record = replace(record, id=self._new_id(), is_resumable=begins_with, may_drop_state=begins_with)
+            store = self._store(record)
+            job = NamedJob(record, self, store)
+            try:
+                if record.options.initial_snapshot is not None:
+                    self.snapshots.load_into(record.options.initial_snapshot, store)
+                self.records.save(record)
+                job.start()
+            except BaseException:
+                self._forget(job)
+                raise
+            if existing is not None:
+                self.remove(existing)
+            self._jobs[record.id] = job
+        return job
+
+    def remove(self, job: NamedJob) -> None:
+        """Forgets a job that has ended, and all that is kept for it."""
+        assert job.is_done
+        self._jobs.pop(job.id, None)
+        self._forget(job)
+
+    def _forget(self, job: NamedJob) -> None:
+        job.is_forgotten = True
+        job.store.close()
+        self.records.remove(job.record)
+
+    def find(self, name: str) -> NamedJob | None:
+        """The job of that name, the newest if several had it."""
+        found = [job for job in self.all() if job.name.lower() == name.lower()]
+        return found[-1] if found else None
+
+    def get(self, name: str) -> NamedJob:
+        """The job of that name; ProgrammingError where there is none."""
+        job = self.find(name)
+        if job is None:
+            names = [item.name for item in self.all()]
+            raise ProgrammingError(
+                f'job "{name}" not found',
+                code=ErrorCode.OBJECT_NOT_FOUND,
+                hint=suggest(name, names, "SHOW JOBS lists the jobs" if names else "there is none: CREATE JOB name AS …"),
+            )
+        return job
+
+    def by_id(self, job_id: int) -> NamedJob | None:
+        return self._jobs.get(job_id)
+
+    def all(self) -> list[NamedJob]:
+        """All jobs, those that have ended too, the oldest first."""
+        with self._lock:
+            return list(self._jobs.values())
+
+    def ended(self, job: NamedJob) -> None:
+        """A job has ended for good: what only an execution of it would have needed goes. An errand."""
+        if job.is_forgotten:
+            return
+        if job.status is FAILED and job.record.options.guarantee is not Guarantee.NONE:
+            self.give_up(job)
+        if job.status is COMPLETED:
+            job.store.close()
+            place = self.records.place(job.id)
+            if place is not None:
+                shutil.rmtree(place / "snapshots", ignore_errors=True)
+
+    def give_up(self, job: NamedJob) -> None:
+        """Removes what the sinks of a job that won't run again have staged."""
+        record = job.record
+        try:
+            prepared = self.prepare(record)
+            context = JobContext(
+                0, prepared.evaluation, self.jobs.clock.monotonic, owner=str(record.id), guarantee=record.options.guarantee
+            )
+            give_up_staged(prepared.dag, context)
+        except Exception as error:
+            logger.warning('what job "%s" has staged in its sinks can\'t be removed: %s', job.name, error)
+
+    def check_vertices(self, record: JobRecord, store: SnapshotStore, snapshot_id: int | None, prepared: PreparedJob) -> None:
+        """OperationalError where the job's plan has no place for some of the state that it is to start with: its query means
+        something else than when the snapshot was taken."""
+        if snapshot_id is None:
+            return
+        orphans = sorted(set(store.vertices(snapshot_id)) - set(prepared.dag.vertices))
+        names = ", ".join(f'"{name}"' for name in orphans)
+        if orphans and record.may_drop_state:
+            logger.warning('job "%s" leaves out the state of %s, which its query does not have', record.name, names)
+        elif orphans:
+            raise OperationalError(
+                f'job "{record.name}" can\'t go on from its snapshot: its plan has changed',
+                code=ErrorCode.GENERIC,
+                detail=f"there is state of {names}, which the plan no longer has",
+                hint="was a view, a mapping or an index that it uses changed? Change it back, or DROP JOB and create it anew",
+            )
+
+    def close(self) -> None:
+        """Has all executions stop with a last snapshot, waits for them, and ends. Closing twice is no error."""
+        self.is_closing = True
+        jobs = self.all()
+        until = monotonic() + CLOSING
+        for job in jobs:
+            job.leave()
+        for job in jobs:
+            job.wait_left(until - monotonic())
+        self.errands.close()
+        for job in jobs:
+            with suppress(Error):
+                job.store.close()
+
+    def _purge(self) -> None:
+        """Forgets jobs that ended long ago."""
+        now = self.jobs.clock.wall()
+        ended = [job for job in self.all() if job.is_done]
+        old = [job for job in ended if (job.record.finished or 0) + job.record.options.retention * 1000 < now]
+        surplus = [job for job in ended if job not in old][:-MOST_ENDED]
+        for job in old + surplus:
+            try:
+                self.remove(job)
+            except OperationalError as error:
+                logger.warning("%s", error)
+
+    def _new_id(self) -> int:
+        """By time first, so that jobs are in order; the rest by chance, as sinks of several directories may be in one place."""
+        while True:
+            number = ((self.jobs.clock.wall() // 1000) << 20 | randbits(20)) & ((1 << 63) - 1)
+            if number and number not in self._jobs:
+                return number
+
+    def _store(self, record: JobRecord) -> SnapshotStore:
+        place = self.records.place(record.id)
+        if place is None:
+            return MemorySnapshotStore()
+        from runnel.snapshots.file_store import FileSnapshotStore
+
+        return FileSnapshotStore(place / "snapshots", {"job": record.name, "query": record.query})

@@ -1,0 +1,156 @@
+"""One execution of a named job, and the snapshots that are taken of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event
+from typing import TYPE_CHECKING
+
+from runnel.dag import DAG
+from runnel.errors import ErrorCode, OperationalError
+from runnel.expressions.context import EvaluationContext
+from runnel.frozen import frozen
+from runnel.jobs import Job, JobOptions, Jobs
+from runnel.named_jobs.durability import Durability
+from runnel.processor import Guarantee
+from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
+
+if TYPE_CHECKING:
+    from runnel.named_jobs.record import JobRecord
+    from runnel.snapshots.store import SnapshotStore
+    from runnel.sqltypes import SqlType
+
+
+@frozen(kw_only=True)
+class PreparedJob:
+    """What a job's query comes to now: its DAG, with `written`, the vertices that write rows, and what an execution is told.
+    `linger` is in nanoseconds; `accumulation_limit`: rows that a processor may hold (0: no limit)."""
+
+    dag: DAG
+    evaluation: EvaluationContext
+    is_unbounded: bool
+    written: frozenset[str]
+    event_time: SqlType | None = None
+    linger: int = 0
+    accumulation_limit: int = 0
+
+
+class Run:
+    """One execution, from `start` until `on_end` is called. Where the job promises something, a snapshot is begun at each
+    interval, or when the one before is done, if that takes longer. Safe for threads."""
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        record: JobRecord,
+        prepared: PreparedJob,
+        store: SnapshotStore,
+        on_report: Callable[[SnapshotReport], None],
+    ) -> None:
+        self._jobs = jobs
+        self._record = record
+        self._prepared = prepared
+        self._on_report = on_report
+        self._interval = record.options.snapshot_interval * 1_000_000
+        self._promises = record.options.guarantee is not Guarantee.NONE
+        self.terminal: SnapshotReport | None = None
+        self.is_over = False
+        self.restored_from = store.completed if self._promises or record.is_resumable else None
+        self.coordinator = SnapshotCoordinator(
+            store,
+            is_aligned=record.options.guarantee is not Guarantee.AT_LEAST_ONCE,
+            restore_from=self.restored_from,
+        )
+        self.coordinator.on_report = self._reported
+        self.job: Job
+
+    def start(self, on_end: Callable[[], object]) -> None:
+        """Starts it; `on_end` is called once, on whatever thread ends it. Raises what keeps it from starting."""
+        record, prepared = self._record, self._prepared
+        options = JobOptions(
+            name=record.name,
+            kind="job",
+            accumulation_limit=prepared.accumulation_limit,
+            is_measured=record.options.is_measured,
+            event_time=prepared.event_time,
+            linger=prepared.linger,
+            durability=Durability(str(record.id), record.options.guarantee, self.coordinator),
+        )
+
+        def begun(job: Job) -> None:
+            self.job = job
+            job.on_end(self._ended)
+            job.on_end(on_end)
+
+        self._jobs.start(
+            prepared.dag,
+            evaluation=prepared.evaluation,
+            query=record.query,
+            is_unbounded=prepared.is_unbounded,
+            options=options,
+            on_start=begun,
+        )
+        self.job.hand_over()
+        if self._promises:
+            self._jobs.pool.call_at(self._jobs.clock.monotonic() + self._interval, self._due)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether its last snapshot was taken so that it ends there, and is safe."""
+        return self.terminal is not None and self.terminal.is_safe
+
+    @property
+    def rows_out(self) -> int:
+        """Rows that came to the vertices that write."""
+        tasklets = [item for item in self.job.execution.tasklets if item.vertex in self._prepared.written]
+        return sum(edge.rows for item in tasklets for edge in item.inputs.edges)
+
+    def stop(self) -> None:
+        """Has it end with a last snapshot; it may end by itself before."""
+        self.coordinator.request(is_terminal=True)
+
+    def take_snapshot(self, timeout: float | None) -> int:
+        """Takes a snapshot that begins after this call, waits for it, and gives its number; OperationalError where it fails, or
+        isn't done within `timeout` seconds."""
+        done = Event()
+        safe: list[bool] = []
+
+        def hear(is_safe: bool) -> None:
+            safe.append(is_safe)
+            done.set()
+
+        snapshot_id = self.coordinator.request(on_done=hear)
+        name = self._record.name
+        if snapshot_id is None:
+            raise OperationalError(f'job "{name}" ended before its snapshot was taken', code=ErrorCode.GENERIC)
+        if not done.wait(timeout):
+            raise OperationalError(f'the snapshot of job "{name}" is not done after {timeout:g} s', code=ErrorCode.TIMEOUT)
+        if not safe[0]:
+            report = self.coordinator.last
+            reason = None if report is None or report.error is None else str(report.error)
+            raise OperationalError(f'the snapshot of job "{name}" failed', code=ErrorCode.GENERIC, detail=reason)
+        return snapshot_id
+
+    def _due(self) -> None:
+        """It is time for a snapshot. On a worker's thread."""
+        if not self.is_over and self.coordinator.begin(on_done=self._taken) is None:
+            self._next(self._jobs.clock.monotonic() + self._interval)
+
+    def _taken(self, is_safe: bool) -> None:
+        clock = self._jobs.clock.monotonic
+        report = self.coordinator.last
+        started = clock() if report is None else report.started
+        self._next(max(started + self._interval, clock() + 1))
+
+    def _next(self, time: int) -> None:
+        if not self.is_over:
+            self._jobs.pool.call_at(time, self._due)
+
+    def _reported(self, report: SnapshotReport) -> None:
+        if report.is_terminal:
+            self.terminal = report
+        self._on_report(report)
+
+    def _ended(self) -> None:
+        self.is_over = True
+        self._jobs.pool.forget((), self._due)

@@ -1,0 +1,71 @@
+"""The states of a named job, and which actions are allowed in which.
+
+NOT_RUNNING   it is to run, and doesn't yet: it was just made, or waits for a restart
+STARTING      its processors are being made
+RUNNING       its processors run
+COMPLETING    a last snapshot is being taken, or it is being cancelled; then it is suspended, restarted, or over
+SUSPENDED     it doesn't run until somebody resumes it
+SUSPENDED_EXPORTING_SNAPSHOT  so, while its last snapshot is being copied
+FAILED        it ended with an error, or was cancelled
+COMPLETED     it ended as its inputs did
+"""
+
+from __future__ import annotations
+
+from runnel.errors import ErrorCode, OperationalError
+from runnel.jobs import JobStatus
+
+NOT_RUNNING, STARTING, RUNNING = JobStatus.NOT_RUNNING, JobStatus.STARTING, JobStatus.RUNNING
+SUSPENDED, EXPORTING = JobStatus.SUSPENDED, JobStatus.SUSPENDED_EXPORTING_SNAPSHOT
+COMPLETING, FAILED, COMPLETED = JobStatus.COMPLETING, JobStatus.FAILED, JobStatus.COMPLETED
+
+ENDED = frozenset((FAILED, COMPLETED))
+"""The states that nothing leads out of."""
+
+TRANSITIONS: dict[JobStatus, frozenset[JobStatus]] = {
+    NOT_RUNNING: frozenset((STARTING, SUSPENDED, FAILED)),
+    STARTING: frozenset((RUNNING, NOT_RUNNING, SUSPENDED, FAILED)),
+    RUNNING: frozenset((COMPLETING, NOT_RUNNING, SUSPENDED, FAILED, COMPLETED)),
+    COMPLETING: frozenset((NOT_RUNNING, SUSPENDED, FAILED, COMPLETED)),
+    SUSPENDED: frozenset((NOT_RUNNING, EXPORTING, FAILED)),
+    EXPORTING: frozenset((SUSPENDED, FAILED)),
+    FAILED: frozenset(),
+    COMPLETED: frozenset(),
+}
+"""The states that may follow each."""
+
+ALLOWED: dict[str, frozenset[JobStatus]] = {
+    "suspended": frozenset((RUNNING, NOT_RUNNING)),
+    "restarted": frozenset((RUNNING, NOT_RUNNING)),
+    "resumed": frozenset(TRANSITIONS) - ENDED,
+    "cancelled": frozenset(TRANSITIONS) - ENDED,
+    "changed": frozenset((SUSPENDED,)),
+    "exported": frozenset((RUNNING, SUSPENDED)),
+}
+"""In which states something can be done to a job. To resume one that isn't suspended does nothing."""
+
+_HINTS = {
+    "changed": "ALTER JOB {name} SUSPEND first",
+    "exported": "a snapshot is of a job that runs or is suspended",
+}
+
+
+def check_allowed(action: str, name: str, status: JobStatus) -> None:
+    """OperationalError where a job of that status can't be `action` ("suspended", …)."""
+    allowed = ALLOWED[action]
+    if status in allowed:
+        return
+    what = f'the state of job "{name}" can\'t be {action}' if action == "exported" else f'job "{name}" can\'t be {action}'
+    if status in ENDED:
+        raise OperationalError(
+            f"{what}: it has ended",
+            code=ErrorCode.GENERIC,
+            detail=f"its status is {status}",
+            hint=f"DROP JOB {name}, or CREATE JOB {name} anew",
+        )
+    wanted = SUSPENDED if action == "changed" else RUNNING
+    raise OperationalError(
+        f"{what}: its status is {status}, and should be {wanted}",
+        code=ErrorCode.GENERIC,
+        hint=_HINTS.get(action, "try again when it runs").format(name=name),
+    )

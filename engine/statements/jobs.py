@@ -1,0 +1,178 @@
+"""CREATE, ALTER and DROP JOB, CREATE and DROP SNAPSHOT, and what a job's query comes to when it is run."""
+
+from __future__ import annotations
+
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+from runnel.errors import Error, ProgrammingError
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.values import scalar_of
+from runnel.named_jobs.named_job import NamedJob
+from runnel.named_jobs.options import changed_options, read_options
+from runnel.named_jobs.record import JobRecord, encode
+from runnel.named_jobs.run import PreparedJob
+from runnel.planner.plans import (
+    AlterJobPlan,
+    CreateJobPlan,
+    CreateSnapshotPlan,
+    DropJobPlan,
+    DropSnapshotPlan,
+    WritePlan,
+)
+from runnel.processors.write import WriteMetaSupplier
+from runnel.statements.arguments import argument_types, converted
+from runnel.statements.call import Call
+from runnel.statements.queries import parallelism
+from runnel.streams import event_time_type
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+NO_COUNT = -1
+
+
+def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
+    """Plans a job's query as the catalog is now, for the arguments and in the time zone that it was made with."""
+    types = argument_types(record.arguments)
+    plan = database.plan_job(record.query, types, record.zone)
+    values = converted(record.arguments, types, plan.parameters, record.zone)
+    arguments = [scalar_of(value, item) for value, item in zip(values, plan.parameters, strict=True)]
+    limit = record.options.accumulation_limit
+    dag = plan.dag(parallelism(database, plan.tables))
+    return PreparedJob(
+        dag=dag,
+        evaluation=EvaluationContext(arguments, record.created, record.zone),
+        is_unbounded=plan.is_unbounded,
+        written=frozenset(v.name for v in dag.vertices.values() if isinstance(v.supplier, WriteMetaSupplier)),
+        event_time=event_time_type(plan.logical) if plan.is_unbounded else None,
+        linger=database.settings.latency_target // 2 if plan.is_unbounded else 0,
+        accumulation_limit=database.settings.integer("max_processor_accumulated_records") if limit is None else limit,
+    )
+
+
+def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
+    """Makes a job and starts it; doesn't wait for its end."""
+    jobs = database.named_jobs
+    options = read_options(plan.options)
+    existing = jobs.find(plan.name)
+    if plan.if_not_exists and existing is not None and not existing.is_done:
+        return NO_COUNT
+    if options.initial_snapshot is not None:
+        jobs.snapshots.get(options.initial_snapshot)
+    record = JobRecord(
+        id=0,
+        name=plan.name,
+        query=plan.text,
+        text=call.sql,
+        options=options,
+        created=database.jobs.clock.wall(),
+        zone=database.settings.time_zone,
+        arguments=_kept(call),
+        is_unbounded=plan.write.is_unbounded,
+    )
+    jobs.create(record)
+    return NO_COUNT
+
+
+def _kept(call: Call) -> tuple[object, ...]:
+    """The arguments, which must have a form on disk."""
+    for number, value in enumerate(call.arguments, 1):
+        try:
+            encode(value)
+        except TypeError as error:
+            raise ProgrammingError(f"argument {number} can't be kept with a job", detail=f"it is {error}") from None
+    return call.arguments
+
+
+def alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
+    """Suspends, resumes or restarts a job, or changes its options; waits until that has come about."""
+    job = database.named_jobs.get(plan.name)
+    timeout = _left(call)
+    match plan.action:
+        case "suspend":
+            job.suspend(timeout)
+        case "resume":
+            job.resume()
+        case "restart":
+            job.restart(timeout)
+        case "query":
+            _change_query(job, plan, call)
+        case _:
+            options = changed_options(job.record.options, plan.options)
+            job.change(options=options)
+            if plan.action == "options and resume":
+                job.resume()
+    return NO_COUNT
+
+
+def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
+    """Gives a job a new query that goes on with its state: it is suspended if it runs, and resumed. Where that fails it is
+    suspended, with the query that it had."""
+    from runnel.named_jobs.states import SUSPENDED
+
+    options = changed_options(job.record.options, plan.options)
+    was_running = job.status is not SUSPENDED
+    if was_running:
+        job.suspend(_left(call))
+    before = job.record
+    arguments = _kept(call)
+    job.change(query=plan.text, text=call.sql, arguments=arguments, options=options, may_drop_state=True)
+    if was_running:
+        try:
+            job.resume()
+        except Error:
+            job.change(query=before.query, text=before.text, arguments=before.arguments, options=before.options)
+            raise
+
+
+def drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
+    """Cancels a job if it hasn't ended, and forgets it with all that is kept for it."""
+    jobs = database.named_jobs
+    job = jobs.find(plan.name)
+    if job is None:
+        if plan.if_exists:
+            return NO_COUNT
+        job = jobs.get(plan.name)
+    if plan.snapshot is not None:
+        job.cancel_and_export_snapshot(plan.snapshot, _left(call))
+    elif not job.is_done:
+        job.cancel(_left(call))
+    jobs.remove(job)
+    return NO_COUNT
+
+
+def create_snapshot(database: Database, plan: CreateSnapshotPlan, call: Call) -> int:
+    """Takes a snapshot of a job and keeps it under a name."""
+    job = database.named_jobs.get(plan.job)
+    if not plan.or_replace:
+        database.named_jobs.snapshots.check_free(plan.name)
+    job.export_snapshot(plan.name, _left(call))
+    return NO_COUNT
+
+
+def drop_snapshot(database: Database, plan: DropSnapshotPlan, call: Call) -> int:
+    """Forgets a named snapshot."""
+    snapshots = database.named_jobs.snapshots
+    if plan.if_exists and snapshots.find(plan.name) is None:
+        return NO_COUNT
+    snapshots.drop(plan.name)
+    return NO_COUNT
+
+
+def explain_job(plan: CreateJobPlan | AlterJobPlan) -> tuple[WritePlan, list[str]]:
+    """The plan of a job's query, and lines that say how it would run."""
+    assert plan.write is not None
+    options = read_options(plan.options)
+    guarantee, table = options.guarantee, plan.write.table
+    kept = f"a snapshot every {options.snapshot_interval} ms" if str(guarantee) != "none" else "no snapshots"
+    lines = [
+        f"Job {plan.name}: {guarantee}, {kept}",
+        f"  sink {table.name} of connector {table.connector}: {table.guarantee}",
+    ]
+    return plan.write, lines
+
+
+def _left(call: Call) -> float | None:
+    """Seconds that the statement has left."""
+    return None if call.deadline is None else max(0.0, (call.deadline - monotonic_ns()) / 1e9)

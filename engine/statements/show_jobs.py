@@ -1,0 +1,136 @@
+"""SHOW JOBS and SHOW SNAPSHOTS."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from runnel.relation import Field
+from runnel.rows import Result, Row
+from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, TIMESTAMP_TZ, VARCHAR, SqlType
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+    from runnel.jobs import Job
+    from runnel.named_jobs.named_job import NamedJob
+
+_COLUMNS: dict[str, SqlType] = {
+    "id": BIGINT,
+    "name": VARCHAR,
+    "status": VARCHAR,
+    "kind": VARCHAR,
+    "query": VARCHAR,
+    "started": TIMESTAMP_TZ,
+    "uptime": INTERVAL,
+    "rows_in": BIGINT,
+    "rows_out": BIGINT,
+    "rows_per_second": DOUBLE,
+    "watermark": VARCHAR,
+    "watermark_lag": INTERVAL,
+    "held_by": VARCHAR,
+    "late_rows": BIGINT,
+    "malformed_records": BIGINT,
+    "latency_p50": INTERVAL,
+    "latency_p99": INTERVAL,
+    "runtime": VARCHAR,
+    "guarantee": VARCHAR,
+    "restarts": BIGINT,
+    "last_snapshot": BIGINT,
+    "snapshot_age": INTERVAL,
+    "snapshot_bytes": BIGINT,
+    "snapshot_duration": INTERVAL,
+    "last_error": VARCHAR,
+}
+
+
+def show_jobs(database: Database) -> Result:
+    """A row for each named job, those that have ended too, and for each light job that runs."""
+    rows: list[Row] = []
+    if database.has_named_jobs:
+        rows += [_named_row(database, job) for job in database.named_jobs.all()]
+    rows += [_light_row(database, job) for job in database.jobs.running() if job.kind != "job"]
+    return Result(tuple(Field(name, kind) for name, kind in _COLUMNS.items()), rows)
+
+
+def _light_row(database: Database, job: Job) -> Row:
+    return (
+        *(job.id, job.name, str(job.status), job.kind, job.query),
+        *(_moment(job.started), timedelta(seconds=job.uptime)),
+        *(job.rows_in, job.rows_out, job.rows_per_second),
+        *_event_time(database, job),
+        *(job.late_rows, job.malformed_records),
+        *_latency(job),
+        "tasklets",
+        *(None,) * 7,
+    )
+
+
+def _named_row(database: Database, job: NamedJob) -> Row:
+    record, execution = job.record, job.execution
+    uptime = None if execution is None else execution.uptime
+    running: Row = (None,) * 3 if execution is None else _event_time(database, execution)
+    failure = record.last_error
+    return (
+        *(record.id, record.name, str(record.status), job.kind, record.query),
+        None if record.started is None else _moment(record.started),
+        None if uptime is None else timedelta(seconds=uptime),
+        *(job.rows_in, job.rows_out),
+        None if execution is None else execution.rows_per_second,
+        *running,
+        job.late_rows,
+        None if execution is None else execution.malformed_records,
+        *((None, None) if execution is None else _latency(execution)),
+        *("tasklets", str(record.options.guarantee), record.restarts),
+        *_snapshot(database, job),
+        None if failure is None else str(failure),
+    )
+
+
+def _snapshot(database: Database, job: NamedJob) -> Row:
+    """Number, age, bytes and duration of the last snapshot that is safe."""
+    report = job.last_snapshot
+    if report is None or report.size is None:
+        return (None,) * 4
+    age = database.jobs.clock.monotonic() - report.started - report.duration
+    return (
+        report.snapshot_id,
+        timedelta(microseconds=age / 1000),
+        report.size.bytes,
+        timedelta(microseconds=report.duration / 1000),
+    )
+
+
+def _moment(microseconds: int) -> datetime:
+    return datetime.fromtimestamp(microseconds / 1e6, UTC)
+
+
+def _latency(job: Job) -> Row:
+    return tuple(None if item is None else timedelta(microseconds=item / 1000) for item in job.latency(0.5, 0.99))
+
+
+def _event_time(database: Database, job: Job) -> Row:
+    """A job's watermark as text, how far it is behind the wall clock, and the input that holds it back."""
+    time, held_by = job.watermark()
+    kind = job.options.event_time
+    if time is None or kind is None:
+        return None, None, held_by
+    if not kind.is_temporal:
+        return str(time), None, held_by
+    try:
+        shown = str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=time)).removesuffix("+00:00")
+        return shown, timedelta(microseconds=database.jobs.clock.wall() - time), held_by
+    except OverflowError:
+        return str(time), None, held_by
+
+
+def show_snapshots(database: Database) -> Result:
+    """The named snapshots."""
+    fields = (
+        *(Field("name", VARCHAR), Field("job", VARCHAR), Field("created", TIMESTAMP_TZ)),
+        *(Field("rows", BIGINT), Field("bytes", BIGINT), Field("query", VARCHAR)),
+    )
+    rows: list[Row] = [
+        (item.name, item.job, _moment(item.created), item.rows, item.bytes, item.query)
+        for item in database.named_jobs.snapshots.all()
+    ]
+    return Result(fields, rows)

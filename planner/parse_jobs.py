@@ -1,0 +1,85 @@
+"""CREATE, ALTER and DROP of jobs and snapshots."""
+
+from __future__ import annotations
+
+from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.planner.parse_changes import parse_insert
+from runnel.planner.parse_definitions import read_options
+from runnel.planner.parse_statement import StatementReader
+from runnel.planner.syntax import AlterJob, CreateJob, CreateSnapshot, DropJob, DropSnapshot, Insert, Statement
+
+_ACTIONS = ("SUSPEND", "RESUME", "RESTART")
+
+
+def parse_create_job(reader: StatementReader, position: Position, or_replace: bool) -> CreateJob:
+    """JOB [IF NOT EXISTS] name [OPTIONS (…)] AS {INSERT | SINK} INTO …, after CREATE"""
+    if or_replace:
+        raise NotSupportedError(
+            "CREATE OR REPLACE JOB is not supported",
+            hint="ALTER JOB name AS … gives a job a new query; or DROP JOB name WITH SNAPSHOT s, then CREATE JOB with "
+            "'initialSnapshotName'='s'",
+            position=position,
+        )
+    reader.expect("JOB")
+    if_not_exists = reader.accept("IF", "NOT", "EXISTS")
+    name = reader.name("the job")
+    options = read_options(reader) if reader.accept("OPTIONS") else ()
+    reader.expect("AS")
+    body, text = _body(reader)
+    return CreateJob(
+        sql=reader.sql, position=position, name=name, options=options, body=body, text=text, if_not_exists=if_not_exists
+    )
+
+
+def parse_alter(reader: StatementReader) -> AlterJob:
+    """ALTER JOB name {SUSPEND | RESUME | RESTART | OPTIONS (…) [RESUME] | [OPTIONS (…)] AS {INSERT | SINK} INTO …}"""
+    position = reader.position
+    reader.expect("ALTER", "JOB")
+    name = reader.name("the job")
+    word = reader.peek()
+    if word in _ACTIONS:
+        reader.next()
+        return AlterJob(sql=reader.sql, position=position, name=name, action=word.lower())
+    options = read_options(reader) if (has_options := reader.accept("OPTIONS")) else ()
+    if reader.accept("AS"):
+        body, text = _body(reader)
+        return AlterJob(sql=reader.sql, position=position, name=name, action="query", options=options, body=body, text=text)
+    if not has_options:
+        raise reader.error("one of SUSPEND, RESUME, RESTART, OPTIONS or AS")
+    action = "options and resume" if reader.accept("RESUME") else "options"
+    return AlterJob(sql=reader.sql, position=position, name=name, action=action, options=options)
+
+
+def parse_create_snapshot(reader: StatementReader, position: Position, or_replace: bool) -> CreateSnapshot:
+    """SNAPSHOT name FOR JOB job, after CREATE [OR REPLACE]"""
+    reader.expect("SNAPSHOT")
+    name = reader.name("the snapshot")
+    reader.expect("FOR", "JOB")
+    return CreateSnapshot(sql=reader.sql, position=position, name=name, job=reader.name("the job"), or_replace=or_replace)
+
+
+def parse_drop(reader: StatementReader, position: Position) -> Statement:
+    """{JOB [IF EXISTS] name [WITH SNAPSHOT snapshot] | SNAPSHOT [IF EXISTS] name}, after DROP"""
+    is_job = reader.accept("JOB")
+    if not is_job:
+        reader.expect("SNAPSHOT")
+    if_exists = reader.accept("IF", "EXISTS")
+    name = reader.name("the job" if is_job else "the snapshot")
+    if not is_job:
+        return DropSnapshot(sql=reader.sql, position=position, name=name, if_exists=if_exists)
+    snapshot = reader.name("the snapshot") if reader.accept("WITH", "SNAPSHOT") else None
+    return DropJob(sql=reader.sql, position=position, name=name, if_exists=if_exists, snapshot=snapshot)
+
+
+def _body(reader: StatementReader) -> tuple[Insert, str]:
+    """What the job runs, and its text."""
+    if reader.at_end:
+        raise reader.error("INSERT or SINK")
+    if reader.peek() not in ("INSERT", "SINK"):
+        raise ProgrammingError(
+            "a job runs INSERT INTO or SINK INTO",
+            hint="write AS INSERT INTO mapping SELECT …: its rows need a place that outlives the job",
+            position=reader.position,
+        )
+    start, end = reader.tokens[reader.index].start, reader.tokens[-1].end
+    return parse_insert(reader), reader.sql[start : end + 1]
