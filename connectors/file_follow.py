@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -18,9 +18,10 @@ from runnel.connectors.file_input import open_bytes, reading
 from runnel.connectors.file_options import compression_of
 from runnel.connectors.file_system import DataFile, RemotePath
 from runnel.connectors.file_table import FileTable
-from runnel.connectors.followed_file import FollowedFile, GrowingFile, WholeFile
+from runnel.connectors.followed_file import LOGGER, FollowedFile, GrowingFile, Mark, WholeFile, mark_of, number_of
 from runnel.connectors.malformed import Malformed
 from runnel.connectors.record_parsers import has_parser, parser_of
+from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import JobContext
 
 MILLISECOND = 1_000_000
@@ -108,7 +109,7 @@ class FollowPartition(SourcePartition):
     def seek(self, token: Token) -> None:
         there = {file.path: file for file in files_now(self._path)}
         for path, place in token["files"].items():
-            file = self._new(path, there.get(path))
+            file = self._new(path)
             if file.seek(place, there.get(path)):
                 self._files[path] = file
 
@@ -129,20 +130,38 @@ class FollowPartition(SourcePartition):
 
     def _look(self) -> None:
         """Finds out which files have something to read."""
-        there = {file.path: file for file in files_now(self._path)}
+        there = {file.path: (file, mark) for file in files_now(self._path) if (mark := mark_of(file)) is not None}
+        self._keep_renamed({path: mark for path, (_, mark) in there.items()})
         for path in self._files.keys() - there.keys():
             self._files.pop(path).gone()
-        for path, found in there.items():
+        for path, (found, mark) in there.items():
             file = self._files.get(path)
             if file is None:
-                file = self._files[path] = self._new(path, found)
+                file = self._files[path] = self._new(path)
             try:
-                if file.look(found):
+                if file.look(found, mark):
                     self._to_read.append(file)
-            except FileNotFoundError:
+            except OperationalError as error:
+                if error.code != ErrorCode.OBJECT_NOT_FOUND:
+                    raise
                 self._files.pop(path).gone()
 
-    def _new(self, path: str, found: DataFile | None) -> FollowedFile:
+    def _keep_renamed(self, marks: Mapping[str, Mark]) -> None:
+        """Files that have another name now are read on, not anew."""
+        known = {number: path for path, file in self._files.items() if (number := number_of(file.seen)) is not None}
+        renamed = {}
+        for path, mark in marks.items():
+            was = known.get(number_of(mark) or 0)
+            if was is not None and was != path and number_of(marks.get(was)) != number_of(mark):
+                renamed[path] = was
+        files = [(path, self._new(path)) for path in renamed]
+        kept = [(path, file) for path, file in files if file.takes_over(self._files[renamed[path]], marks[path])]
+        for path, _ in kept:
+            LOGGER.info('file "%s" is called "%s" now', renamed[path], path)
+            del self._files[renamed[path]]
+        self._files.update(kept)
+
+    def _new(self, path: str) -> FollowedFile:
         parser = None
         if compression_of(path, self._format.options.compression) is None:
             parser = parser_of(self._format, path, self._asked, self._malformed)

@@ -32,12 +32,20 @@ Mark = tuple[int, ...]
 """What tells cheaply that a file changed: its size and, on the disk, its number and the time of its last change."""
 
 
-def mark_of(file: DataFile) -> Mark:
-    """What the file looks like now."""
+def mark_of(file: DataFile) -> Mark | None:
+    """What the file looks like now; None where it is gone."""
     if isinstance(file.path, RemotePath):
         return (file.size,)
-    status = Path(file.path).stat()
+    try:
+        status = Path(file.path).stat()
+    except FileNotFoundError:
+        return None
     return (status.st_size, status.st_ino, status.st_mtime_ns)
+
+
+def number_of(mark: Mark | None) -> int | None:
+    """The number of the file on its disk, which it keeps under another name; a file that is removed leaves it to others."""
+    return None if mark is None or len(mark) < 3 else mark[1]
 
 
 class GrowingFile:
@@ -54,15 +62,14 @@ class GrowingFile:
         self._before = b""
         self._after_bytes = b""
         self._has_begun = False
-        self._seen: Mark | None = None
+        self.seen: Mark | None = None
         self._size = 0
 
-    def look(self, file: DataFile) -> bool:
+    def look(self, file: DataFile, mark: Mark) -> bool:
         """Whether there may be something to read."""
-        mark = mark_of(file)
-        if mark == self._seen:
+        if mark == self.seen:
             return False
-        self._seen = mark
+        self.seen = mark
         self._size = mark[0]
         if self.start:
             self._check(mark[0])
@@ -111,6 +118,18 @@ class GrowingFile:
     def gone(self) -> None:
         """The file isn't there any more."""
         LOGGER.warning('file "%s" was removed after %d of its bytes were read', self.path, self.start)
+
+    def takes_over(self, other: FollowedFile, mark: Mark) -> bool:
+        """Goes on where another one is, if this is the same file under another name: unchanged, or with more behind what was
+        read."""
+        if not isinstance(other, GrowingFile) or other.seen is None or not (mark == other.seen or mark[0] > other.seen[0]):
+            return False
+        if self._bytes_before(other.start, len(other._before)) != other._before:
+            return False
+        self.seen, self._size = other.seen, other._size
+        self.start, self.line, self.to_skip = other.start, other.line, other.to_skip
+        self._after, self._before, self._after_bytes = (self.start, self.line), other._before, other._before
+        return True
 
     def position(self, rows: int) -> dict[str, Any]:
         """How far it is read; `rows` of those after `start` were given too."""
@@ -177,18 +196,17 @@ class WholeFile:
         self._format = file_format
         self._asked = asked
         self._malformed = malformed
-        self._seen: Mark | None = None
+        self.seen: Mark | None = None
         self._batches: Batches | None = None
         self._is_done = False
         self._rows = 0
         self._waiting = 0
         self.to_skip = 0
 
-    def look(self, file: DataFile) -> bool:
-        if self._is_done and self._seen is None:
-            self._seen = mark_of(file)
-        mark = mark_of(file)
-        was, self._seen = self._seen, mark
+    def look(self, file: DataFile, mark: Mark) -> bool:
+        if self._is_done and self.seen is None:
+            self.seen = mark
+        was, self.seen = self.seen, mark
         if self._is_done and mark != was:
             LOGGER.warning('file "%s" was changed after it was read; the changes are not read', self.path)
         if mark != was or self._is_done:
@@ -221,6 +239,12 @@ class WholeFile:
     def gone(self) -> None:
         if not self._is_done:
             LOGGER.warning('file "%s" was removed before it was read', self.path)
+
+    def takes_over(self, other: FollowedFile, mark: Mark) -> bool:
+        if not isinstance(other, WholeFile) or not other._is_done or mark != other.seen:
+            return False
+        self.seen, self._rows, self._is_done = mark, other._rows, True
+        return True
 
     def position(self, rows: int) -> dict[str, Any]:
         return {"rows": self._rows + rows + self.to_skip, "done": self._is_done}

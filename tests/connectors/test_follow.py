@@ -311,3 +311,63 @@ def test_a_query_follows_what_is_written(tmp_path: Path) -> None:
         append(written(tmp_path / "z.csv", "id,name\n"), "5,e\n")
         assert cursor.fetchone() == (5, "e")
         cursor.close()
+
+
+def test_a_renamed_file_is_read_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As log files that are rotated: none of their lines come twice, and none is lost."""
+    caplog.set_level(logging.WARNING)
+    file = written(tmp_path / "a.csv", "name,id\na,1\n")
+    follower = Follower(tmp_path, format="csv")
+    assert follower.look() == [1]
+    append(file, "b,2\n")
+    file.rename(tmp_path / "a.1.csv")
+    written(file, "id,name\n3,c\n")
+    assert sorted(follower.look()) == [2, 3]
+    (tmp_path / "a.1.csv").rename(tmp_path / "a.2.csv")
+    file.rename(tmp_path / "a.1.csv")
+    written(file, "id,name\n4,d\n")
+    assert follower.look() == [4]
+    append(tmp_path / "a.2.csv", "e,5\n")
+    (tmp_path / "a.2.csv").rename(tmp_path / "b.csv")
+    (tmp_path / "a.1.csv").rename(tmp_path / "a.2.csv")
+    (tmp_path / "b.csv").rename(tmp_path / "a.1.csv")
+    assert follower.look() == [5], "two that changed names"
+    assert follower.look() == []
+    assert not caplog.records
+
+
+def test_a_renamed_file_of_whole_rows_is_not_read_again(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"id": [1], "name": ["a"]}), tmp_path / "a.parquet")
+    follower = Follower(tmp_path, format="parquet")
+    assert [follower.look() for _ in range(2)] == [[], [1]]
+    (tmp_path / "a.parquet").rename(tmp_path / "b.parquet")
+    assert [follower.look() for _ in range(3)] == [[], [], []]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rotated_files_give_every_line_once(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    names = [tmp_path / f"log{i or ''}.csv" for i in range(12)]
+    written(names[0], "id,name\n")
+    follower = Follower(tmp_path, format="csv")
+    found: list[int] = []
+    for number in range(200):
+        append(names[0], f"{number},x\n")
+        if chance.random() < 0.05 and not names[-1].exists():
+            for older, newer in zip(names[:0:-1], names[-2::-1], strict=True):
+                if newer.exists():
+                    newer.rename(older)
+            written(names[0], "id,name\n")
+        if chance.random() < 0.3:
+            found += follower.look()
+    found += follower.look()
+    assert sorted(found) == list(range(200))
+
+
+def test_another_file_in_the_place_of_a_removed_one_is_read(tmp_path: Path) -> None:
+    """It may have the same number on the disk, and the same text."""
+    follower = Follower(tmp_path, format="csv")
+    for number in range(5):
+        file = written(tmp_path / f"{number}.csv", "id,name\n1,a\n")
+        assert follower.look() == [1]
+        file.unlink()
