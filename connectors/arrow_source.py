@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.batches import slices
-from runnel.connector import BATCH_ROWS, END, End, Pause, Source, SourcePartition
+from runnel.connector import BATCH_ROWS, END, End, Pause, Source, SourcePartition, Token
 from runnel.errors import Error, OperationalError
 from runnel.expressions.values import canonical
 from runnel.processor import JobContext
@@ -59,6 +59,9 @@ class Projection:
 class BatchesSource(Source):
     """A scan of batches at hand, none longer than BATCH_ROWS. `load` gives them when the scan starts."""
 
+    is_repeatable = True
+    kind = "the registered object"
+
     def __init__(self, load: Callable[[], Sequence[pa.RecordBatch]], projection: Projection, limit: int | None = None) -> None:
         self._load = load
         self._projection = projection
@@ -90,6 +93,22 @@ class BatchesPartition(SourcePartition):
         if batch.num_rows >= SMALL_BATCH or self._next == len(self._batches):
             return self._projection.apply(batch)
         return self._put_together(position)
+
+    def position(self) -> Token | None:
+        return {"batch": self._next, "shape": self._shape()}
+
+    def seek(self, token: Token) -> None:
+        if token["shape"] != self._shape():
+            raise OperationalError(
+                "a registered object isn't what it was when the snapshot was taken",
+                detail=f"a part of it has {self._shape()[1]} rows, and had {token['shape'][1]}",
+                hint="register it again as it was",
+            )
+        self._next = token["batch"]
+
+    def _shape(self) -> list[int]:
+        """How many batches and rows there are."""
+        return [len(self._batches), sum(batch.num_rows for batch in self._batches)]
 
     def _put_together(self, position: int) -> pa.RecordBatch:
         rows, end = 0, position

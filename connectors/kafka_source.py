@@ -39,6 +39,9 @@ class KafkaSource(Source):
     """A scan of a topic. Blocking: it waits for messages."""
 
     cooperative = False
+    is_repeatable = True
+    may_grow = True
+    kind = "the topic"
 
     def __init__(self, table: KafkaTable, request: ScanRequest) -> None:
         self._table = table
@@ -85,6 +88,7 @@ class KafkaPartition(SourcePartition):
         self._table = table
         self._columns = columns
         self._number, self._offset = place
+        self.identity = f"{table.topic}/{self._number}"
         self._clock, self._seconds = waiting
         self._malformed = Malformed(table.on_error, f'topic "{table.topic}"')
         self._client: Any = None

@@ -69,6 +69,8 @@ def _free(name: str, taken: set[str]) -> str:
 class ChangesSource(Source):
     """A scan of changes: each execution is a reader of its own. `columns` are places in the journal's batches."""
 
+    is_repeatable = True
+
     def __init__(self, store: MapStore, layout: Layout, columns: tuple[int, ...], names: Sequence[str]) -> None:
         self._store = store
         self._layout = layout

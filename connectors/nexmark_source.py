@@ -50,6 +50,9 @@ class Plan:
 class NexmarkSource(Source):
     """A scan: `columns` as NEXMark calls them, `names` as the query does."""
 
+    is_repeatable = True
+    kind = "a Nexmark source"
+
     def __init__(self, plan: Plan, columns: tuple[str, ...], names: tuple[str, ...]) -> None:
         self._plan = plan
         self._columns = columns
@@ -116,6 +119,7 @@ class NexmarkPartition(SourcePartition):
         self, share: Share, columns: tuple[str, ...], names: tuple[str, ...], time: tuple[Callable[[], int], int]
     ) -> None:
         self._share = share
+        self.identity = f"{share.index} of {share.plan.partitions}"
         self._columns = columns
         self._names = list(names)
         self._clock, self._started = time

@@ -61,6 +61,8 @@ class SparkStreamTable(ReadableTable):
 class SparkStreamSource(Source):
     """A scan: each execution starts a query of Spark's."""
 
+    is_live = True
+
     def __init__(self, frame: Any, name: str, columns: Sequence[TableColumn], wanted: tuple[int, ...]) -> None:
         self._frame = frame
         self._name = name

@@ -242,6 +242,8 @@ class StreamTable(ReadableTable):
 class StreamSource(Source):
     """A scan of a pushed stream: each execution is a reader of its own."""
 
+    is_live = True
+
     def __init__(self, channel: StreamChannel, columns: tuple[int, ...]) -> None:
         self._channel = channel
         self._columns = columns

@@ -49,9 +49,14 @@ class DivertingSource(Source):
     def __init__(self, source: Source, divert: Divert) -> None:
         self._source = source
         self._divert = divert
+        self.is_repeatable, self.is_live = source.is_repeatable, source.is_live
+        self.may_grow, self.kind = source.may_grow, source.kind
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         return [DivertingPartition(part, self._divert) for part in self._source.split(context)]
+
+    def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
+        return DivertingPartition(self._source.reopen(identity, token, context), self._divert)
 
 
 class DivertingPartition(SourcePartition):
@@ -59,6 +64,7 @@ class DivertingPartition(SourcePartition):
 
     def __init__(self, partition: SourcePartition, divert: Divert) -> None:
         self._partition = partition
+        self.identity = partition.identity
         self._divert = divert
         self._sink: Sink | None = None
         self._waiting = 0

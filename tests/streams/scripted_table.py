@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runnel.batches import empty_columns
 from runnel.catalog import EventTime
-from runnel.connector import END, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
+from runnel.connector import END, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition, Token
 from runnel.connectors.stream_rows import stream_columns
 from runnel.processor import JobContext
 
@@ -65,6 +65,8 @@ class ScriptedTable(ReadableTable):
 
 
 class _ScriptSource(Source):
+    is_repeatable = True
+
     def __init__(self, table: ScriptedTable, columns: tuple[int, ...]) -> None:
         self._table = table
         self._columns = columns
@@ -83,6 +85,12 @@ class _ScriptPartition(SourcePartition):
     def open(self, wake: Callable[[], None]) -> None:
         self._wake = wake
         self._table.wakes.append(wake)
+
+    def position(self) -> Token:
+        return {"place": self._place}
+
+    def seek(self, token: Token) -> None:
+        self._place = token["place"]
 
     def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
         if self._place == len(self._script):
