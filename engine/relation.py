@@ -21,7 +21,7 @@ from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
 if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
     from runnel.processors.divert import Divert
-    from runnel.streams import Emission
+    from runnel.streams import Emission, LateSides
 
 Change = Callable[[Expression], Expression]
 
@@ -274,16 +274,20 @@ class Join(Relation):
     right_keys: tuple[Expression, ...] = ()
     condition: Expression | None = None
     null_safe: tuple[int, ...] = ()
+    late: LateSides | None = None
+    """Where late rows of inputs without end go, where the SELECT says so."""
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
-        return (*self.left_keys, *self.right_keys, *(() if self.condition is None else (self.condition,)))
+        late = () if self.late is None else self.late.expressions
+        return (*self.left_keys, *self.right_keys, *(() if self.condition is None else (self.condition,)), *late)
 
     def map_expressions(self, change: Change) -> Relation:
         return self._replaced(
             left_keys=mapped(self.left_keys, change),
             right_keys=mapped(self.right_keys, change),
             condition=None if self.condition is None else change(self.condition),
+            late=None if self.late is None else self.late.mapped(change, change),
         )
 
     @property

@@ -52,6 +52,8 @@ class IntervalShape:
     condition: Expression | None
     left: WaitingSide
     right: WaitingSide
+    told: tuple[bool, bool] = (False, False)
+    """Of which sides late rows go on as well, by the operator's outputs from 1 on."""
 
 
 @frozen(kw_only=True)
@@ -75,6 +77,8 @@ class AsOfShape:
     version: TimeBound | None = None
     due: TimeBound | None = None
     bounds: tuple[tuple[int, TimeBound], ...] = ()
+    told: tuple[bool, bool] = (False, False)
+    """As with IntervalShape."""
 
 
 def divided_by(left_keys: Sequence[Expression], right_keys: Sequence[Expression]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -119,6 +119,31 @@ class Emission:
         return replace(self, late=mapped(self.late, change))
 
 
+@frozen(kw_only=True)
+class LateSides:
+    """LATE DATA INTO of a join of streams: the columns `columns` of `table` get the values of `left`, over the left side's
+    columns, for late rows of that side, and those of `right`, over the right side's *own* columns. () for a side whose late
+    rows go nowhere."""
+
+    table: Table
+    columns: tuple[int, ...]
+    left: tuple[Expression, ...]
+    right: tuple[Expression, ...]
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (*self.left, *self.right)
+
+    @property
+    def turned(self) -> LateSides:
+        """The same where the sides have changed places."""
+        return replace(self, left=self.right, right=self.left)
+
+    def mapped(self, left: Change, right: Change) -> LateSides:
+        """The same with the expressions of each side changed."""
+        return replace(self, left=mapped(self.left, left), right=mapped(self.right, right))
+
+
 def event_time_type(relation: Relation) -> SqlType | None:
     """The type of the first event time of a query; None where it has none."""
     return next((item.fields[item.time].type for item in walk(relation) if isinstance(item, ImposeOrder)), None)
@@ -143,10 +168,12 @@ class AsOfJoin(Relation):
     outer: bool = False
     strict: bool = False
     forward: bool = False
+    late: LateSides | None = None
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
-        return (*self.left_keys, *self.right_keys, self.left_time, self.right_time)
+        late = () if self.late is None else self.late.expressions
+        return (*self.left_keys, *self.right_keys, self.left_time, self.right_time, *late)
 
     def map_expressions(self, change: Change) -> Relation:
         return self._replaced(
@@ -154,6 +181,7 @@ class AsOfJoin(Relation):
             right_keys=mapped(self.right_keys, change),
             left_time=change(self.left_time),
             right_time=change(self.right_time),
+            late=None if self.late is None else self.late.mapped(change, change),
         )
 
     @property

@@ -1,6 +1,7 @@
 """Binding of EMIT EVERY, ALLOWED LATENESS and LATE DATA INTO: they go to the aggregation of the SELECT that they end.
 
-LATE DATA INTO may also go to a window or an ORDER BY: to the lowest, for what it gives is in time for those above.
+LATE DATA INTO may also go to a window or an ORDER BY: to the lowest, for what it gives is in time for those above; or to the
+joins of streams.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from runnel.planner.rules.rewriting import project_columns
 from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import EmissionClauses, Name
-from runnel.relation import Aggregate, Filter, Limit, Project, Relation, Sort, references
+from runnel.relation import Aggregate, Filter, Limit, Project, Relation, Sort, references, walk
 from runnel.sqltypes import BIGINT, Kind
 from runnel.streams import WINDOW_COLUMNS, Emission
 from runnel.windows import Window
@@ -32,9 +33,31 @@ def with_emission(binder: Binder, relation: Relation, clauses: EmissionClauses) 
     """The relation of the SELECT, its aggregation told when to give results, or what else may find rows late where they go.
     NotSupportedError where it has none."""
     found = _lowest(relation, clauses)
+    if found is None and clauses.late_table is not None and clauses.every is None and clauses.lateness is None:
+        # Loaded on first use: few joins have it.
+        from runnel.planner.bind_late_joins import has_joins, with_late_of_joins
+
+        if has_joins(relation):
+            return with_late_of_joins(relation, _late_table(binder, clauses.late_table), clauses.late_table)
     if found is None:
         raise _nothing_to_tell(clauses)
     return _with_told(binder, relation, found, clauses)
+
+
+def check_told(relation: Relation, clauses: EmissionClauses) -> None:
+    """NotSupportedError where a rewrite has lost the join that was to say where its late rows go; `relation` is the result."""
+    if clauses.late_table is None or not relation.is_unbounded:
+        return
+    for node in walk(relation):
+        emission = getattr(node, "emission", None)
+        if getattr(node, "late", None) is not None or (emission is not None and emission.late_table is not None):
+            return
+    raise NotSupportedError(
+        "LATE DATA INTO can't follow the rows of this join",
+        detail="a subquery in its condition makes several joins of it",
+        hint="leave LATE DATA INTO out, or put the condition into WHERE",
+        position=clauses.late_table.position,
+    )
 
 
 def _lowest(relation: Relation, clauses: EmissionClauses) -> Relation | None:
@@ -62,8 +85,8 @@ def _nothing_to_tell(clauses: EmissionClauses) -> NotSupportedError:
             position=clauses.position,
         )
     return NotSupportedError(
-        "LATE DATA INTO goes with GROUP BY over windows, OVER, DISTINCT ON and ORDER BY",
-        detail="nothing else leaves out late rows: joins match them with what is left, and all others take them as they come",
+        "LATE DATA INTO goes with GROUP BY over windows, joins of streams, OVER, DISTINCT ON and ORDER BY",
+        detail="for nothing else a row can be late: all others take rows as they come",
         hint="leave LATE DATA INTO out",
         position=clauses.position,
     )
@@ -140,12 +163,16 @@ def _lateness(binder: Binder, tree: Any) -> Literal:
 
 
 def _with_late_rows(binder: Binder, emission: Emission, name: Name, found: Sequence[Column]) -> Emission:
-    table = writable(binder, name, WriteMode.INSERT if _inserts(binder, name) else WriteMode.SINK)
+    table = _late_table(binder, name)
     columns, sources = _matched(table, name, found)
     assigned = tuple(
         build.assign(source, table.columns[i].type, table.columns[i].name) for i, source in zip(columns, sources, strict=True)
     )
     return replace(emission, late_table=table, late_columns=columns, late=assigned)
+
+
+def _late_table(binder: Binder, name: Name) -> WritableTable:
+    return writable(binder, name, WriteMode.INSERT if _inserts(binder, name) else WriteMode.SINK)
 
 
 def _inserts(binder: Binder, name: Name) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from runnel.catalog import Table
 from runnel.connector import SinkRequest, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions.evaluate import is_volatile
@@ -110,10 +111,16 @@ def late_rows(emission: Emission | None) -> physical.LateRows | None:
     """Where the late rows of an operator go; None where they are left out."""
     if emission is None or emission.late_table is None:
         return None
-    table, columns = emission.late_table, emission.late_columns
+    return late_rows_into(emission.late_table, emission.late_columns, emission.late)
+
+
+def late_rows_into(table: Table, columns: tuple[int, ...], values: tuple[Expression, ...]) -> physical.LateRows | None:
+    """The way of late rows to columns of a table; None without values."""
+    if not values:
+        return None
     assert isinstance(table, WritableTable)
     mode = WriteMode.SINK if WriteMode.SINK in table.write_modes else WriteMode.INSERT
-    return physical.LateRows(table=table, request=SinkRequest(mode, columns), expressions=emission.late)
+    return physical.LateRows(table=table, request=SinkRequest(mode, columns), expressions=values)
 
 
 class _Windowed(NamedTuple):

@@ -192,7 +192,11 @@ def _stream_join(node: physical.IntervalJoin | physical.TimedJoin) -> _Descripti
         "times": "" if link is None else time_link(link, node.left.fields, node.right.fields),
         "where": _optional(node.condition),
         "columns": "" if node.columns is None else ", ".join(_field_names(node.fields)) or "none",
-    }
+    } | _late_sides(node.late)
+
+
+def _late_sides(late: tuple[physical.LateRows | None, physical.LateRows | None]) -> Properties:
+    return _late(late[0] or late[1])
 
 
 def _lookup_join(node: physical.LookupJoin) -> _Description:
@@ -214,7 +218,7 @@ def _as_of_join(node: AsOfJoin | physical.AsOfJoin) -> _Description:
         "on": _pairs(node.left_keys, node.right_keys, ()),
         "time": f"{node.left_time} {sign} {node.right_time}",
         "columns": columns,
-    }
+    } | ({} if isinstance(node, AsOfJoin) else _late_sides(node.late))
 
 
 def time_link(link: TimeLink, left: Sequence[Field], right: Sequence[Field]) -> str:

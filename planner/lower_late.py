@@ -1,7 +1,8 @@
-"""The way of late rows in a DAG: from the second output of an aggregation to the mapping that takes them."""
+"""The way of late rows in a DAG: from the further outputs of an operator to the mapping that takes them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from runnel.dag import DAG, Supplier, Vertex, between
@@ -21,10 +22,22 @@ class Lowering(Protocol):
 
 def write_late_rows(to: Lowering, late: LateRows, source: Vertex, is_parallel: bool) -> None:
     """Makes the vertices behind output 1 of `source`."""
-    names = tuple(late.table.columns[i].name for i in late.request.columns)
-    assign = to.vertex("late rows", calc(None, late.expressions, names), source.parallelism if is_parallel else 1)
-    edge = between(source, assign).from_output(1)
-    to.dag.edge(edge.isolated() if is_parallel else edge)
-    place = f"late rows of {source.name}"
-    target = to.vertex(f"write {late.table.name}", late_write(late.table, late.request, place), 1)
-    to.dag.edge(between(assign, target))
+    write_late_sides(to, (late,), source, is_parallel)
+
+
+def write_late_sides(to: Lowering, sides: Sequence[LateRows | None], source: Vertex, is_parallel: bool) -> None:
+    """Makes the vertices behind the outputs of `source` from 1 on, one for each of the sides whose late rows go to the mapping,
+    which is the same for all."""
+    late = [side for side in sides if side is not None]
+    assigned = []
+    for number, side in enumerate(late):
+        names = tuple(side.table.columns[i].name for i in side.request.columns)
+        assign = to.vertex("late rows", calc(None, side.expressions, names), source.parallelism if is_parallel else 1)
+        edge = between(source, assign).from_output(1 + number)
+        to.dag.edge(edge.isolated() if is_parallel else edge)
+        assigned.append(assign)
+    if late:
+        table, place = late[0].table, f"late rows of {source.name}"
+        target = to.vertex(f"write {table.name}", late_write(table, late[0].request, place), 1)
+        for number, assign in enumerate(assigned):
+            to.dag.edge(between(assign, target).to_input(number))

@@ -33,6 +33,7 @@ def lower_interval_join(
         names,
     )
     vertex = to.vertex("join", supplier, to.parallelism if is_parallel else 1)
+    _write_late(to, node.late, vertex, is_parallel)
     for ordinal, (rows, side) in enumerate(((left, node.times.left), (right, node.times.right))):
         edge = between(rows.vertex, vertex).to_input(ordinal).with_watermarks({number: number for number in side.numbers})
         to.dag.edge(edge.partitioned(*(rows.names[place] for place in keys[ordinal])) if is_parallel else edge)
@@ -85,6 +86,7 @@ def lower_as_of_join(
         node.columns,
     )
     vertex = to.vertex("as-of join", supplier, to.parallelism if is_parallel else 1)
+    _write_late(to, node.late, vertex, is_parallel)
     edges = [between(left.vertex, vertex), between(right.vertex, vertex).to_input(RIGHT)]
     if version is None:
         # What ends is read first.
@@ -99,6 +101,16 @@ def lower_as_of_join(
             edges[ordinal] = edges[ordinal].isolated() if ordinal == LEFT else edges[ordinal].broadcast()
         to.dag.edge(edges[ordinal])
     return vertex, is_parallel, names
+
+
+def _write_late(
+    to: _Lowering, late: tuple[physical.LateRows | None, physical.LateRows | None], vertex: Vertex, is_parallel: bool
+) -> None:
+    if any(late):
+        # Loaded on first use: few queries have it.
+        from runnel.planner.lower_late import write_late_sides
+
+        write_late_sides(to, late, vertex, is_parallel)
 
 
 def timed_window_of(node: physical.TimedWindow, names: tuple[str, ...]) -> Supplier:

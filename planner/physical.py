@@ -246,6 +246,8 @@ class StreamJoin(Physical):
     def inputs(self) -> tuple[Physical, ...]:
         return (self.left, self.right)
 
+    late: tuple[LateRows | None, LateRows | None] = (None, None)
+    """Where late rows of each side go."""
 
 @frozen(kw_only=True)
 class IntervalJoin(StreamJoin):
@@ -293,6 +295,8 @@ class AsOfJoin(Physical):
     def inputs(self) -> tuple[Physical, ...]:
         return (self.left, self.right)
 
+    late: tuple[LateRows | None, LateRows | None] = (None, None)
+    """Where late rows of each side go."""
 
 @frozen(kw_only=True)
 class Sort(SingleInput):

@@ -132,6 +132,7 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
     if node.kind in _NULL_AWARE:
         return _timed_join(node, choose)
     shape, rest = interval_shape(node)
+    late = _late(node)
     return physical.IntervalJoin(
         fields=node.fields,
         rows=estimate(node),
@@ -142,8 +143,24 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
         right_keys=node.right_keys,
         condition=rest,
         null_safe=node.null_safe,
-        times=shape,
+        times=replace(shape, told=_told(late)),
+        late=late,
     )
+
+
+def _told(late: tuple[physical.LateRows | None, physical.LateRows | None]) -> tuple[bool, bool]:
+    return late[0] is not None, late[1] is not None
+
+
+def _late(node: Join | AsOfJoin) -> tuple[physical.LateRows | None, physical.LateRows | None]:
+    """Where the late rows of each side go."""
+    if node.late is None:
+        return None, None
+    # Loaded on first use: few joins have it.
+    from runnel.planner.choose_timed import late_rows_into
+
+    left, right = (late_rows_into(node.late.table, node.late.columns, side) for side in (node.late.left, node.late.right))
+    return left, right
 
 
 def _timed_join(node: Join, choose: Choose) -> Physical:
@@ -259,7 +276,7 @@ def _check_as_of_join(node: AsOfJoin, unbounded_state: bool) -> None:
 
 def choose_as_of_join(node: AsOfJoin, choose: Choose) -> Physical:
     """The operator of an as-of join."""
-    left = time_bounds(node.left)
+    left, late = time_bounds(node.left), _late(node)
     version = bound_of(node.right_time, time_bounds(node.right)) if never_ends(node.right) else None
     shape = AsOfShape(
         outer=node.outer,
@@ -269,6 +286,7 @@ def choose_as_of_join(node: AsOfJoin, choose: Choose) -> Physical:
         # All versions of a table are kept, so no row is too late for them.
         due=None if version is None else bound_of(node.left_time, left),
         bounds=tuple(sorted(left.items())),
+        told=_told(late),
     )
     return physical.AsOfJoin(
         fields=node.fields,
@@ -280,4 +298,5 @@ def choose_as_of_join(node: AsOfJoin, choose: Choose) -> Physical:
         left_time=node.left_time,
         right_time=node.right_time,
         shape=shape,
+        late=late,
     )

@@ -94,7 +94,7 @@ class AsOfJoin(WaitingProcessor):
     def __init__(self, plan: AsOfPlan) -> None:
         due, version = plan.shape.due, plan.shape.version
         pair = (None if due is None else due.watermark, None if version is None else version.watermark)
-        super().__init__(plan.unit, (plan.numbers, ()), pair)
+        super().__init__(plan.unit, (plan.numbers, ()), pair, plan.shape.told)
         self._plan = plan
         self._left_rows, self._versions = self.buffers
         self._kept = 0
@@ -112,6 +112,7 @@ class AsOfJoin(WaitingProcessor):
             assert rows.times is not None
             late = rows.times < self.seen[bound.watermark] + bound.offset
             self.count_late(late, rows.times, self.seen[bound.watermark])
+            self.tell_late(RIGHT, rows.batch, late)
         if rows.count:
             self._versions.add(Run(rows))
             self._prune()
@@ -144,6 +145,7 @@ class AsOfJoin(WaitingProcessor):
         assert rows.times is not None
         late: Mask = rows.times < self._due(due)
         self.count_late(late, rows.times, self.seen[due.watermark])
+        self.tell_late(LEFT, rows.batch, late)
         return late if late.any() else None
 
     def _due(self, due: TimeBound) -> int:

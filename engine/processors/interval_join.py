@@ -34,7 +34,7 @@ class IntervalJoin(WaitingProcessor):
 
     def __init__(self, plan: IntervalPlan) -> None:
         left, right = plan.waiting
-        super().__init__(plan.unit, (left.numbers, right.numbers), (right.watermark, left.watermark))
+        super().__init__(plan.unit, (left.numbers, right.numbers), (right.watermark, left.watermark), plan.told)
         self._plan = plan
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
@@ -49,7 +49,7 @@ class IntervalJoin(WaitingProcessor):
         if not rows.count:
             return
         matching = Matching(plan, side, self.context.job.evaluation)
-        matching.late, matching.horizon = self._late(side, rows), self.buffers[1 - side].horizon
+        matching.late, matching.horizon = self._too_late(side, rows), self.buffers[1 - side].horizon
         run = Run(rows)
         for other in self.buffers[1 - side]:
             for mine, theirs in matching.pairs(run, other):
@@ -62,7 +62,7 @@ class IntervalJoin(WaitingProcessor):
             self.buffers[side].add(run)
             self.account()
 
-    def _late(self, side: int, rows: Rows) -> Mask | None:
+    def _too_late(self, side: int, rows: Rows) -> Mask | None:
         """The rows for which rows of the other side may be gone already; None if there are none."""
         horizon, place = self.buffers[1 - side].horizon, self._plan.late_by[side]
         if horizon is None or place is None:
@@ -71,6 +71,7 @@ class IntervalJoin(WaitingProcessor):
         if not late.any():
             return None
         self.count_late(late, rows.holds[place], horizon)
+        self.tell_late(side, rows.batch, late)
         return late
 
     def _waits(self, side: int, rows: Rows) -> Mask:

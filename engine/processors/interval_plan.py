@@ -53,6 +53,7 @@ class IntervalPlan:
         self.rows = JoinPlan(join, keys, fields, names)
         self.link = times.link
         self.waiting = (times.left, times.right)
+        self.told = times.told
         self.divided_by = divided_by(*keys)
         self.by_time: Evaluator | None = None if times.condition is None else compile_expression(times.condition)
         self.time_columns = frozenset() if times.condition is None else frozenset(columns_of(times.condition))

@@ -9,11 +9,11 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, empty_columns, flags, from_flags, from_numbers, make_batch, numbers, validity
+from runnel.batches import Indexes, Mask, empty_columns, flags, from_flags, from_numbers, indexes, make_batch, numbers, validity
 from runnel.key_hash import keyed_state
 from runnel.memory import Reservation, too_large
 from runnel.processor import Outbox, ProcessorContext, Watermark
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.diverting import LATE, DivertingProcessor
 from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME
 from runnel.processors.late_rows import LateRows
 from runnel.processors.time_runs import Rows, RunBuffer
@@ -30,23 +30,28 @@ class _Step(Enum):
     PROMISING = 2
 
 
-class WaitingProcessor(EmittingProcessor):
+class WaitingProcessor(DivertingProcessor):
     """A processor of two inputs, 0 and 1, whose rows wait.
 
     `promised` are, for each input, the numbers of the watermarks that are passed on, no further than `held_back` allows.
     `pair` are the watermarks of both that rows of the other input wait for: while an input is idle, its own goes along with
     the other one. The processor does what follows from a watermark (`on_watermark`) or an end (`on_end`), and when
     that has come out, it promises what may be promised since. The rows that wait are in `buffers`, one for each input; late
-    ones are counted in `unit`s of event time.
+    ones are counted in `unit`s of event time, and those of the inputs that `told` says go on by outputs of their own as well.
     """
 
     holds = "the rows that wait in a join of streams"
     """What is in the buffers, for errors."""
 
     def __init__(
-        self, unit: str, promised: tuple[Sequence[int], Sequence[int]], pair: tuple[int | None, int | None] = (None, None)
+        self,
+        unit: str,
+        promised: tuple[Sequence[int], Sequence[int]],
+        pair: tuple[int | None, int | None] = (None, None),
+        told: tuple[bool, bool] = (False, False),
     ) -> None:
-        super().__init__()
+        super().__init__(any(told))
+        self._late_outputs = (LATE if told[0] else None, LATE + told[0] if told[1] else None)
         self.buffers = (RunBuffer(), RunBuffer())
         self._unit = unit
         self._reservation = Reservation(None)
@@ -78,6 +83,12 @@ class WaitingProcessor(EmittingProcessor):
             return
         assert self._late_rows is not None
         self._late_rows.add(int(np.count_nonzero(late)), int(times[late].min()), watermark)
+
+    def tell_late(self, ordinal: int, rows: pa.RecordBatch, late: Mask) -> None:
+        """Hands on some rows of an input, or none, that are late, where anybody wants to know."""
+        output = self._late_outputs[ordinal]
+        if output is not None and late.any():
+            self.divert(rows.take(indexes(np.flatnonzero(late))), output)
 
     def account(self) -> None:
         """To be called when a buffer has grown. OperationalError where it may not."""

@@ -39,6 +39,7 @@ def _turn(node: Relation) -> Relation:
         left_keys=node.right_keys,
         right_keys=node.left_keys,
         condition=None if node.condition is None else renumber(node.condition, places),
+        late=None if node.late is None else node.late.turned,
     )
     columns = references(swapped.fields)
     order = [*range(right, right + left), *range(right)]

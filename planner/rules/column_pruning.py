@@ -152,8 +152,9 @@ def _join(node: Join, needed: set[int]) -> _Pruned:
     below = needed - ({width} if has_mark else set())
     if node.condition is not None:
         below = below | columns_of(node.condition)
-    left, left_places = _narrow(node.left, {i for i in below if i < width} | _read(node.left_keys))
-    right_needed = {i - width for i in below if width <= i < total} | _read(node.right_keys)
+    late_left, late_right = _late_sides(node)
+    left, left_places = _narrow(node.left, {i for i in below if i < width} | _read((*node.left_keys, *late_left)))
+    right_needed = {i - width for i in below if width <= i < total} | _read((*node.right_keys, *late_right))
     right, right_places = _narrow(node.right, right_needed)
     new_width = len(left.fields)
     places = left_places | {width + old: new_width + new for old, new in right_places.items()}
@@ -164,16 +165,23 @@ def _join(node: Join, needed: set[int]) -> _Pruned:
         left_keys=tuple(map(_moved(left_places), node.left_keys)),
         right_keys=tuple(map(_moved(right_places), node.right_keys)),
         condition=None if node.condition is None else renumber(node.condition, places),
+        late=None if node.late is None else node.late.mapped(_moved(left_places), _moved(right_places)),
     )
     if node.kind in LEFT_ONLY:
         return joined, left_places
     return joined, left_places | {width: new_width} if has_mark else places
 
 
+def _late_sides(node: Join | AsOfJoin) -> tuple[tuple[Expression, ...], tuple[Expression, ...]]:
+    return ((), ()) if node.late is None else (node.late.left, node.late.right)
+
+
 def _as_of_join(node: AsOfJoin, needed: set[int]) -> _Pruned:
     width = len(node.left.fields)
-    left, left_places = _narrow(node.left, {i for i in needed if i < width} | _read((*node.left_keys, node.left_time)))
-    right_needed = {i - width for i in needed if i >= width} | _read((*node.right_keys, node.right_time))
+    late_left, late_right = _late_sides(node)
+    read_left, read_right = (*node.left_keys, node.left_time, *late_left), (*node.right_keys, node.right_time, *late_right)
+    left, left_places = _narrow(node.left, {i for i in needed if i < width} | _read(read_left))
+    right_needed = {i - width for i in needed if i >= width} | _read(read_right)
     right, right_places = _narrow(node.right, right_needed)
     joined = replace(
         node,
@@ -183,6 +191,7 @@ def _as_of_join(node: AsOfJoin, needed: set[int]) -> _Pruned:
         right_keys=tuple(map(_moved(right_places), node.right_keys)),
         left_time=renumber(node.left_time, left_places),
         right_time=renumber(node.right_time, right_places),
+        late=None if node.late is None else node.late.mapped(_moved(left_places), _moved(right_places)),
     )
     return joined, left_places | {width + old: len(left.fields) + new for old, new in right_places.items()}
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import inf
+from typing import TypeGuard
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
@@ -43,7 +44,12 @@ def _is_inner(node: Relation) -> bool:
     """Whether the node is an inner join, or picks columns of one."""
     while isinstance(node, Project) and all(isinstance(item, Column) for item in node.expressions):
         node = node.input
-    return isinstance(node, Join) and node.kind in _INNER
+    return _may_move(node)
+
+
+def _may_move(node: Relation) -> TypeGuard[Join]:
+    """Whether a node is an inner join. One that says where its late rows go stays as it is."""
+    return isinstance(node, Join) and node.kind in _INNER and node.late is None
 
 
 @dataclass(slots=True)
@@ -61,7 +67,7 @@ class _Parts:
         if isinstance(node, Project) and _is_inner(node):
             places, shape = self.collect(node.input)
             return [places[item.index] for item in node.expressions if isinstance(item, Column)], shape
-        if isinstance(node, Join) and node.kind in _INNER:
+        if _may_move(node):
             left, first = self.collect(node.left)
             right, second = self.collect(node.right)
             places = left + right

@@ -114,5 +114,6 @@ def _turned(node: Join) -> Relation:
 
     assert node.condition is not None
     condition = map_outer_in(node.condition, change)
-    turned = outer_join(replace(node, kind=JoinKind.LEFT, left=node.right, right=node.left, condition=condition))
+    late = None if node.late is None else node.late.turned
+    turned = outer_join(replace(node, kind=JoinKind.LEFT, left=node.right, right=node.left, condition=condition, late=late))
     return project_columns(turned, [*range(right, right + left), *range(right)])
