@@ -61,6 +61,7 @@ class FileTable(ReadableTable, WritableTable):
         self.path = path
         self.is_inferred = is_inferred
         self.divert_to = file_format.options.on_error.mapping
+        self.reads_slowly = file_format.is_text
 
     def row_count(self) -> int | None:
         return self.format.row_count(self.path)

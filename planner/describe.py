@@ -250,6 +250,10 @@ def _shared(node: physical.Shared) -> _Description:
     return f"Shared {node.number}" + ("" if node.is_first else ", as before"), {}
 
 
+def _hold(node: physical.Hold) -> _Description:
+    return "Hold", {}
+
+
 def _union(node: logical.Union | physical.Union) -> _Description:
     return "Union all", {}
 
@@ -435,6 +439,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     ImposeOrder: _impose_order,
     physical.ImposeOrder: _physical_impose_order,
     physical.Shared: _shared,
+    physical.Hold: _hold,
     AssignWindows: _assign_windows,
     physical.AssignWindows: _assign_windows,
     physical.SessionRows: _session_rows,

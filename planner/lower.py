@@ -7,7 +7,8 @@ build side to every processor or divide both sides by key, and what must be in o
 
 The DAG of a query is a tree: a scan that occurs twice is two vertices. So no two inputs of a vertex hang on one producer,
 and reading one input to its end before another (the build side of a join) can't block on a full queue of its own making. Only
-what the planner shares (streams, outside of build sides) is one vertex with several readers.
+what the planner shares is one vertex with several readers: of streams outside of build sides, of tables with those readers
+holding its rows that might have to wait.
 
 Each function imports the processor that its vertex runs, so that a process loads only the operators that its queries have.
 """
@@ -140,6 +141,13 @@ def _shared(to: _Lowering, node: physical.Shared) -> _Output:
 
         to.shared = SharedVertices()
     return to.shared.use(to, node)
+
+
+def _hold(to: _Lowering, node: physical.Hold) -> _Output:
+    from runnel.processors.hold import hold
+
+    rows = to.lower(node.input)
+    return to.follow(rows, "hold", hold(), to.beside(rows))
 
 
 def _impose_order(to: _Lowering, node: physical.ImposeOrder) -> _Output:
@@ -483,6 +491,7 @@ _RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
     physical.SourceScan: _scan,
     physical.IndexScan: _index_scan,
     physical.Shared: _shared,
+    physical.Hold: _hold,
     physical.Fragment: _fragment,
     physical.ImposeOrder: _impose_order,
     physical.AssignWindows: _assign_windows,

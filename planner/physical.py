@@ -94,6 +94,11 @@ class Shared(Physical):
 
 
 @frozen(kw_only=True)
+class Hold(SingleInput):
+    """The rows of its input, all of which it takes before it gives any: so what `Shared` stands below it never waits for it."""
+
+
+@frozen(kw_only=True)
 class IndexScan(SourceScan):
     """A SourceScan that reads only what `lookup` finds in an index, in the index's order if `lookup.ordered`."""
 
@@ -241,13 +246,13 @@ class StreamJoin(Physical):
     condition: Expression | None = None
     columns: tuple[int, ...] | None = None
     null_safe: tuple[int, ...] = ()
+    late: tuple[LateRows | None, LateRows | None] = (None, None)
+    """Where late rows of each side go."""
 
     @property
     def inputs(self) -> tuple[Physical, ...]:
         return (self.left, self.right)
 
-    late: tuple[LateRows | None, LateRows | None] = (None, None)
-    """Where late rows of each side go."""
 
 @frozen(kw_only=True)
 class IntervalJoin(StreamJoin):
@@ -290,13 +295,13 @@ class AsOfJoin(Physical):
     right_time: Expression
     shape: AsOfShape
     columns: tuple[int, ...] | None = None
+    late: tuple[LateRows | None, LateRows | None] = (None, None)
+    """Where late rows of each side go."""
 
     @property
     def inputs(self) -> tuple[Physical, ...]:
         return (self.left, self.right)
 
-    late: tuple[LateRows | None, LateRows | None] = (None, None)
-    """Where late rows of each side go."""
 
 @frozen(kw_only=True)
 class Sort(SingleInput):

@@ -23,7 +23,7 @@ from runnel.planner.choose import choose, choose_write
 from runnel.planner.key_plans import key_lookup
 from runnel.planner.lower import lower
 from runnel.planner.parse import parse
-from runnel.planner.physical import Physical
+from runnel.planner.physical import Physical, tables_of
 from runnel.planner.plans import (
     AlterJobPlan,
     ClearPlan,
@@ -169,13 +169,19 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
 
 
 def _chosen(plan: Physical, relation: Relation) -> Physical:
-    """The physical plan of `relation`; of one on streams what occurs several times runs once."""
-    if not relation.is_unbounded:
-        return plan
-    # Loaded on first use: few statements read streams.
-    from runnel.planner.sharing import share
+    """The physical plan of `relation`, in which what occurs several times runs once."""
+    if relation.is_unbounded:
+        # Loaded on first use: few statements read streams.
+        from runnel.planner.sharing import share
 
-    return share(plan)
+        return share(plan)
+    tables = tables_of(plan)
+    if len(set(map(id, tables))) == len(tables):
+        return plan
+    # Loaded on first use: few statements read a table twice.
+    from runnel.planner.sharing_tables import share_tables
+
+    return share_tables(plan)
 
 
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:

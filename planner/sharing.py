@@ -107,7 +107,7 @@ class _Occurrence:
     numbers: tuple[int, ...]
 
 
-class _VolatileError(Exception):
+class VolatileError(Exception):
     """What was looked at gives something else each time."""
 
 
@@ -144,7 +144,7 @@ class _Sharing:
         numbers = [] if below is None else list(below.numbers)
         try:
             key = (None if below is None else id(below.part), _key_of_node(node, numbers))
-        except _VolatileError:
+        except VolatileError:
             return None
         part = self._parts.get(key)
         if part is None:
@@ -182,18 +182,20 @@ def _key_of_node(node: Physical, numbers: list[int]) -> Any:
     """What two nodes have in common that do the same with the same input, whatever they call its result. `numbers` are those of
     the watermarks so far."""
     left_out = ("input", "rows", "fields")
-    parts = [_key(getattr(node, item.name), numbers) for item in fields(node) if item.name not in left_out]
+    parts = [key_of(getattr(node, item.name), numbers) for item in fields(node) if item.name not in left_out]
     return (type(node), *(item.type for item in node.fields), *parts)
 
 
-def _key(value: Any, numbers: list[int]) -> Any:
+def key_of(value: Any, numbers: list[int]) -> Any:
+    """What equal parts of two nodes have in common, whatever they are: numbers of watermarks by where they occur first. Raises
+    VolatileError for what gives something else each time."""
     if isinstance(value, TimeBound):
         return "bound", _place(value.watermark, numbers), value.offset
     if isinstance(value, TimeRule):
         rest = (value.time, value.condition, value.lag, value.idle_timeout)
-        return "rule", _place(value.watermark, numbers), _key(rest, numbers)
+        return "rule", _place(value.watermark, numbers), key_of(rest, numbers)
     if isinstance(value, Expression) and is_volatile(value):
-        raise _VolatileError
+        raise VolatileError
     return _plain_key(value, numbers)
 
 
@@ -201,9 +203,9 @@ def _plain_key(value: Any, numbers: list[int]) -> Any:
     if isinstance(value, Literal):
         return Literal, value.type, repr(value.value)
     if isinstance(value, tuple):
-        return (type(value), *(_key(item, numbers) for item in value))
+        return (type(value), *(key_of(item, numbers) for item in value))
     if is_dataclass(value) and not isinstance(value, type):
-        return (type(value), *(_key(getattr(value, item.name), numbers) for item in fields(value) if item.compare))
+        return (type(value), *(key_of(getattr(value, item.name), numbers) for item in fields(value) if item.compare))
     if value is None or isinstance(value, str | int | bytes):
         return type(value), value
     # Tables, connectors' and users' functions, members of an Enum: the same where they are one.

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 
 from runnel.dag import DAG, Edge, Routing, Vertex
 from runnel.frozen import frozen
+from runnel.processors.hold import Hold
 from runnel.processors.result import ResultSink
 
 UNBOUNDED = sys.maxsize
@@ -130,11 +132,12 @@ class Template:
     def _outputs_of(self, name: str) -> tuple[Edge, ...]:
         return next(edges for vertex, edges in zip(self.order, self._outputs, strict=True) if vertex.name == name)
 
-    def _find_ancestors(self) -> dict[str, set[str]]:
-        """For each vertex, itself and all that it gets anything from."""
+    def _find_ancestors(self, is_end: Callable[[Vertex], bool] = lambda _: False) -> dict[str, set[str]]:
+        """For each vertex, itself and all that it gets anything from; no further than to those for which `is_end`."""
         ancestors: dict[str, set[str]] = {}
         for vertex, inputs in zip(self.order, self._inputs, strict=True):
-            ancestors[vertex.name] = {vertex.name}.union(*(ancestors[edge.source] for edge in inputs))
+            before = () if is_end(vertex) else (ancestors[edge.source] for edge in inputs)
+            ancestors[vertex.name] = {vertex.name}.union(*before)
         return ancestors
 
     def _find_relaxed(self) -> list[Edge]:
@@ -142,14 +145,17 @@ class Template:
 
         A join reads its build side to the end before it touches its probe side. If both come from one scan, the scan is
         stopped by the probe side's full queue and the build side never ends. So where an input has to wait for another one
-        that shares an ancestor with it, its queue has no bound.
+        that shares an ancestor with it, its queue has no bound; unless a Hold stands between, which takes all.
         """
+        stopped = self._ancestors
+        if any(vertex.supplier is Hold for vertex in self.order):
+            stopped = self._find_ancestors(lambda vertex: vertex.supplier is Hold)
         return [
             later
             for inputs in self._inputs
             for later in inputs
             if any(
-                earlier.priority < later.priority and self._ancestors[earlier.source] & self._ancestors[later.source]
+                earlier.priority < later.priority and self._ancestors[earlier.source] & stopped[later.source]
                 for earlier in inputs
             )
         ]

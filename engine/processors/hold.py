@@ -1,0 +1,96 @@
+"""Rows that are kept until all have come: for one of several readers of the same rows, which waits for another of them.
+
+Who makes the rows is never held up by this reader then. What memory has no room for, or what is much, waits in a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from runnel.dag import ProcessorFactory
+from runnel.memory import Memory, Reservation, size_of
+from runnel.processor import Outbox, ProcessorContext
+from runnel.processors.emitting import EmittingProcessor
+
+if TYPE_CHECKING:
+    from runnel.spill import SpillFile
+
+MOST_BYTES = 1 << 28
+"""So many bytes are kept in memory at most, even where there is no limit."""
+
+
+class Hold(EmittingProcessor):
+    """Takes all its input, then gives it, in the order in which it came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._batches: list[pa.RecordBatch] = []
+        self._rows = 0
+        self._bytes = 0
+        self._file: SpillFile | None = None
+        self._reservation = Reservation(None)
+        self._is_given = False
+
+    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
+        super().init(outbox, context)
+        self._reservation = Reservation(context.job.memory)
+
+    def state_size(self) -> tuple[int, int]:
+        return self._rows, self._bytes
+
+    def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += size_of(batch)
+        self.check_accumulated(self._rows)
+        if self._reservation.is_trifle(self._bytes):
+            return
+        self._reservation.set(self._bytes)
+        if self._reservation.must_spill or self._bytes > MOST_BYTES:
+            self._spill()
+
+    def _spill(self) -> None:
+        if self._file is None:
+            self._file = (self.context.job.memory or Memory()).file()
+        for batch in self._batches:
+            self._file.write(batch)
+        self._batches, self._bytes = [], 0
+        self._reservation.set(0)
+
+    def complete(self) -> bool:
+        if not self._is_given:
+            self._is_given = True
+            self.emit_all(self._held())
+        return self.drain()
+
+    def _held(self) -> Iterator[pa.RecordBatch]:
+        if self._file is not None:
+            yield from self._file.read()
+            self._file.close()
+        self._batches.reverse()
+        while self._batches:
+            yield self._batches.pop()
+        self._reservation.release()
+
+    def state(self) -> Iterator[pa.RecordBatch]:
+        if self._file is not None and not self._is_given:
+            yield from self._file.read()
+        yield from self._batches
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        self.take(0, batch)
+
+    def close(self) -> None:
+        super().close()
+        self._batches = []
+        if self._file is not None:
+            self._file.close()
+        self._reservation.release()
+
+
+def hold() -> ProcessorFactory:
+    """A supplier of processors that keep what comes until all has come."""
+    return Hold

@@ -1,0 +1,213 @@
+"""What a query on tables would do twice is done once: a common table that is used twice, a file whose text would be parsed
+twice. (Of queries on streams see `sharing`.)
+
+A join reads one of its inputs to its end before the other one. If both came from one producer, that would be stopped by the
+full queue of the input that waits. So where a use may have to wait, a `Hold` stands between, which takes all rows at once and
+keeps them, in a file if they are many. To keep rows costs something too: what is as quick to read again isn't shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+from runnel.expressions.nodes import Expression
+from runnel.planner import physical
+from runnel.planner.merged_scans import merged_scans
+from runnel.planner.physical import Hold, Physical, Shared, SourceScan
+from runnel.planner.sharing import VolatileError, key_of
+
+_LINKS = (
+    SourceScan,
+    physical.IndexScan,
+    physical.Values,
+    physical.Generate,
+    physical.Calc,
+    physical.AssignWindows,
+    physical.HashAggregate,
+    physical.FramedAggregate,
+    physical.SessionAggregate,
+    physical.HashJoin,
+    physical.Sort,
+    physical.TopN,
+    physical.Limit,
+    physical.Union,
+    physical.SetOperation,
+    physical.Window,
+    physical.Unnest,
+    physical.Expand,
+    physical.GroupLimit,
+)
+"""What may be shared, with all that is below."""
+
+_WORTH_KEEPING = (
+    physical.HashAggregate,
+    physical.FramedAggregate,
+    physical.SessionAggregate,
+    physical.HashJoin,
+    physical.SetOperation,
+    physical.Window,
+    physical.TopN,
+)
+"""Operators whose work is more than keeping their results."""
+
+_TAKE_ALL = (
+    physical.HashAggregate,
+    physical.FramedAggregate,
+    physical.SessionAggregate,
+    physical.Sort,
+    physical.TopN,
+)
+"""Operators that take all their input before they give anything."""
+
+
+def share_tables(plan: Physical) -> Physical:
+    """The plan of a query on tables, in which what occurs several times, and is worth it, is a `Shared` each."""
+    plan = _with_merged_scans(plan)
+    sharing = _Sharing()
+    sharing.note(plan)
+    return sharing.built(plan, False) if sharing.finds_any() else plan
+
+
+def _scans(node: Physical) -> Iterator[SourceScan]:
+    if isinstance(node, SourceScan):
+        yield node
+    if not isinstance(node, physical.Recursion):
+        for item in node.inputs:
+            yield from _scans(item)
+
+
+def _with_merged_scans(plan: Physical) -> Physical:
+    """The plan, in which scans of one file read the same columns."""
+    groups: dict[tuple[int, Expression | None], list[SourceScan]] = {}
+    for scan in _scans(plan):
+        if type(scan) is SourceScan and scan.table.reads_slowly and scan.request.limit is None:
+            groups.setdefault((id(scan.table), scan.request.predicate), []).append(scan)
+    merged: dict[int, Physical] = {}
+    for group in groups.values():
+        if len(group) > 1:
+            merged |= merged_scans(group)
+    return _replaced(plan, merged) if merged else plan
+
+
+def _replaced(node: Physical, by_id: dict[int, Physical]) -> Physical:
+    if id(node) in by_id:
+        return by_id[id(node)]
+    if isinstance(node, physical.Recursion):
+        return node
+    return _with_inputs(node, [_replaced(item, by_id) for item in node.inputs])
+
+
+def _with_inputs(node: Physical, inputs: list[Physical]) -> Physical:
+    """The node over other inputs, in the order of `inputs`."""
+    if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
+        return node
+    if isinstance(node, physical.Union):
+        return replace(node, parts=tuple(inputs))
+    places = {id(old): number for number, old in enumerate(node.inputs)}
+    changed = {name: inputs[places[id(old)]] for name, old in _inputs_by_name(node).items()}
+    return replace(node, **changed)  # type: ignore[arg-type]
+
+
+def _inputs_by_name(node: Physical) -> dict[str, Physical]:
+    values = {item.name: getattr(node, item.name) for item in fields(node)}
+    return {name: value for name, value in values.items() if isinstance(value, Physical)}
+
+
+class _Part:
+    """Something that occurs in a plan; `uses` counts those who read it. `is_worth`: whether sharing it is worth it."""
+
+    def __init__(self, is_worth: bool) -> None:
+        self.uses = 0
+        self.is_worth = is_worth
+        self.number = 0
+        self.made: Physical | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        return self.uses > 1 and self.is_worth
+
+
+class _Sharing:
+    """The parts of one plan."""
+
+    def __init__(self) -> None:
+        self._parts: dict[Any, _Part] = {}
+        self._places: dict[int, _Part] = {}
+        self._reaches: dict[int, bool] = {}
+        self._shared = 0
+
+    def note(self, node: Physical) -> _Part | None:
+        """Finds what occurs where; the part that `node` is, None if it is none."""
+        if isinstance(node, physical.Recursion):
+            return None
+        below = [self.note(item) for item in node.inputs]
+        key = self._key(node, below)
+        part = None if key is None else self._parts.get(key)
+        if part is not None:
+            self._places[id(node)] = part
+            return part
+        for item in below:
+            if item is not None:
+                item.uses += 1
+        if key is not None:
+            is_worth = isinstance(node, _WORTH_KEEPING) or (isinstance(node, SourceScan) and node.table.reads_slowly)
+            part = _Part(is_worth or any(item is not None and item.is_worth for item in below))
+            self._parts[key] = self._places[id(node)] = part
+        return part
+
+    def _key(self, node: Physical, below: list[_Part | None]) -> Any:
+        """What two nodes have in common that give the same rows; None for what is never shared."""
+        if type(node) not in _LINKS or any(item is None for item in below):
+            return None
+        left_out = {"rows", "fields", "parts", *_inputs_by_name(node)}
+        try:
+            own = [key_of(getattr(node, item.name), []) for item in fields(node) if item.name not in left_out]
+        except VolatileError:
+            return None
+        return (type(node), *(item.type for item in node.fields), *own, *map(id, below))
+
+    def finds_any(self) -> bool:
+        return any(part.is_shared for part in self._parts.values())
+
+    def _reaches_shared(self, node: Physical) -> bool:
+        """Whether something that is shared is at or below a node."""
+        found = self._reaches.get(id(node))
+        if found is None:
+            part = self._places.get(id(node))
+            found = (part is not None and part.is_shared) or any(map(self._reaches_shared, node.inputs))
+            self._reaches[id(node)] = found
+        return found
+
+    def built(self, node: Physical, waits: bool) -> Physical:
+        """The node over what is shared; `waits`: whether it may be left standing while others read what is shared."""
+        part = self._places.get(id(node))
+        if part is None or not part.is_shared:
+            return self._over_built(node, waits)
+        is_first = part.made is None
+        if part.made is None:
+            part.made = self._over_built(node, False)
+            self._shared += 1
+            part.number = self._shared
+        shared = Shared(
+            fields=node.fields, rows=node.rows, shared=part.made, number=part.number, is_first=is_first, watermarks=()
+        )
+        return Hold(fields=node.fields, rows=node.rows, input=shared) if waits else shared
+
+    def _over_built(self, node: Physical, waits: bool) -> Physical:
+        if isinstance(node, physical.Recursion):
+            return node
+        made = _with_inputs(node, [self.built(item, self._waits(node, item, waits)) for item in node.inputs])
+        if isinstance(made, physical.Calc) and isinstance(made.input, Hold):
+            # What it leaves out needn't be kept.
+            return Hold(fields=made.fields, rows=made.rows, input=replace(made, input=made.input.input))
+        return made
+
+    def _waits(self, node: Physical, item: Physical, waits: bool) -> bool:
+        """Whether an input of a node may be left standing."""
+        if isinstance(node, _TAKE_ALL):
+            return False
+        if isinstance(node, physical.HashJoin):
+            return item is not node.build and (waits or self._reaches_shared(node.build))
+        return waits or (len(node.inputs) > 1 and not isinstance(node, physical.Union))
