@@ -73,7 +73,8 @@ class Simulation:
         self._parking: deque[Tasklet] = deque()
         self._timers = Timers()
         self._results = ResultQueue(self.options.capacity)
-        job = JobContext(1, self.options.evaluation, self.clock.monotonic, self._results)
+        request = None if snapshots is None else snapshots.request
+        job = JobContext(1, self.options.evaluation, self.clock.monotonic, self._results, request_snapshot=request)
         making = ExecutionOptions(self.options.parallelism, is_hand_built=True, capacity=self.options.capacity)
         self.execution = Execution(template or Template.of(dag), job, making, self._ended, snapshots)
         self._results.on_room = self.execution.wake_sinks
