@@ -1,4 +1,4 @@
-"""Named jobs for tests: a source that gives numbers when told to, a sink that commits with snapshots, a clock that stands still."""
+"""Named jobs for tests: a source that gives numbers when told to, a sink that commits with snapshots, a still clock."""
 
 from __future__ import annotations
 

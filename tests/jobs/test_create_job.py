@@ -1,0 +1,249 @@
+"""CREATE JOB and its like through a cursor. Streams are pushed by the test; a named snapshot makes rows visible at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+import pytest
+
+import runnel
+from runnel import Connection, JobStatus
+from runnel.named_jobs.record import decode, encode
+from tests.dbapi.test_lifecycle import eventually
+
+PATIENCE = 20
+MAP = "(__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+
+
+@pytest.fixture
+def connection() -> Iterator[Connection]:
+    with runnel.connect() as made:
+        made.execute(f"CREATE MAPPING m {MAP}")
+        yield made
+
+
+def shown(connection: Connection, statement: str = "SHOW JOBS") -> list[dict[str, Any]]:
+    cursor = connection.execute(statement)
+    names = [column[0] for column in cursor.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def rows(connection: Connection, table: str = "m") -> list[tuple[Any, ...]]:
+    return connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
+
+
+def test_a_stream_is_written_until_it_ends(connection: Connection) -> None:
+    writer = connection.register_stream("s", SCHEMA)
+    assert connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v * 10 FROM s WHERE v > 1").rowcount == -1
+    job = connection.job("j")
+    assert isinstance(job, runnel.NamedJob) and job.status is JobStatus.RUNNING
+    assert connection.jobs() == [job]
+    writer.write([(1, 1), (2, 2), (3, 3)])
+    writer.close()
+    job.join(PATIENCE)
+    assert rows(connection) == [(2, 20), (3, 30)]
+    (row,) = shown(connection)
+    assert (row["name"], row["status"], row["kind"], row["runtime"]) == ("j", "COMPLETED", "job", "tasklets")
+    assert (row["rows_in"], row["rows_out"], row["restarts"], row["guarantee"]) == (2, 2, 0, "exactlyOnce")
+    assert row["query"] == "SINK INTO m SELECT k, v * 10 FROM s WHERE v > 1"
+    assert row["last_error"] is None and connection.jobs() == []
+
+
+def test_a_bounded_query_completes(connection: Connection) -> None:
+    connection.execute("CREATE JOB j AS INSERT INTO m SELECT v, v * v FROM TABLE(GENERATE_SERIES(1, 1000)) AS t(v)")
+    connection.job("j").join(PATIENCE)
+    assert connection.execute("SELECT COUNT(*), SUM(this) FROM m").fetchall() == [(1000, sum(i * i for i in range(1, 1001)))]
+
+
+def test_values_are_rows_like_others(connection: Connection) -> None:
+    connection.execute("CREATE JOB j AS INSERT INTO m VALUES (1, 2), (3, 4)")
+    connection.job("j").join(PATIENCE)
+    assert rows(connection) == [(1, 2), (3, 4)]
+
+
+def test_outside_of_a_job_it_is_refused(connection: Connection) -> None:
+    connection.register_stream("s", SCHEMA)
+    with pytest.raises(runnel.NotSupportedError, match="must run as a job") as caught:
+        connection.execute("SINK INTO m SELECT k, v FROM s")
+    assert caught.value.hint is not None and "CREATE JOB" in caught.value.hint
+
+
+def test_suspend_resume_and_restart(connection: Connection) -> None:
+    writer = connection.register_stream("s", SCHEMA)
+    connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v FROM s")
+    job = connection.job("j")
+    writer.write([(1, 1), (2, 2)])
+    assert eventually(lambda: job.rows_out == 2)
+    connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
+    assert [row["status"] for row in shown(connection)] == ["SUSPENDED"]
+    assert rows(connection) == [(1, 1), (2, 2)], "a last snapshot commits what was written"
+    connection.execute("ALTER JOB j RESUME", timeout=PATIENCE)
+    assert job.status is JobStatus.RUNNING
+    writer.write([(3, 3)])
+    assert eventually(lambda: job.rows_out == 1)
+    connection.execute("ALTER JOB j RESTART", timeout=PATIENCE)
+    assert rows(connection) == [(1, 1), (2, 2), (3, 3)]
+    assert [row["restarts"] for row in shown(connection)] == [1]
+    connection.execute("ALTER JOB j RESUME")
+    assert job.status is JobStatus.RUNNING
+
+
+def test_windows_go_on_where_they_were(connection: Connection) -> None:
+    schema = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
+    writer = connection.register_stream("clicks", schema, time_column="ts", max_disorder=0)
+    connection.execute(
+        "CREATE JOB j AS SINK INTO m SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) "
+        "GROUP BY window_end"
+    )
+    job = connection.job("j")
+    writer.write([(1, 1), (1, 2), (1, 9)])
+    assert eventually(lambda: job.rows_in == 3)
+    job.suspend(PATIENCE)
+    job.resume()
+    writer.write([(1, 5), (1, 11)])
+    writer.close()
+    job.join(PATIENCE)
+    assert rows(connection) == [(10, 4), (20, 1)]
+
+
+def test_snapshots_have_names_and_begin_jobs(connection: Connection) -> None:
+    schema = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
+    writer = connection.register_stream("clicks", schema, time_column="ts", max_disorder=0)
+    count = "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) GROUP BY window_end"
+    connection.execute(f"CREATE JOB j AS SINK INTO m {count}")
+    writer.write([(1, 1), (1, 2)])
+    assert eventually(lambda: connection.job("j").rows_in == 2)
+    connection.execute("CREATE SNAPSHOT before FOR JOB j", timeout=PATIENCE)
+    with pytest.raises(runnel.ProgrammingError, match='snapshot "before" exists already'):
+        connection.execute("CREATE SNAPSHOT Before FOR JOB j")
+    connection.execute("CREATE OR REPLACE SNAPSHOT before FOR JOB j", timeout=PATIENCE)
+    connection.execute("DROP JOB j WITH SNAPSHOT after", timeout=PATIENCE)
+    assert shown(connection) == []
+    found = shown(connection, "SHOW SNAPSHOTS")
+    assert [(row["name"], row["job"]) for row in found] == [("after", "j"), ("before", "j")]
+    assert all(row["rows"] > 0 and row["bytes"] > 0 for row in found)
+    connection.execute(f"CREATE JOB k OPTIONS ('initialSnapshotName'='after') AS SINK INTO m {count}")
+    writer.write([(1, 3)])
+    writer.close()
+    connection.job("k").join(PATIENCE)
+    assert rows(connection) == [(10, 3)]
+    connection.execute("DROP SNAPSHOT after")
+    connection.execute("DROP SNAPSHOT IF EXISTS after")
+    assert [row["name"] for row in shown(connection, "SHOW SNAPSHOTS")] == ["before"]
+
+
+def test_if_not_exists_and_if_exists(connection: Connection) -> None:
+    connection.register_stream("s", SCHEMA)
+    connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v FROM s")
+    first = connection.job("j")
+    connection.execute("CREATE JOB IF NOT EXISTS J AS SINK INTO m SELECT k, v FROM s")
+    assert connection.job("j") is first
+    with pytest.raises(runnel.ProgrammingError, match='job "j" exists already'):
+        connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v FROM s")
+    connection.execute("DROP JOB j")
+    connection.execute("DROP JOB IF EXISTS j")
+    with pytest.raises(runnel.ProgrammingError, match='job "j" not found'):
+        connection.execute("DROP JOB j")
+
+
+def test_arguments_are_those_of_the_query(connection: Connection) -> None:
+    writer = connection.register_stream("s", SCHEMA)
+    connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v + ? FROM s WHERE k <> ?", (100, 2))
+    job = connection.job("j")
+    writer.write([(1, 1), (2, 2)])
+    assert eventually(lambda: job.rows_out == 1)
+    job.restart(PATIENCE)
+    writer.write([(3, 3)])
+    writer.close()
+    job.join(PATIENCE)
+    assert rows(connection) == [(1, 101), (3, 103)]
+
+
+VALUES = [
+    *(None, True, 3, -(2**63), 1.5, float("inf"), "ä\n", b"\x00\xff", Decimal("-1.230"), date(2024, 2, 29)),
+    *(datetime(2024, 1, 1, 2, 3, 4, 5), datetime(2024, 1, 1, tzinfo=UTC), timedelta(days=-1, microseconds=1), UUID(int=7)),
+    *([1, None, [2.5]], (1, "x"), {"a": Decimal(1), 2: None}),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_arguments_survive_json(value: Any) -> None:
+    import json
+
+    again = decode(json.loads(json.dumps(encode(value))))
+    assert again == value and type(again) is type(value)
+
+
+def test_options_can_be_changed_while_suspended(connection: Connection) -> None:
+    connection.register_stream("s", SCHEMA)
+    connection.execute("CREATE JOB j OPTIONS ('snapshotIntervalMillis'='5000') AS SINK INTO m SELECT k, v FROM s")
+    job = connection.job("j")
+    with pytest.raises(runnel.OperationalError, match='job "j" can\'t be changed: its status is RUNNING'):
+        connection.execute("ALTER JOB j OPTIONS ('snapshotIntervalMillis'='7')")
+    connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
+    connection.execute("ALTER JOB j OPTIONS ('snapshotIntervalMillis'='7', 'suspendOnFailure'='false') RESUME")
+    assert job.status is JobStatus.RUNNING
+    assert (job.record.options.snapshot_interval, job.record.options.suspend_on_failure) == (7, False)
+
+
+def test_a_new_query_goes_on_with_the_state(connection: Connection) -> None:
+    schema = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
+    writer = connection.register_stream("clicks", schema, time_column="ts", max_disorder=0)
+    windows = "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) GROUP BY window_end"
+    connection.execute(f"CREATE JOB j AS SINK INTO m SELECT window_end, COUNT(*) {windows}")
+    job = connection.job("j")
+    writer.write([(1, 1), (1, 2)])
+    assert eventually(lambda: job.rows_in == 2)
+    connection.execute(f"ALTER JOB j AS SINK INTO m SELECT window_end, COUNT(*) * 100 {windows}", timeout=PATIENCE)
+    assert job.status is JobStatus.RUNNING
+    writer.write([(1, 3)])
+    writer.close()
+    job.join(PATIENCE)
+    assert rows(connection) == [(10, 300)]
+
+
+def test_a_failure_is_shown_and_the_job_waits_to_be_resumed(connection: Connection) -> None:
+    writer = connection.register_stream("s", SCHEMA)
+    connection.execute("CREATE JOB j AS SINK INTO m SELECT k, 10 / v FROM s")
+    job = connection.job("j")
+    writer.write([(1, 0)])
+    assert job.await_status(JobStatus.SUSPENDED, PATIENCE)
+    (row,) = shown(connection)
+    assert row["status"] == "SUSPENDED" and "division by zero" in row["last_error"]
+    assert isinstance(job.error, runnel.DataError)
+
+
+def test_closing_the_connection_commits_what_was_written(tmp_path: Path) -> None:
+    with runnel.connect(tmp_path) as connection:
+        connection.execute(f"CREATE MAPPING m {MAP}")
+        writer = connection.register_stream("s", SCHEMA)
+        connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v FROM s")
+        writer.write([(1, 1)])
+        assert eventually(lambda: connection.job("j").rows_out == 1)
+    with runnel.connect(tmp_path) as connection:
+        assert rows(connection) == [(1, 1)]
+        (row,) = shown(connection)
+        assert row["status"] == "SUSPENDED", "its stream is not there again"
+        assert "s" in row["last_error"] and "not found" in row["last_error"]
+        writer = connection.register_stream("s", SCHEMA)
+        connection.execute("ALTER JOB j RESUME")
+        writer.write([(2, 2)])
+        writer.close()
+        connection.job("j").join(PATIENCE)
+        assert rows(connection) == [(1, 1), (2, 2)]
+
+
+def test_explain(connection: Connection) -> None:
+    connection.register_stream("s", SCHEMA)
+    text = "CREATE JOB j OPTIONS ('processingGuarantee'='atLeastOnce') AS SINK INTO m SELECT k, v FROM s"
+    lines = [row[0] for row in connection.execute(f"EXPLAIN {text}").fetchall()]
+    assert lines[:2] == ["Job j: atLeastOnce, a snapshot every 10000 ms", "  sink m of connector IMap: exactlyOnce"]
+    assert "Write m (mode: sink; columns: __key, this)" in lines
+    assert shown(connection) == [], "it is not made"
