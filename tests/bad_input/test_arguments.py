@@ -202,4 +202,5 @@ def test_a_datetime_of_another_zone_beyond_year_9999_cannot_be_fetched(cursor: C
     from datetime import timezone
 
     latest = datetime.max.replace(tzinfo=timezone(timedelta(hours=-14)))
-    refused("values", "a datetime beyond the year 9999", lambda: cursor.execute(ONE, (latest,)).fetchall())
+    error = refused("values", "a datetime beyond the year 9999", lambda: cursor.execute(ONE, (latest,)).fetchall())
+    assert isinstance(error, runnel.DataError)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from runnel import Cursor
+from runnel import Cursor, ErrorCode
 from tests.bad_input.pinned import refused
 
 CSV = b"a,b\n" + b"".join(b"%d,x%d\n" % (i, i * 7919) for i in range(2000))
@@ -94,13 +94,15 @@ def test_parquet_files(cursor: Cursor, tmp_path: Path, name: str) -> None:
     path = tmp_path / "f.parquet"
     path.write_bytes(change(_parquet(path)))
     refused("files", name, reading(cursor, path, columns), tmp_path)
+    assert cursor.execute("SELECT 1").fetchone() == (1,)
 
 
 def test_files_that_are_not_there(cursor: Cursor, tmp_path: Path) -> None:
     (tmp_path / "flights.csv").write_text("a\n1\n")
-    refused("files", "a name nearly right", reading(cursor, tmp_path / "flihgts.csv", ""), tmp_path)
-    refused("files", "no such folder", reading(cursor, tmp_path / "nosuch" / "f.csv", ""), tmp_path)
-    refused("files", "no file matches", reading(cursor, tmp_path / "*.json", ""), tmp_path)
+    missing = {"a name nearly right": "flihgts.csv", "no such folder": "nosuch/f.csv", "no file matches": "*.json"}
+    for name, path in missing.items():
+        error = refused("files", name, reading(cursor, tmp_path / path, ""), tmp_path)
+        assert error.code is ErrorCode.OBJECT_NOT_FOUND
 
 
 def test_a_file_that_goes_away(cursor: Cursor, tmp_path: Path) -> None:
@@ -109,6 +111,8 @@ def test_a_file_that_goes_away(cursor: Cursor, tmp_path: Path) -> None:
     reading(cursor, path, "")()
     path.unlink()
     refused("files", "a file that went away", lambda: cursor.execute("SELECT a FROM f").fetchall(), tmp_path)
+    path.write_text("a\n2\n")
+    assert cursor.execute("SELECT a FROM f").fetchall() == [(2,)], "it may come back"
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet", "lines"])
@@ -137,6 +141,7 @@ def test_a_file_sink_below_a_file(cursor: Cursor, tmp_path: Path) -> None:
     (tmp_path / "f").write_text("a\n1\n")
     cursor.execute(f"CREATE MAPPING o (a INT) TYPE File OPTIONS ('path'='{tmp_path}/f/g', 'format'='csv')")
     refused("files", "a folder that is a file", lambda: cursor.execute("INSERT INTO o VALUES (2)"), tmp_path)
+    assert (tmp_path / "f").read_text() == "a\n1\n"
 
 
 @pytest.mark.parametrize("statement", ["INSERT", "SINK"])

@@ -65,7 +65,8 @@ def test_closed_connection(use: str) -> None:
     connection = runnel.connect()
     connection.close()
     connection.close()
-    refused("misuse", "closed connection", lambda: CONNECTION_USES[use](connection))
+    error = refused("misuse", "closed connection", lambda: CONNECTION_USES[use](connection))
+    assert isinstance(error, runnel.InterfaceError)
 
 
 @pytest.mark.parametrize("use", [use for use in CURSOR_USES if use.startswith("fetch")])
@@ -95,6 +96,7 @@ def test_size_of_a_fetch(cursor: Cursor, size: Any) -> None:
 @pytest.mark.parametrize("timeout", ["x", -1, 0, math.nan, True])
 def test_timeout(cursor: Cursor, timeout: Any) -> None:
     refused("misuse", f"timeout={timeout!r}", lambda: cursor.execute(SERIES, timeout=timeout))
+    assert cursor.execute(SERIES).fetchone() == (1,)
 
 
 @pytest.mark.parametrize("timeout", [math.inf, 10**400, 1e300])
@@ -105,6 +107,8 @@ def test_endless_timeout(cursor: Cursor, timeout: float) -> None:
 @pytest.mark.parametrize("data", [1, "x", None, [1], {"a": [1]}, object, [{"a": 1}]], ids=repr)
 def test_registering_what_has_no_columns(connection: Connection, data: Any) -> None:
     refused("misuse", f"register a {type(data).__name__}", lambda: connection.register("r", data))
+    with pytest.raises(runnel.ProgrammingError, match='"r" not found'):
+        connection.cursor().execute("SELECT * FROM r")
 
 
 @pytest.mark.parametrize("name", [None, 5, "", "x\0", "\ud800", "trades"], ids=ascii)
@@ -139,6 +143,7 @@ def test_text_that_is_not_unicode(cursor: Cursor, connection: Connection) -> Non
     offsets = pa.py_buffer(b"\0\0\0\0\1\0\0\0")
     connection.register("r", pa.table({"a": pa.Array.from_buffers(pa.utf8(), 1, [None, offsets, pa.py_buffer(b"\xff")])}))
     refused("misuse", "text that is not Unicode", lambda: cursor.execute("SELECT a FROM r").fetchall())
+    assert cursor.execute("SELECT COUNT(*) FROM r").fetchone() == (1,)
 
 
 def test_a_reader_is_read_once(cursor: Cursor, connection: Connection) -> None:
@@ -185,3 +190,4 @@ def test_rows_for_a_stream(connection: Connection, name: str) -> None:
 def test_jobs_that_are_not_there(connection: Connection) -> None:
     refused("misuse", "an unknown job", lambda: connection.job(12345))
     refused("misuse", "submit a number", lambda: connection.submit(5))  # type: ignore[arg-type]
+    assert connection.jobs() == []

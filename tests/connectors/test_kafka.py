@@ -174,6 +174,7 @@ def test_rows_without_columns_are_counted(cluster: Cluster) -> None:
     while rows < 2:
         item = part.read()
         rows += item.num_rows if isinstance(item, pa.RecordBatch) else 0
+    assert rows == 2 and item.num_columns == 0
     for each in parts:
         each.close()
 

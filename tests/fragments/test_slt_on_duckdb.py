@@ -29,4 +29,4 @@ def rounded(line: str) -> str:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_file(path: Path, tmp_path: Path) -> None:
-    run_file(path, tmp_path, {"fragment_rows": 0}, with_oracle=False, make=RunOnDuckDB)
+    assert run_file(path, tmp_path, {"fragment_rows": 0}, with_oracle=False, make=RunOnDuckDB) == 0

@@ -60,7 +60,7 @@ def sql_of(kind: JoinKind, keys: str, with_condition: bool) -> str:
     }[kind]
 
 
-def check(kind: JoinKind, keys: str, rows: tuple[int, int], with_condition: bool, **options: Any) -> None:
+def check_join(kind: JoinKind, keys: str, rows: tuple[int, int], with_condition: bool, **options: Any) -> None:
     left, right = random_table(1, rows[0], "isfwdn", "l"), random_table(2, rows[1], "isfwdn", "r")
     condition = is_less(left, right) if with_condition else None
     inputs = [right.to_batches(max_chunksize=9), left.to_batches(max_chunksize=13)]
@@ -75,15 +75,15 @@ UNKEYED = [(kind, "") for kind in KINDS if kind not in (JoinKind.MARK, JoinKind.
 
 @pytest.mark.parametrize(("kind", "keys"), [*KEYED, *UNKEYED], ids=lambda item: str(getattr(item, "name", item)))
 def test_agrees_with_duckdb(kind: JoinKind, keys: str) -> None:
-    check(kind, keys, (25, 20), with_condition=False, snapshots=False)
-    check(kind, keys, (25, 20), with_condition=True)
+    check_join(kind, keys, (25, 20), with_condition=False, snapshots=False)
+    check_join(kind, keys, (25, 20), with_condition=True)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 @pytest.mark.parametrize("rows", [(12, 0), (0, 12), (0, 0)])
 def test_an_empty_side(kind: JoinKind, rows: tuple[int, int]) -> None:
     for keys in ("i", "is"):
-        check(kind, keys, rows, with_condition=True, snapshots=False)
+        check_join(kind, keys, rows, with_condition=True, snapshots=False)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -91,7 +91,7 @@ def test_candidates_in_many_chunks(kind: JoinKind, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(join_table, "MAX_ROWS", 7)
     monkeypatch.setattr(join_marks, "MAX_ROWS", 7)
     for keys in ("i", "is"):
-        check(kind, keys, (25, 20), with_condition=True)
+        check_join(kind, keys, (25, 20), with_condition=True)
 
 
 def test_cross_join() -> None:

@@ -119,7 +119,7 @@ def test_files_and_included_records(tmp_path: Path) -> None:
         ----
         ann | 3
         """
-    run(tmp_path, content)
+    assert run(tmp_path, content) == 0, "without the oracle nothing is compared with it"
 
 
 def test_a_file_that_is_not_well_formed_is_refused(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def in_duckdb(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
         return other.sql(sql).to_arrow_table()
 
 
-def check(connection: runnel.Connection, sql: str, seed: int, counts: dict[str, int], column: str = "ts") -> None:
+def check_query(connection: runnel.Connection, sql: str, seed: int, counts: dict[str, int], column: str = "ts") -> None:
     """`sql` has {a}, {b}, … where the tables stand."""
     rng = random.Random(seed)
     tables = {name: rows_of(rng, count) for name, count in counts.items()}
@@ -108,7 +108,7 @@ QUERIES = {
 @pytest.mark.parametrize("seed", range(2))
 def test_a_stream_that_ends_gives_what_the_tables_give(connection: runnel.Connection, name: str, seed: int) -> None:
     rng = random.Random(f"{name} {seed}")
-    check(
+    check_query(
         connection,
         QUERIES[name],
         seed,
@@ -134,7 +134,7 @@ THREE = {
 
 @pytest.mark.parametrize("name", THREE)
 def test_three_streams(connection: runnel.Connection, name: str) -> None:
-    check(connection, THREE[name], 7, {"a": 70, "b": 90, "c": 80}, "n")
+    check_query(connection, THREE[name], 7, {"a": 70, "b": 90, "c": 80}, "n")
 
 
 AS_OF = {
