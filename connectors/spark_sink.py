@@ -2,12 +2,17 @@
 
 Rows go to Spark as Arrow, some tens of megabytes at a time. For Spark's file formats each part is written to a folder
 beside the data whose name starts with '_', which no reader of Spark's looks into; the commit moves the files to their
-place, one by one, each at once. For a table or another data source the parts are held as DataFrames, and the commit is one
-append by that source's own writer: as atomic as the source is, and not repeatable where it may have half-happened.
+place, one by one, each at once. The folders of a durable job have its mark in their names: its next execution moves those
+files that the snapshot counts, and removes the other folders. For a table or another data source the parts are held as
+DataFrames, and the commit is one append by that source's own writer: as atomic as the source is, and not repeatable where it
+may have half-happened. DataFrames don't outlive the process, so a durable job appends before the snapshot counts: after a
+failure rows may come again, and none is lost.
 """
 
 from __future__ import annotations
 
+import hashlib
+import logging
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -31,14 +36,16 @@ PART_BYTES = 64 << 20
 
 STAGING_PREFIX = "_runnel-"
 
+logger = logging.getLogger("runnel.connectors.spark")
+
 
 def spark_sink(table: SparkSinkTable, request: SinkRequest) -> Sink:
     """A sink for the columns of a request; the others become NULL."""
     spark = table.owner.get()
     rows = Rows(spark, table.columns, request)
     if table.options.is_file_format:
-        return FilesSink(spark, rows, table.options)
-    return AppendSink(spark, rows, table)
+        return FilesSink(spark, rows, table.options, request.owner)
+    return AppendSink(spark, rows, table, is_durable=bool(request.owner))
 
 
 class Rows:
@@ -111,9 +118,10 @@ class GatheringSink(Sink):
 class FilesSink(GatheringSink):
     """Writes files of one of Spark's formats into a folder."""
 
-    def __init__(self, spark: Spark, rows: Rows, options: SparkOptions) -> None:
+    def __init__(self, spark: Spark, rows: Rows, options: SparkOptions, owner: str) -> None:
         super().__init__(spark, rows)
         assert options.path is not None
+        self._mark = hashlib.sha256(owner.encode()).hexdigest()[:16] + "-" if owner else ""
         self._options = options
         self._folder = options.path.rstrip("/") or "/"
         if any(mark in self._folder for mark in "*?[{"):
@@ -129,9 +137,19 @@ class FilesSink(GatheringSink):
         self._staging = ""
         self._staged: list[str] = []
 
+    def recover(self, tokens: Sequence[Token]) -> None:
+        for token in tokens:
+            gone = [final for pair in token["renames"] for final in pair[1:] if not any(map(self._files.exists, pair))]
+            for final in gone:
+                logger.warning('file "%s" was written by a job and has been taken away since', final)
+            self.commit({**token, "renames": [pair for pair in token["renames"] if pair[1] not in gone]})
+        for name in self._files.folders(self._folder):
+            if name.startswith(STAGING_PREFIX + self._mark):
+                self._remove(f"{self._folder}/{name}")
+
     def _write_part(self, frame: Any) -> None:
         if not self._staging:
-            self._staging = f"{self._folder}/{STAGING_PREFIX}{uuid4().hex}"
+            self._staging = f"{self._folder}/{STAGING_PREFIX}{self._mark}{uuid4().hex}"
         writer = frame.write.format(self._options.format).mode("append").options(**self._options.passed)
         writer.save(self._staging)
 
@@ -159,7 +177,8 @@ class FilesSink(GatheringSink):
 
     def close(self) -> None:
         self._batches = []
-        for staging in [*self._staged, *([self._staging] if self._staging else [])]:
+        given_up = [] if self._mark else list(self._staged)
+        for staging in [*given_up, *([self._staging] if self._staging else [])]:
             self._remove(staging)
         self._staging = ""
 
@@ -184,6 +203,19 @@ class FileSystem:
             place = self._path(path)
             return bool(self._system.exists(place) and self._system.getFileStatus(place).isFile())
 
+    def exists(self, path: str) -> bool:
+        with spark_errors():
+            return bool(self._system.exists(self._path(path)))
+
+    def folders(self, folder: str) -> list[str]:
+        """The names of the folders in a folder; none where it isn't there."""
+        with spark_errors():
+            if not self._system.exists(self._path(folder)):
+                return []
+            return sorted(
+                item.getPath().getName() for item in self._system.listStatus(self._path(folder)) if item.isDirectory()
+            )
+
     def names(self, folder: str) -> list[str]:
         """The names of the files in a folder."""
         with spark_errors():
@@ -203,10 +235,12 @@ class FileSystem:
 
 
 class AppendSink(GatheringSink):
-    """Appends to a table of Spark's catalog, or to a data source, in one write at the commit."""
+    """Appends to a table of Spark's catalog, or to a data source, in one write: at the commit, or, of a durable job, when the
+    rows are staged."""
 
-    def __init__(self, spark: Spark, rows: Rows, table: SparkSinkTable) -> None:
+    def __init__(self, spark: Spark, rows: Rows, table: SparkSinkTable, *, is_durable: bool) -> None:
         super().__init__(spark, rows)
+        self._is_durable = is_durable
         self._table = table
         self._parts: list[Any] = []
         self._staged: dict[str, list[Any]] = {}
@@ -217,6 +251,10 @@ class AppendSink(GatheringSink):
     def stage(self, epoch: int) -> Token:
         self._flush()
         parts, self._parts = self._parts, []
+        if self._is_durable:
+            if parts:
+                self._append(parts)
+            return {"parts": None}
         key = uuid4().hex
         self._staged[key] = parts
         return {"parts": key if parts else None}
@@ -228,6 +266,9 @@ class AppendSink(GatheringSink):
         parts = self._staged.pop(key, None)
         if parts is None:
             return  # committed before
+        self._append(parts)
+
+    def _append(self, parts: Sequence[Any]) -> None:
         frame = parts[0]
         for part in parts[1:]:
             frame = frame.unionAll(part)
@@ -246,6 +287,8 @@ class AppendSink(GatheringSink):
             self._spark.own.sql(f"INSERT INTO IDENTIFIER(:target) BY NAME SELECT * FROM {view}", args={"target": table})
         finally:
             self._spark.drop_view(view)
+        # The session that tables are read by may know their files from before.
+        self._spark.session.catalog.refreshTable(table)
 
     def abort(self, token: Token | None) -> None:
         if token is None:

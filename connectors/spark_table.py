@@ -14,7 +14,7 @@ from runnel.connectors.spark_origin import Origin, columns_of, matched, unique_n
 from runnel.connectors.spark_session import SessionOwner, Spark, spark_errors
 from runnel.connectors.spark_types import row_width
 from runnel.errors import NotSupportedError
-from runnel.processor import JobContext
+from runnel.processor import Guarantee, JobContext
 from runnel.relation import Field
 
 _UNKNOWN_BYTES = 1 << 60
@@ -113,6 +113,7 @@ class SparkSinkTable(SparkTable, WritableTable):
     ) -> None:
         super().__init__(name, columns, origin, owner, {})
         self.options = options
+        self.guarantee = Guarantee.EXACTLY_ONCE if options.is_file_format else Guarantee.AT_LEAST_ONCE
 
     @property
     def write_modes(self) -> frozenset[WriteMode]:

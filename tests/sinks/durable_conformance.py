@@ -11,7 +11,7 @@ import pytest
 
 from runnel.connector import Sink, SinkRequest, Token, WriteMode
 from runnel.processor import Guarantee
-from tests.connectors.conformance import PEOPLE, batch_of, people, read_rows, visible
+from tests.connectors.conformance import PEOPLE, Row, batch_of, people, read_rows, visible
 from tests.sinks.crashing_job import CrashingJob
 
 OWNER = "0f3a/write t"
@@ -37,6 +37,10 @@ class DurableConformance:
         """What is left on disk of rows that are staged, or being written."""
         raise NotImplementedError
 
+    def rows_in(self, table: Any) -> list[Row]:
+        """What a reader sees."""
+        return read_rows(table)
+
     def sink(self, table: Any, owner: str = OWNER) -> Sink:
         mode = WriteMode.SINK if WriteMode.SINK in table.write_modes else WriteMode.INSERT
         sink: Sink = table.sink(SinkRequest(mode, visible(table), owner))
@@ -60,7 +64,7 @@ class DurableConformance:
             job = CrashingJob(seed, BATCHES, lambda path=path: self.sink(self.reopened(path)))  # type: ignore[misc]
             job.run()
             crashes += job.crashes
-            assert sorted(read_rows(self.reopened(path))) == ROWS, seed
+            assert sorted(self.rows_in(self.reopened(path))) == ROWS, seed
             assert self.traces(path) == [], seed
         assert crashes > 2 * self.seeds
 
@@ -68,7 +72,7 @@ class DurableConformance:
         self.staged(self.reopened(tmp_path), BATCHES[0])
         unstaged = self.sink(self.reopened(tmp_path))
         unstaged.write(BATCHES[1])
-        assert read_rows(self.reopened(tmp_path)) == []
+        assert self.rows_in(self.reopened(tmp_path)) == []
 
     def test_what_the_snapshot_counts_is_committed_once_and_the_rest_given_up(self, tmp_path: Path) -> None:
         first = self.staged(self.reopened(tmp_path), BATCHES[0])
@@ -84,12 +88,12 @@ class DurableConformance:
             table = self.reopened(tmp_path)
             sink = self.sink(table)
             sink.recover([first, second])
-            assert sorted(read_rows(table)) == ROWS[:6]
+            assert sorted(self.rows_in(table)) == ROWS[:6]
             assert self.traces(tmp_path) == []
             sink.close()
         late = self.sink(self.reopened(tmp_path))
         late.recover([first])
-        assert sorted(read_rows(self.reopened(tmp_path))) == ROWS[:6]
+        assert sorted(self.rows_in(self.reopened(tmp_path))) == ROWS[:6]
         assert third != second
 
     def test_other_jobs_keep_what_they_staged(self, tmp_path: Path) -> None:
@@ -101,7 +105,7 @@ class DurableConformance:
         sink = self.sink(self.reopened(tmp_path), OWNER + " 2")
         sink.recover([other])
         sink.close()
-        assert sorted(read_rows(self.reopened(tmp_path))) == ROWS[3:6]
+        assert sorted(self.rows_in(self.reopened(tmp_path))) == ROWS[3:6]
         assert own != other
 
     def test_closing_keeps_what_is_staged(self, tmp_path: Path) -> None:
@@ -114,7 +118,7 @@ class DurableConformance:
         again = self.sink(self.reopened(tmp_path))
         again.recover([token])
         again.close()
-        assert sorted(read_rows(self.reopened(tmp_path))) == ROWS[:3]
+        assert sorted(self.rows_in(self.reopened(tmp_path))) == ROWS[:3]
         assert self.traces(tmp_path) == []
 
     def test_rows_between_stage_and_commit_belong_to_the_next_token(self, tmp_path: Path) -> None:
@@ -125,9 +129,9 @@ class DurableConformance:
         first = sink.stage(1)
         sink.write(BATCHES[1])
         sink.commit(first)
-        assert sorted(read_rows(table)) == ROWS[:3]
+        assert sorted(self.rows_in(table)) == ROWS[:3]
         sink.commit(sink.stage(2))
-        assert sorted(read_rows(table)) == ROWS[:6]
+        assert sorted(self.rows_in(table)) == ROWS[:6]
         sink.close()
 
     def test_an_empty_token_commits_no_row_that_came_later(self, tmp_path: Path) -> None:
@@ -137,7 +141,7 @@ class DurableConformance:
         token = sink.stage(1)
         sink.write(BATCHES[0])
         sink.commit(token)
-        assert read_rows(table) == []
+        assert self.rows_in(table) == []
         sink.close()
 
     @pytest.mark.parametrize("rows", [0, 3])
@@ -148,5 +152,5 @@ class DurableConformance:
             sink.write(BATCHES[0])
         sink.abort(sink.stage(1))
         sink.close()
-        assert read_rows(self.reopened(tmp_path)) == []
+        assert self.rows_in(self.reopened(tmp_path)) == []
         assert self.traces(tmp_path) == []

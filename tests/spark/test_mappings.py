@@ -234,6 +234,17 @@ def test_rows_are_invisible_before_the_commit(connection: runnel.Connection, cur
     assert not leftovers(tmp_path)
 
 
+def test_a_table_that_was_read_before_is_read_anew(session: Any, cursor: runnel.Cursor) -> None:
+    session.sql("CREATE TABLE grown (id BIGINT) USING parquet")
+    try:
+        cursor.execute("CREATE MAPPING t TYPE Spark OPTIONS ('table' = 'grown')")
+        assert cursor.execute("SELECT id FROM t").fetchall() == []
+        cursor.execute("INSERT INTO t VALUES (1)")
+        assert cursor.execute("SELECT id FROM t").fetchall() == [(1,)]
+    finally:
+        session.sql("DROP TABLE grown")
+
+
 def test_writing_to_a_table(session: Any, cursor: runnel.Cursor) -> None:
     session.sql("CREATE TABLE written (id BIGINT, name STRING, later DOUBLE) USING parquet")
     try:
