@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse_statement import StatementReader
 from runnel.planner.parse_tokens import number_parameters
-from runnel.planner.syntax import Explain, Statement
+from runnel.planner.syntax import AlterJob, Explain, Statement
 from runnel.planner.tokens import position_at, tokenize
 
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
@@ -160,6 +160,16 @@ def _parse_explain(reader: StatementReader) -> Explain:
             position=reader.position if not reader.at_end else position,
         )
     statement = _parse_statement(reader)
+    if isinstance(statement, AlterJob) and statement.body is None:
+        raise NotSupportedError(
+            "EXPLAIN ALTER JOB takes a new query",
+            hint="write EXPLAIN ALTER JOB name AS INSERT INTO … to see what becomes of the job's state",
+            position=statement.position,
+        )
+    if stage == "analyze" and is_job:
+        raise NotSupportedError(
+            "EXPLAIN ANALYZE is not for jobs", hint="analyze the INSERT or SINK, or look at SHOW JOBS", position=statement.position
+        )
     return Explain(sql=reader.sql, position=position, stage=stage, format=form, statement=statement)
 
 

@@ -67,7 +67,7 @@ class NamedJobs:
                 raise ProgrammingError(
                     f'job "{existing.name}" exists already',
                     detail=f"its status is {existing.status}",
-                    hint="use IF NOT EXISTS, DROP JOB it first, or take another name",
+                    hint="use IF NOT EXISTS, drop it first, or take another name",
                 )
             self._purge()
             begins_with = record.options.initial_snapshot is not None

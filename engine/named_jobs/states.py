@@ -64,8 +64,9 @@ def check_allowed(action: str, name: str, status: JobStatus) -> None:
             hint=f"DROP JOB {name}, or CREATE JOB {name} anew",
         )
     wanted = SUSPENDED if action == "changed" else RUNNING
+    otherwise = "ALTER JOB {name} RESUME first" if status is SUSPENDED else "try again when it runs"
     raise OperationalError(
         f"{what}: its status is {status}, and should be {wanted}",
         code=ErrorCode.GENERIC,
-        hint=_HINTS.get(action, "try again when it runs").format(name=name),
+        hint=_HINTS.get(action, otherwise).format(name=name),
     )
