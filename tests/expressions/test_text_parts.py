@@ -34,3 +34,14 @@ def test_bytes_under_null_are_no_part(texts: list[str | None], index: int) -> No
     valid = pa.array([text is not None for text in texts], pa.bool_())
     column = pa.Array.from_buffers(pa.string(), len(texts), [valid.buffers()[1], *filled.buffers()[1:]])
     assert nth_part(column, ord("/"), index).to_pylist() == [expected(text, "/", index) for text in texts]
+
+
+@settings(deadline=None)
+@given(some.lists(TEXTS, min_size=2, max_size=4), some.data())
+def test_parts_of_one_column_after_another(columns: list[list[str | None]], data: some.DataObject) -> None:
+    arrays = [pa.array(texts, pa.string()) for texts in columns]
+    for _ in range(8):
+        array = data.draw(some.sampled_from(arrays))
+        separator, index = data.draw(some.sampled_from("/-")), data.draw(some.integers(1, 4))
+        wanted = [expected(text, separator, index) for text in array.to_pylist()]
+        assert nth_part(array, ord(separator), index).to_pylist() == wanted
