@@ -167,6 +167,12 @@ class DAG:
         self.edges.append(edge)
         return self
 
+    def narrowed(self) -> DAG:
+        """The same vertices and edges with one processor each. A plan for one processor may have other vertices than one for
+        several; so a job that is to be restored with any number of them runs this one where it has but one."""
+        vertices = {name: replace(vertex, parallelism=1) for name, vertex in self.vertices.items()}
+        return DAG(vertices, list(self.edges))
+
     def inputs(self, name: str) -> list[Edge]:
         """The edges into a vertex, by ordinal."""
         return sorted((e for e in self.edges if e.target == name), key=lambda e: e.target_ordinal)
