@@ -151,7 +151,7 @@ class JobContext:
     linger: int = 0
     owner: str = ""
     guarantee: Guarantee = Guarantee.NONE
-    request_snapshot: Callable[[], None] | None = None
+    request_snapshot: Callable[[], object] | None = None
 
 
 @frozen

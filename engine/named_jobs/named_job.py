@@ -358,11 +358,12 @@ class NamedJob:
                 self._set(NOT_RUNNING, "the connection was closed", is_resumable=run.is_stopped)
                 self._save()
             elif aim is Aim.SUSPEND:
-                failure = _stop_failure(run)
-                self._set(SUSPENDED, "suspended", is_resumable=run.is_stopped, **failure)
+                failure = _stop_failure(run) or self._record.last_error
+                self._set(SUSPENDED, "suspended", is_resumable=run.is_stopped, last_error=failure)
                 self._save()
             elif aim is Aim.RESTART and error is None:
-                self._set(NOT_RUNNING, "stopped", is_resumable=run.is_stopped, **_stop_failure(run))
+                failure = _stop_failure(run) or self._record.last_error
+                self._set(NOT_RUNNING, "stopped", is_resumable=run.is_stopped, last_error=failure)
                 self._launch_again("restarted")
             else:
                 self._failed(error or internal("the execution ended without a reason"))
@@ -458,15 +459,15 @@ class NamedJob:
         return f"<job {self.name!r} {self.status}>"
 
 
-def _stop_failure(run: Run) -> dict[str, Failure]:
-    """What went wrong when the execution was stopped, as a change of the record."""
+def _stop_failure(run: Run) -> Failure | None:
+    """What went wrong when the execution was stopped."""
     if run.job.error is not None:
-        return {"last_error": Failure.of(run.job.error)}
+        return Failure.of(run.job.error)
     report = run.terminal
     if report is None or report.error is None:
-        return {}
+        return None
     message = "the last snapshot failed, so the one before it is used"
-    return {"last_error": Failure("OperationalError", ErrorCode.INPUT_OUTPUT.name, message, str(report.error))}
+    return Failure("OperationalError", ErrorCode.INPUT_OUTPUT.name, message, str(report.error))
 
 
 def _tell(listeners: tuple[Listener, ...], change: StatusChange) -> None:

@@ -39,7 +39,11 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
     values = converted(record.arguments, types, plan.parameters, record.zone)
     arguments = [scalar_of(value, item) for value, item in zip(values, plan.parameters, strict=True)]
     limit = record.options.accumulation_limit
-    dag = plan.dag(parallelism(database, plan.tables))
+    processors = parallelism(database, plan.tables)
+    # State goes by the names of vertices, so these may not depend on the number of processors.
+    dag = plan.dag(max(2, processors))
+    if processors == 1:
+        dag = dag.narrowed()
     return PreparedJob(
         dag=dag,
         evaluation=EvaluationContext(arguments, record.created, record.zone),

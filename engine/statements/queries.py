@@ -109,7 +109,8 @@ def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
     # Loaded on first use: few processes explain anything.
     from runnel.planner.explain import explain
 
-    inner, heading = plan.plan, []
+    inner = plan.plan
+    heading: list[str] = []
     if isinstance(inner, CreateJobPlan | AlterJobPlan):
         from runnel.statements.jobs import explain_job
 
