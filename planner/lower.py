@@ -15,24 +15,15 @@ Each function imports the processor that its vertex runs, so that a process load
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
-
 from runnel.connector import Source
-from runnel.dag import DAG, Edge, Supplier, Vertex, between
-from runnel.errors import internal
-from runnel.expressions.nodes import Column, Expression
-from runnel.expressions.properties import is_slow
-from runnel.frozen import frozen
+from runnel.dag import DAG, between
 from runnel.planner import physical
 from runnel.planner.choose import needed_rows
+from runnel.planner.lowering import Lowering, Output, Rule, key_names
 from runnel.planner.physical import Physical, column_names
 from runnel.processors.result import result_sink
 from runnel.relation import JoinKind
 from runnel.streams import WINDOW_COLUMNS
-
-if TYPE_CHECKING:
-    from runnel.planner.lower_shared import SharedVertices
 
 BUILD_PRIORITY = 0
 PROBE_PRIORITY = 1
@@ -40,7 +31,7 @@ PROBE_PRIORITY = 1
 
 def lower(plan: Physical, parallelism: int) -> DAG:
     """The DAG that runs a physical plan on `parallelism` worker threads and hands its rows to the job's results."""
-    lowering = _Lowering(parallelism)
+    lowering = Lowering(parallelism, _RULES)
     rows = lowering.lower(plan)
     lowering.follow(rows, "result", result_sink(), 1)
     if lowering.shared is not None:
@@ -49,74 +40,7 @@ def lower(plan: Physical, parallelism: int) -> DAG:
     return lowering.dag
 
 
-@frozen
-class _Output:
-    """What comes out of a vertex: whether more than one processor gives it, and how its columns are called."""
-
-    vertex: Vertex
-    is_parallel: bool
-    names: tuple[str, ...]
-
-
-class _Lowering:
-    """The DAG under construction."""
-
-    def __init__(self, parallelism: int) -> None:
-        self.dag = DAG()
-        self.parallelism = parallelism
-        self.shared: SharedVertices | None = None
-        self._used: dict[str, int] = {}
-
-    def lower(self, node: Physical) -> _Output:
-        rule = _RULES.get(type(node))
-        if rule is None:
-            raise internal(f"no vertex for {type(node).__name__}")
-        return rule(self, node)
-
-    def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
-        """A vertex of that name, with a number behind it if there is one already."""
-        self._used[name] = number = self._used.get(name, 0) + 1
-        return self.dag.vertex(name if number == 1 else f"{name} {number}", supplier, parallelism)
-
-    def source(self, name: str, supplier: Supplier, names: tuple[str, ...], is_parallel: bool = False) -> _Output:
-        """A vertex without inputs; a parallel one runs as many processors as its supplier prefers."""
-        may_split = is_parallel and self.parallelism > 1
-        return _Output(self.vertex(name, supplier, None if may_split else 1), may_split, names)
-
-    def follow(
-        self, rows: _Output, name: str, supplier: Supplier, parallelism: int, names: tuple[str, ...] | None = None
-    ) -> _Output:
-        """A vertex behind `rows`: processor by processor if it is parallel too, else all into one."""
-        vertex = self.vertex(name, supplier, parallelism)
-        self.connect(rows, vertex, parallelism)
-        return _Output(vertex, parallelism > 1, rows.names if names is None else names)
-
-    def connect(
-        self, rows: _Output, target: Vertex, parallelism: int, ordinal: int = 0, watermarks: Mapping[int, int] | None = None
-    ) -> Edge:
-        """`watermarks`: those that the edge brings, by their numbers, and the numbers they get; None: all as they are."""
-        edge = between(rows.vertex, target).to_input(ordinal)
-        if watermarks is not None:
-            edge = edge.with_watermarks(watermarks)
-        if rows.is_parallel and parallelism > 1:
-            edge = edge.isolated()
-        self.dag.edge(edge)
-        return edge
-
-    def in_pieces(self, rows: _Output, expressions: Iterable[Expression]) -> _Output:
-        """The rows, in batches small enough for an operator that works out `expressions` over each."""
-        if not any(map(is_slow, expressions)):
-            return rows
-        from runnel.processors.calc import in_pieces
-
-        return self.follow(rows, "pieces", in_pieces(), self.beside(rows))
-
-    def beside(self, rows: _Output) -> int:
-        """The parallelism of a vertex that works on each row by itself."""
-        return self.parallelism if rows.is_parallel else 1
-
-
-def _scan(to: _Lowering, node: physical.SourceScan) -> _Output:
+def _scan(to: Lowering, node: physical.SourceScan) -> Output:
     from runnel.processors.scan import scan
 
     names = column_names(node.fields)
@@ -134,7 +58,7 @@ def source_of(node: physical.SourceScan) -> Source:
     return DivertingSource(source, node.divert)
 
 
-def _shared(to: _Lowering, node: physical.Shared) -> _Output:
+def _shared(to: Lowering, node: physical.Shared) -> Output:
     if to.shared is None:
         # Loaded on first use: few queries read a stream twice.
         from runnel.planner.lower_shared import SharedVertices
@@ -143,21 +67,21 @@ def _shared(to: _Lowering, node: physical.Shared) -> _Output:
     return to.shared.use(to, node)
 
 
-def _hold(to: _Lowering, node: physical.Hold) -> _Output:
+def _hold(to: Lowering, node: physical.Hold) -> Output:
     from runnel.processors.hold import hold
 
     rows = to.lower(node.input)
     return to.follow(rows, "hold", hold(), to.beside(rows))
 
 
-def _impose_order(to: _Lowering, node: physical.ImposeOrder) -> _Output:
+def _impose_order(to: Lowering, node: physical.ImposeOrder) -> Output:
     from runnel.processors.impose_order import impose_order
 
     rows = to.lower(node.input)
     return to.follow(rows, "impose order", impose_order(node.time), to.beside(rows))
 
 
-def _assign_windows(to: _Lowering, node: physical.AssignWindows) -> _Output:
+def _assign_windows(to: Lowering, node: physical.AssignWindows) -> Output:
     from runnel.processors.assign_windows import assign_windows
 
     rows = to.lower(node.input)
@@ -166,7 +90,7 @@ def _assign_windows(to: _Lowering, node: physical.AssignWindows) -> _Output:
     return to.follow(rows, node.shape.kind.value, supplier, to.beside(rows), names)
 
 
-def _session_rows(to: _Lowering, node: physical.SessionRows) -> _Output:
+def _session_rows(to: Lowering, node: physical.SessionRows) -> Output:
     from runnel.processors.session_rows import session_rows
 
     rows = to.lower(node.input)
@@ -174,14 +98,10 @@ def _session_rows(to: _Lowering, node: physical.SessionRows) -> _Output:
     width = len(node.fields) - len(WINDOW_COLUMNS)
     keys = tuple(dict.fromkeys(key.index for key in node.keys))
     supplier = session_rows(node.gap, node.time, keys, width, names, node.bound, node.passes_late)
-    if not rows.is_parallel or not keys:
-        return to.follow(rows, "session", supplier, 1, names)
-    vertex = to.vertex("session", supplier, to.parallelism)
-    to.dag.edge(between(rows.vertex, vertex).partitioned(*(rows.names[key] for key in keys)))
-    return _Output(vertex, True, names)
+    return to.by_key(rows, "session", supplier, tuple(rows.names[key] for key in keys), names)
 
 
-def _index_scan(to: _Lowering, node: physical.IndexScan) -> _Output:
+def _index_scan(to: Lowering, node: physical.IndexScan) -> Output:
     from runnel.processors.scan import scan
 
     names = column_names(node.fields)
@@ -191,28 +111,28 @@ def _index_scan(to: _Lowering, node: physical.IndexScan) -> _Output:
     return to.source(name, supplier, names, is_parallel=not node.lookup.ordered)
 
 
-def _fragment(to: _Lowering, node: physical.Fragment) -> _Output:
+def _fragment(to: Lowering, node: physical.Fragment) -> Output:
     from runnel.processors.scan import scan
 
     names = column_names(node.fields)
     return to.source(f"fragment on {node.source.engine}", scan(node.source, None, None, names), names)
 
 
-def _values(to: _Lowering, node: physical.Values) -> _Output:
+def _values(to: Lowering, node: physical.Values) -> Output:
     from runnel.processors.values import values
 
     names = column_names(node.fields)
     return to.source("values", values(node.values, names), names)
 
 
-def _generate(to: _Lowering, node: physical.Generate) -> _Output:
+def _generate(to: Lowering, node: physical.Generate) -> Output:
     from runnel.processors.generate import generate
 
     names = column_names(node.fields)
     return to.source(node.function, generate(node.function, node.arguments, names), names)
 
 
-def _calc(to: _Lowering, node: physical.Calc) -> _Output:
+def _calc(to: Lowering, node: physical.Calc) -> Output:
     from runnel.processors.calc import calc
 
     rows = to.lower(node.input)
@@ -221,7 +141,7 @@ def _calc(to: _Lowering, node: physical.Calc) -> _Output:
     return to.follow(rows, "calc", supplier, to.beside(rows), names)
 
 
-def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
+def _aggregate(to: Lowering, node: physical.HashAggregate) -> Output:
     from runnel.processors.aggregate import aggregate
     from runnel.processors.aggregation import Stage
 
@@ -241,38 +161,33 @@ def _aggregate(to: _Lowering, node: physical.HashAggregate) -> _Output:
         return to.follow(partial, "combine", last, 1, names)
     combine = to.vertex("combine", last, to.parallelism)
     to.dag.edge(between(partial.vertex, combine).partitioned(*keys))
-    return _Output(combine, True, names)
+    return Output(combine, True, names)
 
 
-def _aggregate_by_key(to: _Lowering, node: physical.HashAggregate, rows: _Output, names: tuple[str, ...]) -> _Output:
+def _aggregate_by_key(to: Lowering, node: physical.HashAggregate, rows: Output, names: tuple[str, ...]) -> Output:
     """One stage: the rows of a group meet in the processor that its keys' hash names."""
     from runnel.processors.aggregate import aggregate
     from runnel.processors.aggregation import Stage
 
     supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
-    keys = _key_names(node.keys, rows.names)
-    if not keys:
-        return to.follow(rows, "aggregate", supplier, 1, names)
-    vertex = to.vertex("aggregate", supplier, to.parallelism)
-    to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
-    return _Output(vertex, True, names)
+    return to.by_key(rows, "aggregate", supplier, key_names(node.keys, rows.names), names)
 
 
 def _stream_aggregate(
-    to: _Lowering, node: physical.TimedAggregate | physical.FramedAggregate | physical.SessionAggregate
-) -> _Output:
+    to: Lowering, node: physical.TimedAggregate | physical.FramedAggregate | physical.SessionAggregate
+) -> Output:
     from runnel.planner.lower_aggregates import lower_stream_aggregate
 
     expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
     rows = to.in_pieces(to.lower(node.input), expressions)
-    return _Output(*lower_stream_aggregate(to, node, rows))
+    return lower_stream_aggregate(to, node, rows)
 
 
-def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
+def _join(to: Lowering, node: physical.HashJoin) -> Output:
     if node.refresh is not None:
         from runnel.planner.lower_refreshed import lower_refreshed_join
 
-        return _Output(*lower_refreshed_join(to, node))
+        return lower_refreshed_join(to, node)
     from runnel.processors.join import JoinShape, join
 
     build = to.lower(node.build)
@@ -281,7 +196,7 @@ def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
     shape = JoinShape(node.kind, node.condition, node.columns, node.null_safe, position=node.position)
     supplier = join(shape, keys, fields, names)
-    build_keys, probe_keys = _key_names(node.build_keys, build.names), _key_names(node.probe_keys, probe.names)
+    build_keys, probe_keys = key_names(node.build_keys, build.names), key_names(node.probe_keys, probe.names)
     can_divide = node.is_partitioned and bool(build_keys) and bool(probe_keys)
     whole_build = node.kind not in (JoinKind.RIGHT, JoinKind.FULL)
     is_parallel = to.parallelism > 1 and (
@@ -296,22 +211,22 @@ def _join(to: _Lowering, node: physical.HashJoin) -> _Output:
     elif is_parallel:
         build_edge, probe_edge = build_edge.broadcast(), probe_edge.isolated()
     to.dag.edge(build_edge).edge(probe_edge)
-    return _Output(vertex, is_parallel, names)
+    return Output(vertex, is_parallel, names)
 
 
-def _interval_join(to: _Lowering, node: physical.IntervalJoin) -> _Output:
+def _interval_join(to: Lowering, node: physical.IntervalJoin) -> Output:
     from runnel.planner.lower_streams import lower_interval_join
 
-    return _Output(*lower_interval_join(to, node, to.lower(node.left), to.lower(node.right)))
+    return lower_interval_join(to, node)
 
 
-def _timed_join(to: _Lowering, node: physical.TimedJoin) -> _Output:
+def _timed_join(to: Lowering, node: physical.TimedJoin) -> Output:
     from runnel.planner.lower_streams import lower_timed_join
 
-    return _Output(*lower_timed_join(to, node, to.lower(node.left), to.lower(node.right)))
+    return lower_timed_join(to, node)
 
 
-def _lookup_join(to: _Lowering, node: physical.LookupJoin) -> _Output:
+def _lookup_join(to: Lowering, node: physical.LookupJoin) -> Output:
     from runnel.processors.join_table import JoinShape
     from runnel.processors.lookup_join import lookup_join
 
@@ -322,26 +237,26 @@ def _lookup_join(to: _Lowering, node: physical.LookupJoin) -> _Output:
     return to.follow(rows, f"look-up {node.lookup.table.name}", supplier, to.beside(rows), names)
 
 
-def _as_of_join(to: _Lowering, node: physical.AsOfJoin) -> _Output:
+def _as_of_join(to: Lowering, node: physical.AsOfJoin) -> Output:
     from runnel.planner.lower_streams import lower_as_of_join
 
-    return _Output(*lower_as_of_join(to, node, to.lower(node.left), to.lower(node.right)))
+    return lower_as_of_join(to, node)
 
 
-def _sort(to: _Lowering, node: physical.Sort) -> _Output:
+def _sort(to: Lowering, node: physical.Sort) -> Output:
     from runnel.processors.sort import sort
 
     rows = to.lower(node.input)
     return to.follow(rows, "sort", sort(node.keys, None, None), 1)
 
 
-def _timed_sort(to: _Lowering, node: physical.TimedSort) -> _Output:
+def _timed_sort(to: Lowering, node: physical.TimedSort) -> Output:
     from runnel.planner.lower_streams import timed_sort_of
 
-    return _with_late(to, node.late, to.follow(to.lower(node.input), "sort", timed_sort_of(node), 1))
+    return to.with_late(to.follow(to.lower(node.input), "sort", timed_sort_of(node), 1), node.late)
 
 
-def _top(to: _Lowering, node: physical.TopN) -> _Output:
+def _top(to: Lowering, node: physical.TopN) -> Output:
     from runnel.processors.sort import sort
 
     rows = to.lower(node.input)
@@ -351,14 +266,14 @@ def _top(to: _Lowering, node: physical.TopN) -> _Output:
     return to.follow(rows, "top", sort(node.keys, node.count, node.offset), 1)
 
 
-def _limit(to: _Lowering, node: physical.Limit) -> _Output:
+def _limit(to: Lowering, node: physical.Limit) -> Output:
     from runnel.processors.limit import limit
 
     rows = to.lower(node.input)
     return to.follow(rows, "limit", limit(node.count, node.offset), 1)
 
 
-def _union(to: _Lowering, node: physical.Union) -> _Output:
+def _union(to: Lowering, node: physical.Union) -> Output:
     from runnel.processors.union import union
 
     parts = [to.lower(part) for part in node.parts]
@@ -368,10 +283,10 @@ def _union(to: _Lowering, node: physical.Union) -> _Output:
     vertex = to.vertex("union", union(names), parallelism)
     for ordinal, part in enumerate(parts):
         to.connect(part, vertex, parallelism, ordinal, None if node.watermarks is None else node.watermarks[ordinal])
-    return _Output(vertex, is_parallel, names)
+    return Output(vertex, is_parallel, names)
 
 
-def _set_operation(to: _Lowering, node: physical.SetOperation) -> _Output:
+def _set_operation(to: Lowering, node: physical.SetOperation) -> Output:
     from runnel.processors.set_operation import set_operation
 
     inputs = (to.lower(node.left), to.lower(node.right))
@@ -379,10 +294,10 @@ def _set_operation(to: _Lowering, node: physical.SetOperation) -> _Output:
     vertex = to.vertex(node.operation, set_operation(node.operation, node.all), 1)
     for ordinal, rows in enumerate(inputs):
         to.connect(rows, vertex, 1, ordinal)
-    return _Output(vertex, False, names)
+    return Output(vertex, False, names)
 
 
-def _unnest(to: _Lowering, node: physical.Unnest) -> _Output:
+def _unnest(to: Lowering, node: physical.Unnest) -> Output:
     from runnel.processors.unnest import unnest
 
     rows = to.lower(node.input)
@@ -391,7 +306,7 @@ def _unnest(to: _Lowering, node: physical.Unnest) -> _Output:
     return to.follow(rows, "unnest", supplier, to.beside(rows), names)
 
 
-def _expand(to: _Lowering, node: physical.Expand) -> _Output:
+def _expand(to: Lowering, node: physical.Expand) -> Output:
     from runnel.processors.expand import expand
 
     rows = to.lower(node.input)
@@ -399,46 +314,26 @@ def _expand(to: _Lowering, node: physical.Expand) -> _Output:
     return to.follow(rows, "expand", expand(node.projections, names), to.beside(rows), names)
 
 
-def _window(to: _Lowering, node: physical.Window) -> _Output:
+def _window(to: Lowering, node: physical.Window) -> Output:
     from runnel.processors.window import window
 
     rows = to.lower(node.input)
     names = column_names(node.fields)
     most = None if node.most is None else (node.most.call, node.most.number)
     supplier = window(node.calls, node.width, names, most, node.input.fields)
-    keys = _key_names(node.keys, rows.names)
-    if not rows.is_parallel or not keys:
-        return to.follow(rows, "window", supplier, 1, names)
-    vertex = to.vertex("window", supplier, to.parallelism)
-    to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
-    return _Output(vertex, True, names)
+    return to.by_key(rows, "window", supplier, key_names(node.keys, rows.names), names)
 
 
-def _timed_window(to: _Lowering, node: physical.TimedWindow) -> _Output:
+def _timed_window(to: Lowering, node: physical.TimedWindow) -> Output:
     from runnel.planner.lower_streams import timed_window_of
 
     rows = to.lower(node.input)
     names = column_names(node.fields)
-    supplier = timed_window_of(node, names)
-    keys = _key_names(node.keys, rows.names)
-    if not rows.is_parallel or not keys:
-        return _with_late(to, node.late, to.follow(rows, "window", supplier, 1, names))
-    vertex = to.vertex("window", supplier, to.parallelism)
-    to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
-    return _with_late(to, node.late, _Output(vertex, True, names))
+    window = to.by_key(rows, "window", timed_window_of(node, names), key_names(node.keys, rows.names), names)
+    return to.with_late(window, node.late)
 
 
-def _with_late(to: _Lowering, late: physical.LateRows | None, rows: _Output) -> _Output:
-    """What an operator gives, beside the way of its late rows."""
-    if late is not None:
-        # Loaded on first use: few queries have it.
-        from runnel.planner.lower_late import write_late_rows
-
-        write_late_rows(to, late, rows.vertex, rows.is_parallel)
-    return rows
-
-
-def _series(to: _Lowering, node: physical.Series) -> _Output:
+def _series(to: Lowering, node: physical.Series) -> Output:
     from runnel.processors.series import series
 
     rows = to.lower(node.input)
@@ -448,20 +343,15 @@ def _series(to: _Lowering, node: physical.Series) -> _Output:
     return to.follow(rows, "series", supplier, to.beside(rows), names)
 
 
-def _group_limit(to: _Lowering, node: physical.GroupLimit) -> _Output:
+def _group_limit(to: Lowering, node: physical.GroupLimit) -> Output:
     from runnel.processors.group_limit import group_limit
 
     rows = to.lower(node.input)
     supplier = group_limit(node.keys, node.order, node.count, node.offset)
-    keys = _key_names(node.keys, rows.names)
-    if not rows.is_parallel or not keys:
-        return to.follow(rows, "limit per group", supplier, 1)
-    vertex = to.vertex("limit per group", supplier, to.parallelism)
-    to.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
-    return _Output(vertex, True, rows.names)
+    return to.by_key(rows, "limit per group", supplier, key_names(node.keys, rows.names))
 
 
-def _recursion(to: _Lowering, node: physical.Recursion) -> _Output:
+def _recursion(to: Lowering, node: physical.Recursion) -> Output:
     from runnel.planner.recursion import schema_of, stage_definitions
     from runnel.processors.recursion import recursion
 
@@ -471,23 +361,17 @@ def _recursion(to: _Lowering, node: physical.Recursion) -> _Output:
     for ordinal, rows in enumerate(inputs):
         priority = BUILD_PRIORITY if ordinal < len(node.sides) else PROBE_PRIORITY
         to.dag.edge(between(rows.vertex, vertex).to_input(ordinal).with_priority(priority))
-    return _Output(vertex, False, tuple(schema.names))
+    return Output(vertex, False, tuple(schema.names))
 
 
-def _write(to: _Lowering, node: physical.Write) -> _Output:
+def _write(to: Lowering, node: physical.Write) -> Output:
     from runnel.processors.write import write
 
     rows = to.lower(node.input)
     return to.follow(rows, f"write {node.table.name}", write(node.table, node.request), 1, column_names(node.fields))
 
 
-def _key_names(keys: tuple[Expression, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of key columns; () where a key isn't a plain column, or there is none."""
-    found = tuple(names[key.index] for key in keys if isinstance(key, Column))
-    return found if len(found) == len(keys) else ()
-
-
-_RULES: dict[type[Physical], Callable[[_Lowering, Any], _Output]] = {
+_RULES: dict[type[Physical], Rule] = {
     physical.SourceScan: _scan,
     physical.IndexScan: _index_scan,
     physical.Shared: _shared,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from runnel.dag import Supplier, Vertex, between
-from runnel.expressions.nodes import Column, Expression
+from runnel.dag import Supplier
+from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
 from runnel.planner import physical
+from runnel.planner.lowering import Lowering, Output, key_names
 from runnel.planner.physical import column_names
 from runnel.processors.aggregation import Stage
-
-if TYPE_CHECKING:
-    from runnel.planner.lower import _Lowering, _Output
 
 StreamAggregate = physical.TimedAggregate | physical.FramedAggregate | physical.SessionAggregate
 
@@ -30,29 +27,15 @@ class _Stages:
     state_keys: tuple[str, ...] = ()
 
 
-def lower_stream_aggregate(to: _Lowering, node: StreamAggregate, rows: _Output) -> tuple[Vertex, bool, tuple[str, ...]]:
-    """The vertex that gives the results, whether several processors run it, and the names of its columns; beside it the way of
-    late rows, where they are to be written."""
+def lower_stream_aggregate(to: Lowering, node: StreamAggregate, rows: Output) -> Output:
+    """The vertices of the stages; beside them the way of late rows, where they are to be written."""
     names = column_names(node.fields)
     stages = _STAGES[type(node)](node, names)
     if rows.is_parallel and stages.two_stage:
         partial = to.follow(rows, "accumulate", stages.make(Stage.ACCUMULATE), to.parallelism, stages.state_names)
-        is_parallel = bool(stages.state_keys)
-        vertex = to.vertex("combine", stages.make(Stage.COMBINE), to.parallelism if is_parallel else 1)
-        edge = between(partial.vertex, vertex)
-        to.dag.edge(edge.partitioned(*stages.state_keys) if is_parallel else edge)
-        return vertex, is_parallel, names
-    keys = tuple(rows.names[key.index] for key in stages.divided_by if isinstance(key, Column))
-    is_parallel = rows.is_parallel and bool(keys) and len(keys) == len(stages.divided_by)
-    vertex = to.vertex("aggregate", stages.make(Stage.SINGLE), to.parallelism if is_parallel else 1)
-    edge = between(rows.vertex, vertex)
-    to.dag.edge(edge.partitioned(*keys) if is_parallel else edge)
-    if node.late is not None:
-        # Loaded on first use: few queries have it.
-        from runnel.planner.lower_late import write_late_rows
-
-        write_late_rows(to, node.late, vertex, is_parallel)
-    return vertex, is_parallel, names
+        return to.by_key(partial, "combine", stages.make(Stage.COMBINE), stages.state_keys, names)
+    keys = key_names(stages.divided_by, rows.names)
+    return to.with_late(to.by_key(rows, "aggregate", stages.make(Stage.SINGLE), keys, names), node.late)
 
 
 def _timed(node: physical.TimedAggregate, names: tuple[str, ...]) -> _Stages:
@@ -81,14 +64,15 @@ def _framed(node: physical.FramedAggregate, names: tuple[str, ...]) -> _Stages:
 
 
 def _sessions(node: physical.SessionAggregate, names: tuple[str, ...]) -> _Stages:
-    from runnel.processors.session_aggregate import SessionKeys, session_aggregate
+    from runnel.processors.session_aggregate import SessionEmission, SessionKeys, session_aggregate
 
     keys = SessionKeys(
         gap=node.gap, time=node.time, keys=node.keys, partition=node.partition, columns=node.columns, bound=node.bound
     )
+    emission = SessionEmission(every=node.every, lateness=node.lateness, diverts=node.late is not None)
 
     def make(stage: Stage) -> Supplier:
-        return session_aggregate(keys, node.aggregates, names, node.late is not None, node.every)
+        return session_aggregate(keys, node.aggregates, names, emission)
 
     return _Stages(make, tuple(node.keys[i] for i in node.partition))
 

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
-from runnel.dag import DAG, Supplier, Vertex, between
+from runnel.dag import between
+from runnel.planner.lowering import Lowering, Output
 from runnel.planner.physical import LateRows
 from runnel.processors.calc import calc
 from runnel.processors.write import late_write
 
 
-class Lowering(Protocol):
-    """The DAG under construction."""
-
-    dag: DAG
-
-    def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
-        """A vertex of that name, with a number behind it if there is one already."""
-
-
-def write_late_rows(to: Lowering, late: LateRows, source: Vertex, is_parallel: bool) -> None:
-    """Makes the vertices behind output 1 of `source`."""
-    write_late_sides(to, (late,), source, is_parallel)
-
-
-def write_late_sides(to: Lowering, sides: Sequence[LateRows | None], source: Vertex, is_parallel: bool) -> None:
-    """Makes the vertices behind the outputs of `source` from 1 on, one for each of the sides whose late rows go to the mapping,
-    which is the same for all."""
+def write_late_rows(to: Lowering, sides: Sequence[LateRows | None], rows: Output) -> None:
+    """Makes the vertices behind the outputs of an operator from 1 on, one for each of the sides whose late rows go to the
+    mapping, which is the same for all."""
+    source, is_parallel = rows.vertex, rows.is_parallel
     late = [side for side in sides if side is not None]
     assigned = []
     for number, side in enumerate(late):

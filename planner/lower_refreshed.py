@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from runnel.connector import Source
-from runnel.dag import Vertex
 from runnel.errors import internal
 from runnel.planner import physical
 from runnel.planner.lower import source_of
+from runnel.planner.lowering import Lowering, Output
 from runnel.planner.physical import Physical, column_names
 from runnel.processors.join_table import JoinShape
 from runnel.processors.refreshed_join import Calculation, RefreshedTable, refreshed_join
 
-if TYPE_CHECKING:
-    from runnel.planner.lower import _Lowering
 
-
-def lower_refreshed_join(to: _Lowering, node: physical.HashJoin) -> tuple[Vertex, bool, tuple[str, ...]]:
-    """The vertex, whether several processors run it, and the names of its columns. It reads the table itself, and stays with
-    the rows of the stream."""
+def lower_refreshed_join(to: Lowering, node: physical.HashJoin) -> Output:
+    """A vertex that reads the table itself, and stays with the rows of the stream."""
     assert node.refresh is not None
     source, calculations = _reading(node.build)
     table = RefreshedTable(source, calculations, node.refresh * 1_000_000)
@@ -33,8 +27,7 @@ def lower_refreshed_join(to: _Lowering, node: physical.HashJoin) -> tuple[Vertex
         (node.probe.fields, node.build.fields),
         names,
     )
-    joined = to.follow(rows, "refreshed join", supplier, to.beside(rows), names)
-    return joined.vertex, joined.is_parallel, names
+    return to.follow(rows, "refreshed join", supplier, to.beside(rows), names)
 
 
 def _reading(node: Physical) -> tuple[Source, tuple[Calculation, ...]]:

@@ -15,7 +15,7 @@ from runnel.frozen import frozen
 from runnel.planner.physical import Shared
 
 if TYPE_CHECKING:
-    from runnel.planner.lower import _Lowering, _Output
+    from runnel.planner.lowering import Lowering, Output
 
 
 @frozen
@@ -30,10 +30,10 @@ class SharedVertices:
     """The shared vertices of a DAG under construction."""
 
     def __init__(self) -> None:
-        self._outputs: dict[int, _Output] = {}
+        self._outputs: dict[int, Output] = {}
         self._uses: dict[str, _Use] = {}
 
-    def use(self, to: _Lowering, node: Shared) -> _Output:
+    def use(self, to: Lowering, node: Shared) -> Output:
         """One more reader of what `node` shares."""
         rows = self._outputs.get(node.number)
         if rows is None:

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from runnel.dag import Supplier, Vertex, between
+from runnel.dag import Supplier, between
 from runnel.planner import physical
+from runnel.planner.lowering import Lowering, Output
 from runnel.planner.physical import column_names
 from runnel.stream_joins import divided_by
-
-if TYPE_CHECKING:
-    from runnel.planner.lower import _Lowering, _Output
 
 LEFT, RIGHT = 0, 1
 
 
-def lower_interval_join(
-    to: _Lowering, node: physical.IntervalJoin, left: _Output, right: _Output
-) -> tuple[Vertex, bool, tuple[str, ...]]:
-    """The vertex of a join of two streams, whether several processors run it, and the names of its columns. Several do where
-    there are keys that are columns of both sides, by which the rows are divided."""
+def lower_interval_join(to: Lowering, node: physical.IntervalJoin) -> Output:
+    """The vertex of a join of two streams. Several processors run it where there are keys that are columns of both sides, by
+    which the rows are divided."""
     from runnel.processors.interval_join import interval_join
     from runnel.processors.join_table import JoinShape
 
+    left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
     keys = divided_by(node.left_keys, node.right_keys)
     is_parallel = to.parallelism > 1 and bool(keys[LEFT])
@@ -33,20 +28,18 @@ def lower_interval_join(
         names,
     )
     vertex = to.vertex("join", supplier, to.parallelism if is_parallel else 1)
-    _write_late(to, node.late, vertex, is_parallel)
     for ordinal, (rows, side) in enumerate(((left, node.times.left), (right, node.times.right))):
         edge = between(rows.vertex, vertex).to_input(ordinal).with_watermarks({number: number for number in side.numbers})
         to.dag.edge(edge.partitioned(*(rows.names[place] for place in keys[ordinal])) if is_parallel else edge)
-    return vertex, is_parallel, names
+    return to.with_late(Output(vertex, is_parallel, names), *node.late)
 
 
-def lower_timed_join(
-    to: _Lowering, node: physical.TimedJoin, left: _Output, right: _Output
-) -> tuple[Vertex, bool, tuple[str, ...]]:
+def lower_timed_join(to: Lowering, node: physical.TimedJoin) -> Output:
     """The vertex of a join by a time that both sides share, as with `lower_interval_join`; rows are divided by that time."""
     from runnel.processors.join_table import JoinShape
     from runnel.processors.timed_join import timed_join
 
+    left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
     link = node.times.link
     is_same = not link.low and node.left.fields[link.left].type == node.right.fields[link.right].type
@@ -62,16 +55,15 @@ def lower_timed_join(
         numbers = {bound.watermark: bound.watermark for _, bound in node.times.bounds[ordinal]}
         edge = between(rows.vertex, vertex).to_input(ordinal).with_watermarks(numbers)
         to.dag.edge(edge.partitioned(rows.names[column]) if is_parallel else edge)
-    return vertex, is_parallel, names
+    return Output(vertex, is_parallel, names)
 
 
-def lower_as_of_join(
-    to: _Lowering, node: physical.AsOfJoin, left: _Output, right: _Output
-) -> tuple[Vertex, bool, tuple[str, ...]]:
+def lower_as_of_join(to: Lowering, node: physical.AsOfJoin) -> Output:
     """The vertex of an as-of join, as with `lower_interval_join`; without such keys several processors are given the whole
     right side each, if it ends."""
     from runnel.processors.as_of_join import as_of_join
 
+    left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
     keys = divided_by(node.left_keys, node.right_keys)
     version = node.shape.version
@@ -86,7 +78,6 @@ def lower_as_of_join(
         node.columns,
     )
     vertex = to.vertex("as-of join", supplier, to.parallelism if is_parallel else 1)
-    _write_late(to, node.late, vertex, is_parallel)
     edges = [between(left.vertex, vertex), between(right.vertex, vertex).to_input(RIGHT)]
     if version is None:
         # What ends is read first.
@@ -100,17 +91,7 @@ def lower_as_of_join(
         elif is_parallel:
             edges[ordinal] = edges[ordinal].isolated() if ordinal == LEFT else edges[ordinal].broadcast()
         to.dag.edge(edges[ordinal])
-    return vertex, is_parallel, names
-
-
-def _write_late(
-    to: _Lowering, late: tuple[physical.LateRows | None, physical.LateRows | None], vertex: Vertex, is_parallel: bool
-) -> None:
-    if any(late):
-        # Loaded on first use: few queries have it.
-        from runnel.planner.lower_late import write_late_sides
-
-        write_late_sides(to, late, vertex, is_parallel)
+    return to.with_late(Output(vertex, is_parallel, names), *node.late)
 
 
 def timed_window_of(node: physical.TimedWindow, names: tuple[str, ...]) -> Supplier:

@@ -1,0 +1,114 @@
+"""The DAG under construction: what the rules of `lower` make its vertices and edges with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from runnel.dag import DAG, Edge, Supplier, Vertex, between
+from runnel.errors import internal
+from runnel.expressions.nodes import Column, Expression
+from runnel.expressions.properties import is_slow
+from runnel.frozen import frozen
+from runnel.planner.physical import LateRows, Physical
+
+if TYPE_CHECKING:
+    from runnel.planner.lower_shared import SharedVertices
+
+
+@frozen
+class Output:
+    """What comes out of a vertex: whether more than one processor gives it, and how its columns are called."""
+
+    vertex: Vertex
+    is_parallel: bool
+    names: tuple[str, ...]
+
+
+Rule: TypeAlias = "Callable[[Lowering, Any], Output]"
+"""Makes the vertices of a node, and of those below it."""
+
+
+class Lowering:
+    """The DAG under construction. `rules` say for each class of nodes what makes its vertices."""
+
+    def __init__(self, parallelism: int, rules: Mapping[type[Physical], Rule]) -> None:
+        self._rules = rules
+        self.dag = DAG()
+        self.parallelism = parallelism
+        self.shared: SharedVertices | None = None
+        self._used: dict[str, int] = {}
+
+    def lower(self, node: Physical) -> Output:
+        rule = self._rules.get(type(node))
+        if rule is None:
+            raise internal(f"no vertex for {type(node).__name__}")
+        return rule(self, node)
+
+    def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
+        """A vertex of that name, with a number behind it if there is one already."""
+        self._used[name] = number = self._used.get(name, 0) + 1
+        return self.dag.vertex(name if number == 1 else f"{name} {number}", supplier, parallelism)
+
+    def source(self, name: str, supplier: Supplier, names: tuple[str, ...], is_parallel: bool = False) -> Output:
+        """A vertex without inputs; a parallel one runs as many processors as its supplier prefers."""
+        may_split = is_parallel and self.parallelism > 1
+        return Output(self.vertex(name, supplier, None if may_split else 1), may_split, names)
+
+    def follow(
+        self, rows: Output, name: str, supplier: Supplier, parallelism: int, names: tuple[str, ...] | None = None
+    ) -> Output:
+        """A vertex behind `rows`: processor by processor if it is parallel too, else all into one."""
+        vertex = self.vertex(name, supplier, parallelism)
+        self.connect(rows, vertex, parallelism)
+        return Output(vertex, parallelism > 1, rows.names if names is None else names)
+
+    def by_key(
+        self, rows: Output, name: str, supplier: Supplier, keys: tuple[str, ...], names: tuple[str, ...] | None = None
+    ) -> Output:
+        """A vertex behind `rows` in which those of equal keys meet in one processor: several where `rows` are parallel and have
+        keys, else one."""
+        if not rows.is_parallel or not keys:
+            return self.follow(rows, name, supplier, 1, names)
+        vertex = self.vertex(name, supplier, self.parallelism)
+        self.dag.edge(between(rows.vertex, vertex).partitioned(*keys))
+        return Output(vertex, True, rows.names if names is None else names)
+
+    def connect(
+        self, rows: Output, target: Vertex, parallelism: int, ordinal: int = 0, watermarks: Mapping[int, int] | None = None
+    ) -> Edge:
+        """`watermarks`: those that the edge brings, by their numbers, and the numbers they get; None: all as they are."""
+        edge = between(rows.vertex, target).to_input(ordinal)
+        if watermarks is not None:
+            edge = edge.with_watermarks(watermarks)
+        if rows.is_parallel and parallelism > 1:
+            edge = edge.isolated()
+        self.dag.edge(edge)
+        return edge
+
+    def with_late(self, rows: Output, *sides: LateRows | None) -> Output:
+        """`rows`, beside which the late rows of its vertex go where they are to, those of each side by an output of its own."""
+        if any(sides):
+            # Loaded on first use: few queries have it.
+            from runnel.planner.lower_late import write_late_rows
+
+            write_late_rows(self, sides, rows)
+        return rows
+
+    def in_pieces(self, rows: Output, expressions: Iterable[Expression]) -> Output:
+        """The rows, in batches small enough for an operator that works out `expressions` over each."""
+        if not any(map(is_slow, expressions)):
+            return rows
+        from runnel.processors.calc import in_pieces
+
+        return self.follow(rows, "pieces", in_pieces(), self.beside(rows))
+
+    def beside(self, rows: Output) -> int:
+        """The parallelism of a vertex that works on each row by itself."""
+        return self.parallelism if rows.is_parallel else 1
+
+
+def key_names(keys: tuple[Expression, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of key columns; () where a key isn't a plain column, or there is none."""
+    found = tuple(names[key.index] for key in keys if isinstance(key, Column))
+    return found if len(found) == len(keys) else ()
