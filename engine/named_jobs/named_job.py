@@ -333,7 +333,8 @@ class NamedJob:
             raise error if isinstance(error, Error) else internal(str(error) or type(error).__name__) from error
         self._run, self._aim = run, Aim.COMPLETE
         now = self._home.jobs.clock.wall()
-        self._set(RUNNING, description, started=now, is_unbounded=prepared.is_unbounded, is_resumable=False)
+        found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "promise": prepared.promise, "is_resumable": False}
+        self._set(RUNNING, description, started=now, **found)
         self._save()
 
     def _launch_or_fail(self, description: str) -> None:

@@ -52,7 +52,8 @@ class JobRecord:
     """A named job as it is kept. `query` is the INSERT or SINK that it runs, `text` the statement that made it, `arguments`
     those of its parameters; times are in µs since the epoch (UTC). `is_resumable`: its last snapshot is to be used although it
     promises nothing after a failure, since it was taken when the job was stopped. `may_drop_state`: the state that it starts
-    with may be of another query. Rows are those of the execution that ended last."""
+    with may be of another query. `promise`: what holds of its guarantee from end to end. Rows are those of the execution that
+    ended last."""
 
     id: int
     name: str
@@ -71,6 +72,7 @@ class JobRecord:
     is_unbounded: bool = False
     is_resumable: bool = False
     may_drop_state: bool = False
+    promise: str = ""
     rows_in: int = 0
     rows_out: int = 0
     late_rows: int = 0

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 @frozen(kw_only=True)
 class PreparedJob:
     """What a job's query comes to now: its DAG, with `written`, the vertices that write rows, and what an execution is told.
-    `linger` is in nanoseconds; `accumulation_limit`: rows that a processor may hold (0: no limit)."""
+    `linger` is in nanoseconds; `accumulation_limit`: rows that a processor may hold (0: no limit). `promise`: what holds of the
+    job's guarantee from end to end."""
 
     dag: DAG
     evaluation: EvaluationContext
@@ -33,6 +34,7 @@ class PreparedJob:
     event_time: SqlType | None = None
     linger: int = 0
     accumulation_limit: int = 0
+    promise: str = ""
 
 
 class Run:

@@ -223,23 +223,23 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
     """
 
     def __init__(self, source: Source, make: MakeScan) -> None:
-        self._source = source
+        self.source = source
         self._make = make
         self._split: dict[int, tuple[JobContext, Sequence[SourcePartition]]] = {}
 
     def preferred_parallelism(self, context: JobContext) -> int | None:
-        partitions = self._source.split(context)
+        partitions = self.source.split(context)
         self._split[id(context)] = (context, partitions)
         return max(1, len(partitions))
 
     def get(self, context: JobContext, members: int, parallelism: int) -> Sequence[ProcessorSupplier]:
         known = self._split.pop(id(context), None)
-        partitions = self._source.split(context) if known is None else known[1]
+        partitions = self.source.split(context) if known is None else known[1]
         total = members * parallelism
         by_name = named(partitions)
         everything = frozenset(by_name)
         items = list(by_name.items())
-        shares = [ScanShare(self._source, context, dict(items[i::total]), everything) for i in range(total)]
+        shares = [ScanShare(self.source, context, dict(items[i::total]), everything) for i in range(total)]
         return [ScanSupplier(shares[member::members], self._make) for member in range(members)]
 
 

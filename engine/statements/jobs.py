@@ -9,7 +9,8 @@ from runnel.errors import Error, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
 from runnel.named_jobs.named_job import NamedJob
-from runnel.named_jobs.options import changed_options, read_options
+from runnel.named_jobs.options import NamedJobOptions, changed_options, read_options
+from runnel.named_jobs.promises import promises_of
 from runnel.named_jobs.record import JobRecord, encode
 from runnel.named_jobs.run import PreparedJob
 from runnel.planner.plans import (
@@ -20,6 +21,7 @@ from runnel.planner.plans import (
     DropSnapshotPlan,
     WritePlan,
 )
+from runnel.processor import Guarantee
 from runnel.processors.write import WriteMetaSupplier
 from runnel.statements.arguments import argument_types, converted
 from runnel.statements.call import Call
@@ -46,6 +48,7 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
         dag = dag.narrowed()
     return PreparedJob(
         dag=dag,
+        promise=promises_of(dag, record.options.guarantee)[0],
         evaluation=EvaluationContext(arguments, record.created, record.zone),
         is_unbounded=plan.is_unbounded,
         written=frozenset(v.name for v in dag.vertices.values() if isinstance(v.supplier, WriteMetaSupplier)),
@@ -164,17 +167,24 @@ def drop_snapshot(database: Database, plan: DropSnapshotPlan, call: Call) -> int
     return NO_COUNT
 
 
-def explain_job(plan: CreateJobPlan | AlterJobPlan) -> tuple[WritePlan, list[str]]:
+def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple[WritePlan, list[str]]:
     """The plan of a job's query, and lines that say how it would run."""
     assert plan.write is not None
-    options = read_options(plan.options)
-    guarantee, table = options.guarantee, plan.write.table
-    kept = f"a snapshot every {options.snapshot_interval} ms" if str(guarantee) != "none" else "no snapshots"
-    lines = [
-        f"Job {plan.name}: {guarantee}, {kept}",
-        f"  sink {table.name} of connector {table.connector}: {table.guarantee}",
-    ]
-    return plan.write, lines
+    if isinstance(plan, CreateJobPlan):
+        options = read_options(plan.options)
+    else:
+        options = changed_options(database.named_jobs.get(plan.name).record.options, plan.options)
+    return plan.write, _explained(plan.name, options, plan.write)
+
+
+def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[str]:
+    promise, ends = promises_of(write.dag(2), options.guarantee)
+    every = f"a snapshot every {options.snapshot_interval} ms"
+    lines = [f"Job {name}: {options.guarantee}, {every if options.guarantee is not Guarantee.NONE else 'no snapshots'}"]
+    lines += [f"  {item.vertex}: {item.text}" for item in ends]
+    if promise != str(options.guarantee):
+        lines.append(f"  from end to end: {promise}")
+    return [*lines, ""]
 
 
 def _left(call: Call) -> float | None:

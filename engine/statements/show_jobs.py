@@ -80,7 +80,7 @@ def _named_row(database: Database, job: NamedJob) -> Row:
         job.late_rows,
         None if execution is None else execution.malformed_records,
         *((None, None) if execution is None else _latency(execution)),
-        *("tasklets", str(record.options.guarantee), record.restarts),
+        *("tasklets", record.promise or str(record.options.guarantee), record.restarts),
         *_snapshot(database, job),
         None if failure is None else str(failure),
     )

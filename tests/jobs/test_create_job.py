@@ -51,7 +51,7 @@ def test_a_stream_is_written_until_it_ends(connection: Connection) -> None:
     assert rows(connection) == [(2, 20), (3, 30)]
     (row,) = shown(connection)
     assert (row["name"], row["status"], row["kind"], row["runtime"]) == ("j", "COMPLETED", "job", "tasklets")
-    assert (row["rows_in"], row["rows_out"], row["restarts"], row["guarantee"]) == (2, 2, 0, "exactlyOnce")
+    assert (row["rows_in"], row["rows_out"], row["restarts"], row["guarantee"]) == (2, 2, 0, "atMostOnce")
     assert row["query"] == "SINK INTO m SELECT k, v * 10 FROM s WHERE v > 1"
     assert row["last_error"] is None and connection.jobs() == []
 
@@ -244,6 +244,12 @@ def test_explain(connection: Connection) -> None:
     connection.register_stream("s", SCHEMA)
     text = "CREATE JOB j OPTIONS ('processingGuarantee'='atLeastOnce') AS SINK INTO m SELECT k, v FROM s"
     lines = [row[0] for row in connection.execute(f"EXPLAIN {text}").fetchall()]
-    assert lines[:2] == ["Job j: atLeastOnce, a snapshot every 10000 ms", "  sink m of connector IMap: exactlyOnce"]
+    assert lines[:5] == [
+        "Job j: atLeastOnce, a snapshot every 10000 ms",
+        "  scan s: can't be read again: rows that came since the last snapshot are lost in a failure",
+        "  write m: atLeastOnce",
+        "  from end to end: none",
+        "",
+    ]
     assert "Write m (mode: sink; columns: __key, this)" in lines
     assert shown(connection) == [], "it is not made"

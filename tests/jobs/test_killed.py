@@ -1,4 +1,4 @@
-"""Processes killed with SIGKILL in the middle of their jobs: opened again, the jobs go on, and no row is lost or comes twice."""
+"""Processes killed with SIGKILL in the midst of their jobs: opened again, the jobs go on; no row is lost or comes twice."""
 
 from __future__ import annotations
 
