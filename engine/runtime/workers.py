@@ -1,9 +1,11 @@
 """The pool of cooperative threads, started when the first tasklet is handed over.
 
-Each worker calls the tasklets of its own list in turn. One whose list has run dry looks at the others after each step of a
-back-off and takes a tasklet over from the longest list; a tasklet in a list isn't being called, so this happens between calls
-only. After the last step it parks until it is given something. The first worker that parks keeps the time: it parks only
-until the next timer is due. An idle pool with no timers uses no processor time at all.
+Each worker calls the tasklets of its own list in turn. One whose list has run dry watches the others: after each step of a
+back-off it looks at the longest list, and takes a tasklet over from a worker that had no rest since the last look; a tasklet
+in a list isn't being called, so this happens between calls only. A worker that keeps up is left alone: to hand its short calls
+to another thread would cost more than they do. One watches at a time; it gives up when nothing was to be seen for a while. Who
+doesn't watch parks until it is given something, or until there is work waiting that nobody watches. The first worker that
+parks keeps the time: it parks only until the next timer is due. An idle pool with no timers uses no processor time at all.
 """
 
 from __future__ import annotations
@@ -14,10 +16,13 @@ from itertools import count
 from threading import Lock, Thread, current_thread, get_ident
 
 from runnel.runtime.clock import Clock
-from runnel.runtime.idle import Backoff, Parker
+from runnel.runtime.idle import LAST_DELAY, Backoff, Parker
 from runnel.runtime.progress import MADE_PROGRESS
 from runnel.runtime.tasklet import Tasklet, take_turn
 from runnel.runtime.timers import NEVER, Timers
+
+WATCHING_ROUNDS = 8
+"""So many of the longest steps follow the back-off of a worker that watches others and finds nothing."""
 
 
 class Workers:
@@ -38,9 +43,7 @@ class Workers:
         """Deals ready tasklets to the workers in turn."""
         workers = self._started()
         for tasklet in tasklets:
-            worker = workers[next(self._turn) % len(workers)]
-            tasklet.owner = worker
-            worker.ready(tasklet)
+            workers[next(self._turn) % len(workers)].give(tasklet)
 
     def wake_at(self, tasklet: Tasklet, time: int) -> None:
         self._started()
@@ -59,11 +62,27 @@ class Workers:
             self.timers.forget(tasklets, function)
 
     def rouse(self) -> None:
-        """Wakes one worker that waits, if any does, to take a tasklet over."""
+        """Has one of the workers that wait watch the others, if none does."""
+        if not self.is_watched():
+            for worker in self.workers:
+                if worker.is_waiting:
+                    worker.unpark()
+                    return
+
+    def worker_of(self, ident: int) -> Worker | None:
+        """The worker whose thread that is."""
         for worker in self.workers:
-            if worker.is_waiting:
-                worker.unpark()
-                return
+            if worker.ident == ident:
+                return worker
+        return None
+
+    def is_watched(self) -> bool:
+        """Whether a worker that has nothing to do looks at the others' lists."""
+        return any(worker.is_watching for worker in self.workers)
+
+    def has_work(self) -> bool:
+        """Whether a tasklet waits in a list."""
+        return any(map(len, self.workers))
 
     def unpark_all(self) -> None:
         for worker in self.workers:
@@ -114,24 +133,51 @@ class Workers:
 
 
 class Worker:
-    """One thread of the pool and the tasklets that it is to call."""
+    """One thread of the pool and the tasklets that it is to call.
 
-    __slots__ = ("_ident", "_list", "_parker", "_pool", "is_waiting", "thread")
+    `is_waiting`: it sleeps until it is given something, or for a while. `is_watching`: it has nothing to do, and looks at the
+    lists of the others now or soon. `rests` counts how often its list ran dry."""
+
+    __slots__ = (
+        "_backoff",
+        "_list",
+        "_parker",
+        "_pool",
+        "_rounds",
+        "_seen",
+        "ident",
+        "is_waiting",
+        "is_watching",
+        "rests",
+        "thread",
+    )
 
     def __init__(self, pool: Workers, number: int) -> None:
         self._pool = pool
         self._list: deque[Tasklet] = deque()
         self._parker = Parker()
-        self._ident = 0
+        self.ident = 0
+        self._backoff = Backoff()
+        self._rounds = 0
+        self._seen: tuple[Worker, int] | None = None
         self.is_waiting = False
+        self.is_watching = False
+        self.rests = 0
         self.thread = Thread(target=self._run, name=f"runnel worker {number}", daemon=True)
 
     def ready(self, tasklet: Tasklet) -> None:
+        """Takes a tasklet; but one that another worker has woken becomes that one's, as it works on the same rows."""
+        ident = get_ident()
+        waker = self if ident == self.ident else self._pool.worker_of(ident)
+        (self if waker is None else waker).give(tasklet)
+
+    def give(self, tasklet: Tasklet) -> None:
         """Takes a tasklet. If this worker may be busy with something else for a while, another one is told."""
+        tasklet.owner = self
         self._list.append(tasklet)
         if self.is_waiting:
             self._parker.unpark()
-        elif len(self._list) > 1 or get_ident() != self._ident:
+        elif len(self._list) > 1 or get_ident() != self.ident:
             self._pool.rouse()
 
     def wake_at(self, tasklet: Tasklet, time: int) -> None:
@@ -141,23 +187,23 @@ class Worker:
         self._parker.unpark()
 
     def _run(self) -> None:
-        self._ident = get_ident()
+        self.ident = get_ident()
         pool = self._pool
         now = pool.clock.monotonic
         timers = pool.timers
-        backoff = Backoff()
         while True:
             if timers.next_time != NEVER:
                 timers.fire(now())
             tasklet = self._take() or self._take_over()
             if tasklet is not None:
-                backoff.reset()
+                if self.is_watching:
+                    self._stop_watching()
                 if take_turn(tasklet) is MADE_PROGRESS:
                     self.ready(tasklet)
             elif pool.is_stopping:
                 return
             else:
-                self._wait(backoff)
+                self._wait()
 
     def _take(self) -> Tasklet | None:
         try:
@@ -166,8 +212,16 @@ class Worker:
             return None
 
     def _take_over(self) -> Tasklet | None:
-        """A tasklet from the end of the longest list."""
+        """A tasklet from the end of the longest list, if that was the longest at the last look, too, and its worker had no rest
+        in between."""
         longest = max(self._pool.workers, key=len, default=self)
+        if not longest._list:
+            return None
+        seen = (longest, longest.rests)
+        if seen != self._seen:
+            self._seen = seen
+            self._rounds = 0
+            return None
         try:
             tasklet = longest._list.pop()
         except IndexError:
@@ -175,23 +229,52 @@ class Worker:
         tasklet.owner = self
         return tasklet
 
-    def _wait(self, backoff: Backoff) -> None:
-        """One step of the back-off, or parking when it is over. `is_waiting` is set before the last look at the list: whoever
-        appends to it looks at the flag afterwards."""
+    def _wait(self) -> None:
+        """One step of watching, or parking where another one watches or nothing is to be seen.
+
+        `is_waiting` is set before the last look at the list, at which whoever appends to it looks afterwards. In the same way
+        `is_watching` is taken back before the last look at the others."""
         pool = self._pool
-        timeout = None if backoff.is_exhausted else backoff.next_delay() / 1e9
+        self.rests += 1
         keeps_time = pool.keep_time(self)
         self.is_waiting = True
+        timeout = self._next_look()
         if not self._list and not pool.is_stopping:
             due = pool.timers.next_time
             if keeps_time and due != NEVER:
                 until = pool.clock.timeout(due)
                 if until is not None:
                     timeout = until if timeout is None else min(until, timeout)
-            self._parker.park(timeout)
+            if self._parker.park(timeout):
+                self._watch_anew()
         self.is_waiting = False
         if keeps_time:
             pool.resign(self)
+
+    def _watch_anew(self) -> None:
+        self._rounds = 0
+        self._backoff.reset()
+
+    def _next_look(self) -> float | None:
+        """When to look at the others, in seconds from now; None where that isn't this worker's business."""
+        pool = self._pool
+        self.is_watching = False
+        if pool.is_watched():
+            return None
+        if self._rounds >= WATCHING_ROUNDS and not pool.has_work():
+            return None
+        self.is_watching = True
+        if not self._backoff.is_exhausted:
+            return self._backoff.next_delay() / 1e9
+        self._rounds += 1
+        return LAST_DELAY / 1e9
+
+    def _stop_watching(self) -> None:
+        """It has something to do. If more is waiting, another one is to watch."""
+        self.is_watching = False
+        self._watch_anew()
+        if self._pool.has_work():
+            self._pool.rouse()
 
     def __len__(self) -> int:
         return len(self._list)

@@ -1,0 +1,111 @@
+"""How workers share work: who is given a tasklet, and when one takes from another. The threads aren't started."""
+
+from __future__ import annotations
+
+from threading import get_ident
+
+import pytest
+
+from runnel.runtime.progress import NO_PROGRESS, Progress
+from runnel.runtime.tasklet import Tasklet
+from runnel.runtime.workers import Worker, Workers
+from runnel.testing import ManualClock
+
+
+class Idle(Tasklet):
+    """Never has anything to do."""
+
+    def call(self) -> Progress:
+        return NO_PROGRESS
+
+    def ended(self) -> None:
+        raise AssertionError("it never ends")
+
+
+@pytest.fixture
+def pool() -> Workers:
+    """Three workers; the first is busy, on this thread, the others wait for something to do and watch nothing."""
+    made = Workers(3, ManualClock())
+    made.workers = tuple(Worker(made, number) for number in range(3))
+    made.workers[0].ident = get_ident()
+    for worker in made.workers[1:]:
+        worker.is_waiting = True
+    return made
+
+
+def is_told(worker: Worker) -> bool:
+    """Whether somebody has woken the worker since this was asked last."""
+    return worker._parker.park(0)
+
+
+def test_what_a_worker_wakes_is_its_own(pool: Workers) -> None:
+    first, second, third = pool.workers
+    tasklet = Idle()
+    tasklet.owner = second
+    tasklet.park()
+    tasklet.wake()
+    assert tasklet.owner is first
+    assert (len(first), len(second)) == (1, 0)
+    assert not is_told(second) and not is_told(third), "one short call needs no other thread"
+
+
+def test_what_another_thread_wakes_stays_where_it_was(pool: Workers) -> None:
+    _, second, _ = pool.workers
+    pool.workers[0].ident = 0
+    tasklet = Idle()
+    tasklet.owner = second
+    tasklet.park()
+    tasklet.wake()
+    assert tasklet.owner is second
+    assert len(second) == 1
+    assert is_told(second)
+
+
+def test_work_that_piles_up_makes_one_of_the_others_watch(pool: Workers) -> None:
+    first, second, third = pool.workers
+    first.give(Idle())
+    first.give(Idle())
+    assert [is_told(worker) for worker in (second, third)] == [True, False]
+    second.is_watching = True
+    first.give(Idle())
+    assert not is_told(second) and not is_told(third), "somebody looks anyway"
+
+
+def test_a_worker_that_keeps_up_is_left_alone(pool: Workers) -> None:
+    first, second, _ = pool.workers
+    waiting = [Idle(), Idle()]
+    for tasklet in waiting:
+        first.give(tasklet)
+    assert second._take_over() is None, "it was not there at the last look"
+    first.rests += 1
+    assert second._take_over() is None, "its list ran dry since"
+    assert second._take_over() is waiting[1]
+    assert waiting[1].owner is second
+    assert len(first) == 1
+
+
+def test_who_stops_watching_while_work_waits_has_another_one_watch(pool: Workers) -> None:
+    first, second, third = pool.workers
+    second.is_waiting = False
+    second.is_watching = True
+    first.give(Idle())
+    first.give(Idle())
+    assert second._take_over() is None
+    assert second._take_over() is not None
+    second._stop_watching()
+    assert is_told(third)
+
+
+def test_who_watches_parks_only_when_nothing_waits(pool: Workers) -> None:
+    first, second, third = pool.workers
+    looks = 0
+    while second._next_look() is not None:
+        looks += 1
+        assert second.is_watching
+        assert third._next_look() is None, "one is enough"
+        assert looks < 100
+    assert looks > 8
+    assert not second.is_watching
+    first.give(Idle())
+    assert second._next_look() is not None
+    assert second.is_watching
