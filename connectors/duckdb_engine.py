@@ -30,7 +30,6 @@ from runnel.relation import (
     Scan,
     SetOperation,
     Sort,
-    expressions_of,
     walk,
 )
 from runnel.rendering.duckdb import DUCKDB
@@ -75,7 +74,7 @@ class DuckDBEngine(FragmentEngine):
 
     def fragment(self, relation: Relation) -> FragmentSource:
         for node in walk(relation):
-            for expression in expressions_of(node):
+            for expression in node.own_expressions:
                 if is_volatile(expression):
                     raise Unrenderable("a volatile function", expression.position)
         scans: list[tuple[Scan, tuple[int, ...]]] = []

@@ -22,7 +22,7 @@ from runnel.expressions.evaluate import is_volatile
 from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
-from runnel.relation import Filter, Limit, Project, Relation, Scan, Sort, expressions_of, transform, walk
+from runnel.relation import Filter, Limit, Project, Relation, Scan, Sort, transform, walk
 from runnel.rendering.relations import render_relation
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.spark import SPARK
@@ -49,7 +49,7 @@ class SparkEngine(FragmentEngine):
 
     def fragment(self, relation: Relation) -> FragmentSource:
         for node in walk(relation):
-            for expression in expressions_of(node):
+            for expression in node.own_expressions:
                 if is_volatile(expression):
                     raise Unrenderable("a volatile function", expression.position)
         python_calls(relation)

@@ -17,7 +17,7 @@ from runnel.expressions.nodes import Case, Expression
 from runnel.expressions.nodes import walk as parts_of
 from runnel.expressions.python_function import PythonCall
 from runnel.fragment import Unrenderable
-from runnel.relation import Relation, expressions_of, walk
+from runnel.relation import Relation, walk
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.spark_python import python_name
 
@@ -27,7 +27,7 @@ def python_calls(relation: Relation) -> list[PythonCall]:
     that don't take the branch."""
     calls = []
     for node in walk(relation):
-        for expression in expressions_of(node):
+        for expression in node.own_expressions:
             found = [part for part in parts_of(expression) if isinstance(part, PythonCall)]
             if found and any(_is_branching(part) for part in parts_of(expression)):
                 raise Unrenderable(f"function {found[0].function.name} in a branch", found[0].position)

@@ -18,7 +18,7 @@ from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Call, Cast, Expression
 from runnel.expressions.nodes import walk as parts_of
 from runnel.frozen import frozen
-from runnel.relation import Field, Join, JoinKind, Relation, expressions_of, walk
+from runnel.relation import Field, Join, JoinKind, Relation, walk
 
 
 class Unrenderable(Exception):
@@ -99,7 +99,7 @@ def place_of(relation: Relation, error: Error) -> Position | None:
 def _expressions(relation: Relation) -> Iterator[Expression]:
     """All expressions of a plan, those within others too."""
     for node in walk(relation):
-        for expression in expressions_of(node):
+        for expression in node.own_expressions:
             yield from parts_of(expression)
 
 

@@ -97,6 +97,25 @@ class Single(Relation):
 
 
 @frozen(kw_only=True)
+class Pair(Relation):
+    """A relation of two inputs."""
+
+    left: Relation
+    right: Relation
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.left, self.right)
+
+    def with_inputs(self, inputs: tuple[Relation, ...]) -> Relation:
+        return replace(self, left=inputs[0], right=inputs[1])
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.left.fields, *self.right.fields)
+
+
+@frozen(kw_only=True)
 class Scan(Relation):
     """Rows of a table: of its columns, those at `columns`, in that order.
 
@@ -259,7 +278,7 @@ MARKS = (JoinKind.MARK, JoinKind.EXISTS_MARK)
 
 
 @frozen(kw_only=True)
-class Join(Relation):
+class Join(Pair):
     """Pairs of left and right rows with equal keys for which `condition` is true.
 
     `left_keys[i]` is an expression over the left side's columns, `right_keys[i]` over the right side's *own* columns, of
@@ -268,8 +287,6 @@ class Join(Relation):
     """
 
     kind: JoinKind
-    left: Relation
-    right: Relation
     left_keys: tuple[Expression, ...] = ()
     right_keys: tuple[Expression, ...] = ()
     condition: Expression | None = None
@@ -291,19 +308,12 @@ class Join(Relation):
         )
 
     @property
-    def inputs(self) -> tuple[Relation, ...]:
-        return (self.left, self.right)
-
-    def with_inputs(self, inputs: tuple[Relation, ...]) -> Relation:
-        return replace(self, left=inputs[0], right=inputs[1])
-
-    @property
     def fields(self) -> tuple[Field, ...]:
         if self.kind in LEFT_ONLY:
             return self.left.fields
         if self.kind in MARKS:
             return (*self.left.fields, Field("matched", BOOLEAN))
-        return (*self.left.fields, *self.right.fields)
+        return super().fields
 
 
 @frozen(kw_only=True)
@@ -363,20 +373,11 @@ class Union(Relation):
 
 
 @frozen(kw_only=True)
-class SetOperation(Relation):
+class SetOperation(Pair):
     """INTERSECT or EXCEPT, with ALL (by count) or without; NULLs are equal here. (UNION is Aggregate over Union.)"""
 
     operation: str
     all: bool
-    left: Relation
-    right: Relation
-
-    @property
-    def inputs(self) -> tuple[Relation, ...]:
-        return (self.left, self.right)
-
-    def with_inputs(self, inputs: tuple[Relation, ...]) -> Relation:
-        return replace(self, left=inputs[0], right=inputs[1])
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -490,11 +491,6 @@ def transform(relation: Relation, change: Callable[[Relation], Relation]) -> Rel
     if any(new is not old for new, old in zip(changed, inputs, strict=True)):
         relation = relation.with_inputs(changed)
     return change(relation)
-
-
-def expressions_of(relation: Relation) -> tuple[Expression, ...]:
-    """The expressions of one node itself: conditions, keys, arguments of aggregates, and so on."""
-    return relation.own_expressions
 
 
 def references(fields: tuple[Field, ...], offset: int = 0) -> tuple[Column, ...]:

@@ -19,7 +19,7 @@ from runnel.catalog import Table
 from runnel.errors import Position
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.frozen import frozen
-from runnel.relation import Change, Field, Relation, Single, mapped, walk
+from runnel.relation import Change, Field, Pair, Relation, Single, mapped, walk
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType
 
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")
@@ -150,7 +150,7 @@ def event_time_type(relation: Relation) -> SqlType | None:
 
 
 @frozen(kw_only=True)
-class AsOfJoin(Relation):
+class AsOfJoin(Pair):
     """Each left row with the one right row of equal keys that was the last at its time: of those with `right_time` at most
     `left_time` (`strict`: less) the one with the greatest, of equal times the last that came. `forward`: the next one
     instead, with `right_time` at least `left_time` and the least. Without one the left row is dropped, or (`outer`) comes
@@ -159,8 +159,6 @@ class AsOfJoin(Relation):
     Keys are as in `relation.Join`; times are integers or temporal values of one type, NULL is no time.
     """
 
-    left: Relation
-    right: Relation
     left_keys: tuple[Expression, ...]
     right_keys: tuple[Expression, ...]
     left_time: Expression
@@ -183,14 +181,3 @@ class AsOfJoin(Relation):
             right_time=change(self.right_time),
             late=None if self.late is None else self.late.mapped(change, change),
         )
-
-    @property
-    def inputs(self) -> tuple[Relation, ...]:
-        return (self.left, self.right)
-
-    def with_inputs(self, inputs: tuple[Relation, ...]) -> Relation:
-        return replace(self, left=inputs[0], right=inputs[1])
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return (*self.left.fields, *self.right.fields)

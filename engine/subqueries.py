@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from runnel.expressions.nodes import Expression, SortKey
 from runnel.frozen import frozen
-from runnel.relation import Change, Field, JoinKind, Relation, Single, mapped
+from runnel.relation import Change, Field, JoinKind, Pair, Relation, Single, mapped
 from runnel.sqltypes import BIGINT
 
 
@@ -67,21 +67,12 @@ class OuterColumn(Expression):
 
 
 @frozen(kw_only=True)
-class DependentJoin(Relation):
+class DependentJoin(Pair):
     """LATERAL: for each left row the right side, in which `OuterColumn`s of depth 1 are that row's columns. `kind` is INNER,
     LEFT or CROSS; `condition` (over the columns of both sides) pairs the rows."""
 
     kind: JoinKind
-    left: Relation
-    right: Relation
     condition: Expression | None = None
-
-    @property
-    def inputs(self) -> tuple[Relation, ...]:
-        return (self.left, self.right)
-
-    def with_inputs(self, inputs: tuple[Relation, ...]) -> Relation:
-        return replace(self, left=inputs[0], right=inputs[1])
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
@@ -89,10 +80,6 @@ class DependentJoin(Relation):
 
     def map_expressions(self, change: Change) -> Relation:
         return self if self.condition is None else self._replaced(condition=change(self.condition))
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return (*self.left.fields, *self.right.fields)
 
 
 @frozen(kw_only=True)

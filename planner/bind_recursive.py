@@ -27,7 +27,6 @@ from runnel.relation import (
     SetOperation,
     Union,
     WorkingTable,
-    expressions_of,
     walk,
 )
 from runnel.subqueries import SUBQUERIES, DependentJoin
@@ -114,7 +113,7 @@ def _places(node: Relation, name: str) -> Iterator[str]:
     """For each reference to the working table where it stands, "" where it may."""
     if isinstance(node, WorkingTable) and node.name == name:
         yield ""
-    for expression in expressions_of(node):
+    for expression in node.own_expressions:
         for part in expressions_in(expression):
             if isinstance(part, SUBQUERIES) and _reads(part.relation, name):
                 yield "within a subquery"
@@ -144,7 +143,7 @@ def _reads(relation: Relation, name: str) -> bool:
 def _own(node: Relation, name: str) -> Iterator[Relation]:
     if isinstance(node, WorkingTable) and node.name == name:
         yield node
-    for expression in expressions_of(node):
+    for expression in node.own_expressions:
         for part in expressions_in(expression):
             if isinstance(part, SUBQUERIES) and _reads(part.relation, name):
                 yield node

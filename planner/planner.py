@@ -46,7 +46,7 @@ from runnel.planner.plans import (
     WritePlan,
 )
 from runnel.planner.rules import apply
-from runnel.relation import Generate, Limit, Relation, Scan, expressions_of, walk
+from runnel.relation import Generate, Limit, Relation, Scan, walk
 from runnel.sqltypes import SqlType
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
 
@@ -424,7 +424,7 @@ def _everything(relation: Relation) -> list[Relation]:
     nodes = []
     for node in walk(relation):
         nodes.append(node)
-        for expression in expressions_of(node):
+        for expression in node.own_expressions:
             for part in expressions_in(expression):
                 if isinstance(part, (Exists, InSubquery, ScalarSubquery)):
                     nodes += _everything(part.relation)
@@ -435,7 +435,7 @@ def _has_subquery(relation: Relation) -> bool:
     return any(
         isinstance(part, (Exists, InSubquery, ScalarSubquery))
         for node in walk(relation)
-        for expression in expressions_of(node)
+        for expression in node.own_expressions
         for part in expressions_in(expression)
     )
 
@@ -444,7 +444,7 @@ def _parameters(relation: Relation, given: tuple[SqlType, ...]) -> tuple[SqlType
     """The type of each parameter: what its context made of it, else what its argument is."""
     types: dict[int, SqlType] = {}
     for node in _everything(relation):
-        for expression in expressions_of(node):
+        for expression in node.own_expressions:
             for part in expressions_in(expression):
                 if isinstance(part, Parameter) and types.setdefault(part.index, part.type) != part.type:
                     raise ProgrammingError(

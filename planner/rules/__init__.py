@@ -21,7 +21,7 @@ from runnel.planner.rules.outer_joins import strengthen_outer_joins
 from runnel.planner.rules.predicate_pushdown import push_predicates
 from runnel.planner.rules.scan_filters import filter_into_scan
 from runnel.planner.rules.subqueries import subqueries_to_joins
-from runnel.relation import Join, Project, Relation, expressions_of, references, walk
+from runnel.relation import Join, Project, Relation, references, walk
 
 MAX_ROUNDS = 5
 
@@ -39,7 +39,7 @@ class Rule(NamedTuple):
 
 def simplify_conditions(relation: Relation) -> Relation:
     """As `conditions.simplify_conditions`, loaded when there is a comparison with something computed, or an OR."""
-    if not any(part.children for node in walk(relation) for item in expressions_of(node) for part in item.children):
+    if not any(part.children for node in walk(relation) for item in node.own_expressions for part in item.children):
         return relation
     from runnel.planner.rules.conditions import simplify_conditions
 

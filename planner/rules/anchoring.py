@@ -23,7 +23,7 @@ from runnel.planner.rules.pulled import (
     with_outer,
 )
 from runnel.planner.rules.rewriting import conjunction, project_columns, shift
-from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, expressions_of, references
+from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, references
 from runnel.relation import walk as relations_of
 from runnel.sqltypes import BOOLEAN
 from runnel.subqueries import OuterColumn
@@ -139,7 +139,7 @@ def _check_domain(outer: Relation) -> None:
             position=position,
         )
     for node in relations_of(outer):
-        if any(is_volatile(item) for item in expressions_of(node)):
+        if any(is_volatile(item) for item in node.own_expressions):
             raise NotSupportedError(
                 "this correlated subquery is not supported over rows that a volatile function makes",
                 detail="the outer rows are read twice, and would differ",

@@ -50,7 +50,6 @@ from runnel.relation import (
     Union,
     Unnest,
     Values,
-    expressions_of,
     references,
 )
 from runnel.relation import walk as relations_of
@@ -64,7 +63,7 @@ ONE_ROW = Values(rows=((),), columns=())
 
 def is_correlated(relation: Relation) -> bool:
     """Whether anything in a relation (without subqueries) refers to the outer row."""
-    return any(is_outer(part) for node in relations_of(relation) for item in expressions_of(node) for part in walk(item))
+    return any(is_outer(part) for node in relations_of(relation) for item in node.own_expressions for part in walk(item))
 
 
 class Unnesting(Anchoring):
@@ -82,7 +81,7 @@ class Unnesting(Anchoring):
 
 
 def _refused(node: Relation) -> NotSupportedError:
-    below = [part for r in relations_of(node) for e in expressions_of(r) for part in walk(e) if is_outer(part)]
+    below = [part for r in relations_of(node) for e in r.own_expressions for part in walk(e) if is_outer(part)]
     name = getattr(below[0], "name", "?")
     return NotSupportedError(
         f'the reference to the outer column "{name}" is not supported in this place',

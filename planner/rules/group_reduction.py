@@ -12,7 +12,7 @@ from dataclasses import replace
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner.estimates import estimate
-from runnel.relation import Aggregate, Filter, Join, JoinKind, Limit, Project, Relation, Scan, expressions_of, transform, walk
+from runnel.relation import Aggregate, Filter, Join, JoinKind, Limit, Project, Relation, Scan, transform, walk
 
 _RIGHT_MAY_SHRINK = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SINGLE, JoinKind.SEMI)
 _LEFT_MAY_SHRINK = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)
@@ -111,4 +111,4 @@ def _is_repeatable(relation: Relation) -> bool:
     nodes = list(walk(relation))
     if any(isinstance(node, Limit) or (isinstance(node, Scan) and node.limit is not None) for node in nodes):
         return False
-    return not any(is_volatile(expression) for node in nodes for expression in expressions_of(node))
+    return not any(is_volatile(expression) for node in nodes for expression in node.own_expressions)

@@ -11,7 +11,7 @@ scalar subquery in a branch of CASE is joined to the rows that take the branch. 
 from __future__ import annotations
 
 from runnel.expressions.nodes import walk
-from runnel.relation import Relation, expressions_of
+from runnel.relation import Relation
 from runnel.relation import walk as relations_of
 from runnel.subqueries import SUBQUERIES, DependentJoin
 
@@ -29,4 +29,4 @@ def subqueries_to_joins(relation: Relation) -> Relation:
 def _has_any(node: Relation) -> bool:
     if isinstance(node, DependentJoin):
         return True
-    return any(isinstance(part, SUBQUERIES) for item in expressions_of(node) for part in walk(item))
+    return any(isinstance(part, SUBQUERIES) for item in node.own_expressions for part in walk(item))

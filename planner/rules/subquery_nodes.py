@@ -24,7 +24,6 @@ from runnel.relation import (
     Union,
     Unnest,
     Values,
-    expressions_of,
     transform,
 )
 from runnel.sqltypes import BOOLEAN
@@ -41,7 +40,7 @@ def without_subqueries(relation: Relation) -> Relation:
 def _rewrite(node: Relation) -> Relation:
     if isinstance(node, DependentJoin):
         return _dependent(node)
-    if not any(has_subquery(item) for item in expressions_of(node)):
+    if not any(has_subquery(item) for item in node.own_expressions):
         return node
     rule = _RULES.get(type(node))
     if rule is None:
@@ -50,7 +49,7 @@ def _rewrite(node: Relation) -> Relation:
 
 
 def _unsupported(node: Relation) -> NotSupportedError:
-    found = [item for e in expressions_of(node) for item in walk(e) if isinstance(item, SUBQUERIES)]
+    found = [item for e in node.own_expressions for item in walk(e) if isinstance(item, SUBQUERIES)]
     return NotSupportedError(
         "a subquery in this clause is not supported",
         hint="put it in the WHERE clause or the select list of a derived table",
