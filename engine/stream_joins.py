@@ -54,6 +54,9 @@ class IntervalShape:
     right: WaitingSide
     told: tuple[bool, bool] = (False, False)
     """Of which sides late rows go on as well, by the operator's outputs from 1 on."""
+    tie: tuple[int, int] | None = None
+    """The number of a watermark of the right side that is promised as one of the left side, whose number follows: the lesser of
+    the two."""
 
 
 @frozen(kw_only=True)

@@ -6,12 +6,12 @@ loses its bound, but for a constant that is added to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
 from runnel.expressions.buffers import DAY_US
-from runnel.expressions.nodes import Call, Column, Expression, Literal
+from runnel.expressions.nodes import Call, Case, Column, Expression, Literal
 from runnel.planner.estimates import never_ends
 from runnel.relation import (
     LEFT_ONLY,
@@ -20,6 +20,7 @@ from runnel.relation import (
     Expand,
     Filter,
     Join,
+    JoinKind,
     Limit,
     Project,
     Relation,
@@ -44,10 +45,22 @@ def time_bounds(relation: Relation) -> Bounds:
 
 
 def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
-    """The bound of a column, or of a column and a constant that is added to it or taken from it."""
+    """The bound of a column, of a column and a constant that is added to it or taken from it, or of a choice among such with
+    one watermark, as of COALESCE."""
+    if isinstance(expression, Case):
+        return _least(bound_of(item, bounds) for item in (*expression.results, expression.otherwise) if item is not None)
     moved = moved_column(expression)
     bound = None if moved is None else bounds.get(moved[0].index)
     return None if moved is None or bound is None else bound.moved(moved[1])
+
+
+def _least(bounds: Iterable[TimeBound | None]) -> TimeBound | None:
+    """What holds for a value that has one of the bounds; None where there is none, or they are of several watermarks."""
+    found = set(bounds)
+    known = [bound for bound in found if bound is not None]
+    if len(known) < len(found) or len({bound.watermark for bound in known}) != 1:
+        return None
+    return min(known, key=lambda bound: bound.offset)
 
 
 def moved_column(expression: Expression) -> tuple[Column, int] | None:
@@ -114,10 +127,9 @@ def _expand(node: Expand) -> Bounds:
     below = time_bounds(node.input)
     bounds: dict[int, TimeBound] = {}
     for place, items in enumerate(zip(*node.projections, strict=True)):
-        found = {bound_of(item, below) for item in items}
-        known = [bound for bound in found if bound is not None]
-        if len(known) == len(found) and len({bound.watermark for bound in known}) == 1:
-            bounds[place] = min(known, key=lambda bound: bound.offset)
+        found = _least(bound_of(item, below) for item in items)
+        if found is not None:
+            bounds[place] = found
     return bounds
 
 
@@ -153,9 +165,20 @@ def _join(node: Join) -> Bounds:
     left = dict(time_bounds(node.left))
     if node.kind in LEFT_ONLY or node.kind in MARKS:
         return left
-    width = len(node.left.fields)
-    right = {width + place: bound for place, bound in time_bounds(node.right).items()}
-    return {**left, **right}
+    width, right = len(node.left.fields), time_bounds(node.right)
+    if node.kind is JoinKind.FULL and left and right:
+        # Loaded on first use: few queries on streams have one.
+        from runnel.planner.time_links import tied
+
+        right = as_tied(right, tied(node, left, right))
+    return {**left, **{width + place: bound for place, bound in right.items()}}
+
+
+def as_tied(right: Bounds, tie: tuple[int, int] | None) -> Bounds:
+    """The bounds of the right side of a join further on, where one of its watermarks goes with one of the left side."""
+    if tie is None:
+        return right
+    return {place: TimeBound(tie[1], b.offset) if b.watermark == tie[0] else b for place, b in right.items()}
 
 
 def union_watermarks(node: Union) -> tuple[Bounds, tuple[Mapping[int, int], ...]]:

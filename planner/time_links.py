@@ -141,6 +141,7 @@ def interval_shape(node: Join) -> tuple[IntervalShape, Expression | None]:
     links = links_of(node)
     bounds = (time_bounds(node.left), time_bounds(node.right))
     left, right = waiting_sides(links, *bounds)
+    tie = tied(node, *bounds)
     pairs: dict[tuple[int, int], TimeLink] = {}
     for link in links:
         if link.left not in bounds[0] or link.right not in bounds[1]:
@@ -149,10 +150,23 @@ def interval_shape(node: Join) -> tuple[IntervalShape, Expression | None]:
         pairs[link.left, link.right] = link if before is None else _narrower(before, link)
     chosen = min(pairs.values(), key=_width, default=None)
     if chosen is None:
-        return IntervalShape(link=None, condition=None, left=left, right=right), node.condition
+        return IntervalShape(link=None, condition=None, left=left, right=right, tie=tie), node.condition
     said = [part for link, part in links.items() if part is not None and (link.left, link.right) == (chosen.left, chosen.right)]
     rest = conjunction(part for part in conjuncts(node.condition) if not any(part is item for item in said))
-    return IntervalShape(link=chosen, condition=conjunction(said), left=left, right=right), rest
+    return IntervalShape(link=chosen, condition=conjunction(said), left=left, right=right, tie=tie), rest
+
+
+def tied(node: Join, left: Bounds, right: Bounds) -> tuple[int, int] | None:
+    """The numbers of the right and the left watermark of the times that a FULL JOIN has as equal, which are one further on: of
+    the two columns, or of COALESCE of both, it is the lesser one that counts."""
+    if node.kind is not JoinKind.FULL:
+        return None
+    for link in links_of(node):
+        if link.low is not None and link.low == link.high and link.left in left and link.right in right:
+            mine, other = left[link.left].watermark, right[link.right].watermark
+            if mine not in {bound.watermark for bound in right.values()}:
+                return other, mine
+    return None
 
 
 def timed_shape(node: Join) -> TimedShape | None:

@@ -36,6 +36,7 @@ class IntervalJoin(WaitingProcessor):
         left, right = plan.waiting
         super().__init__(plan.unit, (left.numbers, right.numbers), (right.watermark, left.watermark), plan.told)
         self._plan = plan
+        self.tied = plan.tied
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         self.emit_all(self._arrive(ordinal, batch))

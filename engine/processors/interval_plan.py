@@ -54,6 +54,7 @@ class IntervalPlan:
         self.link = times.link
         self.waiting = (times.left, times.right)
         self.told = times.told
+        self.tied = {} if times.tie is None else dict([times.tie])
         self.divided_by = divided_by(*keys)
         self.by_time: Evaluator | None = None if times.condition is None else compile_expression(times.condition)
         self.time_columns = frozenset() if times.condition is None else frozenset(columns_of(times.condition))

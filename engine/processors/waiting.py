@@ -60,6 +60,8 @@ class WaitingProcessor(DivertingProcessor):
         self.seen: dict[int, int] = {}
         self.ended = [False, False]
         self._promised = promised
+        self.tied: dict[int, int] = {}
+        """Watermarks that are promised as others, by number: the lesser of the two."""
         self._told: dict[int, int] = {}
         self._promises: deque[Watermark] = deque()
         self._step = _Step.NONE
@@ -180,7 +182,7 @@ class WaitingProcessor(DivertingProcessor):
         for ordinal, promised in enumerate(self._promised):
             for place, number in enumerate(promised):
                 seen = GREATEST_TIME if self.ended[ordinal] else self.seen.get(number)
-                limits.setdefault(number, []).extend((seen, self.held_back(ordinal, place)))
+                limits.setdefault(self.tied.get(number, number), []).extend((seen, self.held_back(ordinal, place)))
         found = []
         for number, times in sorted(limits.items()):
             known = [time for time in times if time is not None]

@@ -140,6 +140,17 @@ def union_of_groups(of: QueryGenerator) -> Text:
     return joined("SELECT window_end, SUM(n), COUNT(*) FROM ({a} UNION ALL {b}) u GROUP BY window_end", **parts)
 
 
+def full_join(of: QueryGenerator) -> Text:
+    """The time of either side, which both watermarks bound."""
+    left, right = of.windows_of_two()
+    groups = "SELECT window_end, k, COUNT(*) AS n FROM {} w GROUP BY window_end, k"
+    parts = {"a": left.map(groups.format), "b": right.map(groups.format)}
+    joined_by = of.rng.choice(("USING (window_end, k)", "ON x.window_end = y.window_end AND x.k = y.k AND x.n <= y.n"))
+    key = "window_end" if "USING" in joined_by else "COALESCE(x.window_end, y.window_end)"
+    text = f"SELECT {key} AS e, SUM(x.n), SUM(y.n), COUNT(*) FROM ({{a}}) x FULL JOIN ({{b}}) y {joined_by} GROUP BY e"
+    return joined(text, **parts)
+
+
 def top_groups(of: QueryGenerator) -> Text:
     groups = joined("SELECT window_end, k, COUNT(*) AS n FROM {w} w GROUP BY window_end, k", w=of.window())
     order = of.rng.choice(("n DESC, k", "k DESC", "n, k"))
@@ -183,6 +194,7 @@ SHAPES: tuple[tuple[int, Callable[[QueryGenerator], Text]], ...] = (
     (2, three_streams),
     (2, named_twice),
     (1, union_of_groups),
+    (1, full_join),
     (2, top_groups),
     (1, first_of_each),
     (1, of_some_windows),

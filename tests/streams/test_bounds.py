@@ -40,6 +40,16 @@ SHAPES = {
     "where below": "SELECT window_end, COUNT(*) FROM {w} WHERE v > 20 AND window_end > 20 GROUP BY window_end",
     "where above": "SELECT * FROM ({grouped}) WHERE c > 1 AND window_end <> 20",
     "grouped in time": "SELECT n, COUNT(*) FROM {a} GROUP BY n",
+    "case of bounds": "SELECT e, COUNT(*) FROM (SELECT CASE WHEN k = 1 THEN window_end ELSE window_start - 2 END AS e "
+    "FROM {w}) GROUP BY e",
+    "full join using": "SELECT window_end, k, SUM(x.c), SUM(y.t), COUNT(*) FROM ({grouped}) AS x FULL JOIN (SELECT * FROM "
+    "({grouped}) WHERE window_end > 30) AS y USING (window_end, k) GROUP BY window_end, k",
+    "full join coalesced": "SELECT COALESCE(x.window_end, y.window_end) AS e, SUM(x.v), SUM(y.v) FROM {w} AS x FULL JOIN {wb} "
+    "AS y ON x.window_end = y.window_end AND x.v = y.v + 5 GROUP BY e",
+    "full join of three": "SELECT window_end, SUM(x.v), SUM(y.v), SUM(z.v), COUNT(*) FROM {w} AS x FULL JOIN {wb} AS y "
+    "USING (window_end, v) FULL JOIN (SELECT window_end + 10 AS window_end, v FROM {wb}) AS z USING (window_end, v) "
+    "GROUP BY window_end",
+    "full join of times": "SELECT n, COUNT(*), SUM(x.v) FROM {a} AS x FULL JOIN {b} AS y USING (n, k) GROUP BY n",
     "distinct": "SELECT DISTINCT window_end, k FROM {w}",
     "distinct time": "SELECT DISTINCT n, k FROM {a}",
     "distinct aggregate": "SELECT window_end, COUNT(DISTINCT s), SUM(DISTINCT k) FROM {w} GROUP BY window_end",
