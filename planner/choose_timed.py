@@ -72,16 +72,11 @@ def _has_sessions(node: Aggregate) -> bool:
 
 def _not_again(node: Aggregate) -> NotSupportedError:
     position = None if node.emission is None else node.emission.position
-    if _lasts(node):
-        return NotSupportedError(
-            "ALLOWED LATENESS is not supported over SESSION",
-            detail="a late row could join sessions that were given, whose results would have to be taken back",
-            hint="leave it out, use TUMBLE, HOP or CUMULATE, or let the watermark wait longer",
-            position=position,
-        )
+    clause = "ALLOWED LATENESS" if _lasts(node) else "EMIT EVERY"
     return NotSupportedError(
-        "EMIT EVERY is not supported over the rows of SESSION",
-        detail="rows of sessions come when these are complete; early results are of sessions right below GROUP BY",
+        f"{clause} is not supported over the rows of SESSION",
+        detail="rows of sessions come once, when these are complete; results that come before or again are of sessions right "
+        "below GROUP BY",
         hint="group by a bound of the window and all PARTITION BY columns of SESSION, and filter below it, not above",
         position=position,
     )
@@ -196,7 +191,7 @@ def _by_sessions(node: Aggregate, found: _Windowed, choose: Choose) -> Physical 
     windows = found.windows
     bound = time_bounds(windows.input).get(windows.time.index)
     is_filtered = found.source is not windows.input
-    if windows.shape.kind is not WindowKind.SESSION or bound is None or is_filtered or _lasts(node):
+    if windows.shape.kind is not WindowKind.SESSION or bound is None or is_filtered:
         return None
     if any(key not in found.keys for key in windows.partition):
         return None
@@ -213,6 +208,7 @@ def _by_sessions(node: Aggregate, found: _Windowed, choose: Choose) -> Physical 
         bound=bound,
         late=late_rows(found.moved.emission),
         every=node.emission.every if node.emission is not None and never_ends(found.source) else None,
+        lateness=_lateness(node, next(number for number, place in enumerate(found.columns) if place < 0)),
     )
 
 

@@ -152,6 +152,8 @@ def _session_aggregate(node: physical.SessionAggregate) -> _Description:
     properties["of"] = listed(node.keys[i] for i in node.partition)
     if node.every is not None:
         properties["early results every"] = str(timedelta(microseconds=node.every))
+    if node.lateness:
+        properties["allowed lateness"] = time_span(node.lateness, node.time.type)
     return "Aggregate by sessions", properties | _late(node.late)
 
 

@@ -45,7 +45,8 @@ def _framed_aggregate(node: physical.FramedAggregate) -> str:
 
 
 def _session_aggregate(node: physical.SessionAggregate) -> str:
-    return "a row for each session, until the watermark is past its end"
+    past = f"{time_span(node.lateness, node.time.type)} past" if node.lateness else "past"
+    return f"a row for each session, until the watermark is {past} its end"
 
 
 def _session_rows(node: physical.SessionRows) -> str:

@@ -54,6 +54,18 @@ class SingleInput(Physical):
 
 
 @frozen(kw_only=True)
+class TwoInputs(Physical):
+    """A node of two inputs."""
+
+    left: Physical
+    right: Physical
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return (self.left, self.right)
+
+
+@frozen(kw_only=True)
 class SourceScan(Physical):
     """A scan with its filter and projection in one step.
 
@@ -203,7 +215,8 @@ class SessionAggregate(SingleInput):
     bound: TimeBound
     late: LateRows | None = None
     every: int | None = None
-    """Microseconds between early results of the sessions that are open."""
+    lateness: int = 0
+    """As in TimedAggregate."""
 
 
 @frozen(kw_only=True)
@@ -235,12 +248,10 @@ class HashJoin(Physical):
 
 
 @frozen(kw_only=True)
-class StreamJoin(Physical):
+class StreamJoin(TwoInputs):
     """A join of two inputs without end that wait for each other; the fields are as with HashJoin."""
 
     kind: JoinKind
-    left: Physical
-    right: Physical
     left_keys: tuple[Expression, ...]
     right_keys: tuple[Expression, ...]
     condition: Expression | None = None
@@ -248,10 +259,6 @@ class StreamJoin(Physical):
     null_safe: tuple[int, ...] = ()
     late: tuple[LateRows | None, LateRows | None] = (None, None)
     """Where late rows of each side go."""
-
-    @property
-    def inputs(self) -> tuple[Physical, ...]:
-        return (self.left, self.right)
 
 
 @frozen(kw_only=True)
@@ -283,12 +290,9 @@ class LookupJoin(SingleInput):
 
 
 @frozen(kw_only=True)
-class AsOfJoin(Physical):
-    """Each left row with the last right row of its key at its time, as in `streams.AsOfJoin`; `shape` says how it picks and
-    waits."""
+class AsOfJoin(TwoInputs):
+    """A `streams.AsOfJoin`; `shape` says how it picks and waits, `late` where late rows of each side go."""
 
-    left: Physical
-    right: Physical
     left_keys: tuple[Expression, ...]
     right_keys: tuple[Expression, ...]
     left_time: Expression
@@ -296,11 +300,6 @@ class AsOfJoin(Physical):
     shape: AsOfShape
     columns: tuple[int, ...] | None = None
     late: tuple[LateRows | None, LateRows | None] = (None, None)
-    """Where late rows of each side go."""
-
-    @property
-    def inputs(self) -> tuple[Physical, ...]:
-        return (self.left, self.right)
 
 
 @frozen(kw_only=True)
@@ -349,17 +348,11 @@ class Union(Physical):
 
 
 @frozen(kw_only=True)
-class SetOperation(Physical):
+class SetOperation(TwoInputs):
     """INTERSECT or EXCEPT, with ALL or without."""
 
     operation: str
     all: bool
-    left: Physical
-    right: Physical
-
-    @property
-    def inputs(self) -> tuple[Physical, ...]:
-        return (self.left, self.right)
 
 
 @frozen(kw_only=True)

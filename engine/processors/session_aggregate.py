@@ -1,8 +1,9 @@
 """GROUP BY sessions, without holding their rows: each session has states, which are put together where sessions are.
 
 A session is complete when the watermark is beyond its end, as in `session_rows`. Early results are of the open sessions that
-rows came to. Rows are grouped by the number of their
-session and the other keys; when sessions are brought together, the numbers are looked up anew (`OpenSessions.now`).
+rows came to. With lateness, sessions stay for so long after they were given; those that rows came to since are given again,
+with the bounds that they have then: a late row may bring several together. Rows are grouped by the number of their session and
+the other keys; when sessions are brought together, the numbers are looked up anew (`OpenSessions.now`).
 
 Sessions are told apart by the 64-bit hash of their keys. Two keys with the same hash would share a session; that is found
 when it is complete, and fails the query, since the rows that could tell are gone.
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, from_numbers, indexes, numbers, validity
+from runnel.batches import MAX_ROWS, Indexes, Mask, flags, from_flags, from_numbers, indexes, numbers, validity
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, OperationalError
 from runnel.expressions.context import Frame
@@ -27,6 +28,7 @@ from runnel.memory import size_of
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.assign_windows import bounds_range
+from runnel.processors.changed_sessions import ChangedSessions
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME, event_times
 from runnel.processors.group_state import GroupState, Layout, Partial, exported, partial_of
@@ -60,6 +62,17 @@ class SessionKeys:
     partition: tuple[int, ...]
     columns: tuple[int, ...]
     bound: TimeBound
+
+
+@frozen(kw_only=True)
+class SessionEmission:
+    """What comes out beside complete sessions. `every`: microseconds between early results of open sessions that changed;
+    `lateness`: how long, in event time, a complete session still takes rows and is given again; `diverts`: whether late rows go
+    to output 1."""
+
+    every: int | None = None
+    lateness: int = 0
+    diverts: bool = False
 
 
 class SessionAggregation(Aggregation):
@@ -194,37 +207,6 @@ class SessionStates:
         return self._whole.combine(parts) if self._is_mixed or len(parts) > 1 else parts[0]
 
 
-class ChangedSessions:
-    """Which sessions rows came to, by their numbers. `has_untimed`: also rows came that are in no session."""
-
-    def __init__(self) -> None:
-        self.has_untimed = False
-        self._is_changed: Mask = np.zeros(0, np.bool_)
-        self._any = False
-
-    @property
-    def any(self) -> bool:
-        return self.has_untimed or self._any
-
-    def add(self, found: pa.Array, count: int) -> None:
-        """Takes the numbers of rows' sessions, NULL for none; numbers are below `count`."""
-        self.has_untimed |= found.null_count > 0
-        chosen = numbers(found.drop_null(), np.int64)
-        if count > len(self._is_changed):
-            self._is_changed = np.concatenate((self._is_changed, np.zeros(2 * count - len(self._is_changed), np.bool_)))
-        self._is_changed[chosen] = True
-        self._any |= len(chosen) > 0
-
-    def now(self, sessions: OpenSessions) -> Indexes:
-        """The numbers that these sessions have now."""
-        return sessions.now(np.flatnonzero(self._is_changed))
-
-    def renew(self, found: Indexes) -> None:
-        """Gives them other numbers; those that are less than 0 are over."""
-        self._is_changed = np.zeros(int(found.max(initial=-1)) + 1, np.bool_)
-        self._is_changed[found[found >= 0]] = True
-
-
 def session_numbers(partial: Partial) -> tuple[Indexes, Mask | None]:
     column = partial.keys[SESSION]
     return numbers(column, np.int64), validity(column)
@@ -233,12 +215,14 @@ def session_numbers(partial: Partial) -> tuple[Indexes, Mask | None]:
 class SessionAggregateProcessor(DivertingProcessor):
     """Holds the states of open sessions."""
 
-    def __init__(self, aggregation: SessionAggregation, diverts: bool, every: int | None) -> None:
-        super().__init__(diverts)
+    def __init__(self, aggregation: SessionAggregation, emission: SessionEmission) -> None:
+        super().__init__(emission.diverts)
         self._aggregation = aggregation
         self._by = aggregation.by
-        self._every = every
+        self._every = emission.every
+        self._lateness = emission.lateness
         self._changes = ChangedSessions()
+        self._ungiven = ChangedSessions()
         self._sessions = OpenSessions(aggregation.by.gap)
         self._watermark = LEAST_TIME
         self._sets: list[SessionStates] = []
@@ -272,7 +256,7 @@ class SessionAggregateProcessor(DivertingProcessor):
         moments = numbers(times, np.int64)
         hashes = self._hashes(columns[1:], batch.num_rows)
         timed = slice(None) if valid is None else valid
-        before = None if self._watermark == LEAST_TIME else self._watermark
+        before = None if self._watermark == LEAST_TIME else self._watermark - self._lateness
         found = np.zeros(batch.num_rows, np.int64)
         late = np.zeros(batch.num_rows, np.bool_)
         if times.null_count < len(times):
@@ -280,10 +264,12 @@ class SessionAggregateProcessor(DivertingProcessor):
         columns[SESSION] = from_numbers(found, pa.int64(), valid)
         if late.any():
             assert before is not None
-            self._late_rows.add(int(late.sum()), int(moments[late].min()) + self._by.gap, before)
+            self._late_rows.add(int(late.sum()), int(moments[late].min()) + self._by.gap, self._watermark)
             self.divert(batch.filter(from_flags(late)))
             columns = [column.filter(from_flags(~late)) for column in columns]
         self._sets[0].add(columns, len(columns[0]))
+        if self._lateness:
+            self._ungiven.add(columns[SESSION], len(self._sessions.root))
         if self._every is not None:
             self._changes.add(columns[SESSION], len(self._sessions.root))
             if not self.alarm:
@@ -298,7 +284,10 @@ class SessionAggregateProcessor(DivertingProcessor):
         time = watermark.time + self._by.bound.offset
         if watermark.column == self._by.bound.watermark and time > self._watermark:
             self._watermark = time
-            self._close(time - self._by.gap)
+            if self._lateness:
+                self._give(time - self._by.gap)
+            else:
+                self._close(time - self._by.gap)
             if not self.drain():
                 return False
         return self.outbox.offer(watermark)
@@ -315,14 +304,40 @@ class SessionAggregateProcessor(DivertingProcessor):
         if sessions.is_crowded:
             self._renumber()
 
+    def _give(self, before: int) -> None:
+        """Gives the sessions whose last event is before a time and to which rows came since they were given, and forgets those
+        that can't change any more."""
+        sessions = self._sessions
+        for states in self._sets:
+            states.collapse()
+        complete = self._ungiven.of(sessions) & (sessions.last < before)
+        parts = [states.of(complete, False) for states in self._sets] if complete.any() else [None]
+        self._ungiven.drop(complete, sessions)
+        first, last = sessions.first.copy(), sessions.last.copy()
+        if sessions.earliest_end() < before - self._lateness:
+            gone = sessions.close(before - self._lateness)
+            for states in self._sets:
+                states.take(gone)
+        if sessions.is_crowded:
+            self._renumber()
+        self._emit_groups(parts, first, last)
+
+    def _ungiven_groups(self) -> list[Partial | None]:
+        """At the end: the groups that rows came to since they were given, and those of no session."""
+        for states in self._sets:
+            states.collapse()
+        chosen = self._ungiven.of(self._sessions)
+        return [states.of(chosen, True) for states in self._sets]
+
     def _renumber(self) -> None:
         """Where sessions are brought together again and again, numbers are used up though none is over."""
         for states in self._sets:
             states.collapse()
             states.update()
-        changed = self._changes.now(self._sessions)
+        changed = [changes.now(self._sessions) for changes in (self._changes, self._ungiven)]
         moved = self._sessions.renumber()
-        self._changes.renew(moved[changed])
+        self._changes.renew(moved[changed[0]])
+        self._ungiven.renew(moved[changed[1]])
         for states in self._sets:
             states.renew(lambda found: moved[found])
 
@@ -333,8 +348,10 @@ class SessionAggregateProcessor(DivertingProcessor):
             if self._changes.any:
                 for states in self._sets:
                     states.collapse()
-                changed = np.zeros(len(self._sessions.root), np.bool_)
-                changed[self._changes.now(self._sessions)] = True
+                changed = self._changes.of(self._sessions)
+                if self._lateness and self._watermark != LEAST_TIME:
+                    # Complete ones come with the next watermark.
+                    changed &= self._sessions.last >= self._watermark - self._by.gap
                 parts = [states.of(changed, self._changes.has_untimed) for states in self._sets]
                 self._changes = ChangedSessions()
                 self._emit_groups(parts, self._sessions.first.copy(), self._sessions.last.copy(), is_final=False)
@@ -343,7 +360,9 @@ class SessionAggregateProcessor(DivertingProcessor):
     def complete(self) -> bool:
         if self.drain() and not all(states.is_empty for states in self._sets):
             first, last = self._sessions.first, self._sessions.last
-            self._emit_groups([states.take(None) for states in self._sets], first, last)
+            ungiven = self._ungiven_groups() if self._lateness else None
+            taken = [states.take(None) for states in self._sets]
+            self._emit_groups(taken if ungiven is None else ungiven, first, last)
         return self.drain()
 
     def _emit_groups(self, parts: Sequence[Partial | None], first: Indexes, last: Indexes, is_final: bool = True) -> None:
@@ -415,10 +434,18 @@ class SessionAggregateProcessor(DivertingProcessor):
                 valid = validity(run.keys[SESSION])
                 held = Partial([from_numbers(begin, pa.int64(), valid), *run.keys[1:]], run.columns, run.num_rows)
                 batch = exported(held, states.layout)
-                names = [*(f"{number}_{name}" for name in batch.schema.names), "last"]
-                batch = pa.RecordBatch.from_arrays([*batch.columns, from_numbers(end, pa.int64(), valid)], names=names)
+                names = [*(f"{number}_{name}" for name in batch.schema.names), "ungiven", "last"]
+                fresh = from_flags(self._is_ungiven(run))
+                columns = [*batch.columns, fresh, from_numbers(end, pa.int64(), valid)]
+                batch = pa.RecordBatch.from_arrays(columns, names=names)
                 keys = [names[1 + i] for i in self._by.partition]
                 yield keyed_state(batch, *keys) if keys else batch
+
+    def _is_ungiven(self, partial: Partial) -> Mask:
+        """Which groups are of sessions that rows came to since they were given; of no matter without lateness."""
+        found, valid = session_numbers(partial)
+        ungiven = self._ungiven.of(self._sessions)
+        return ungiven[found] if valid is None else np.where(valid, ungiven[np.where(valid, found, 0)], True)
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         if batch.schema.names == _WATERMARK.names:
@@ -434,6 +461,8 @@ class SessionAggregateProcessor(DivertingProcessor):
         found = np.zeros(partial.num_rows, np.int64)
         if valid is None or valid.any():
             found[timed] = self._sessions.add_spans(hashes[timed], first[timed], last[timed])
+            fresh = flags(batch.column(batch.num_columns - 2)) & (True if valid is None else valid)
+            self._ungiven.mark(found[fresh])
         partial.keys[SESSION] = from_numbers(found, pa.int64(), valid)
         states.add_states(partial)
 
@@ -446,10 +475,8 @@ def session_aggregate(
     by: SessionKeys,
     aggregates: tuple[Aggregate, ...],
     names: tuple[str, ...],
-    diverts: bool = False,
-    every: int | None = None,
+    emission: SessionEmission | None = None,
 ) -> ProcessorFactory:
-    """A supplier of processors that aggregate by sessions and keys. Rows of the same partition must meet in one processor.
-    `diverts`: whether late rows go to output 1. `every`: microseconds between early results of open sessions that changed."""
+    """A supplier of processors that aggregate by sessions and keys. Rows of the same partition must meet in one processor."""
     aggregation = SessionAggregation(by, aggregates, names)
-    return lambda: SessionAggregateProcessor(aggregation, diverts, every)
+    return lambda: SessionAggregateProcessor(aggregation, emission or SessionEmission())

@@ -381,7 +381,7 @@ def test_over_a_table_that_ends_the_clauses_mean_nothing() -> None:
     ("sql", "message"),
     [
         ("SELECT ts FROM clicks EMIT EVERY INTERVAL '1' SECOND", "go with GROUP BY over windows"),
-        (f"SELECT ts FROM {SOURCE} LATE DATA INTO clicks", "LATE DATA INTO goes with GROUP BY over windows, OVER"),
+        (f"SELECT ts FROM {SOURCE} LATE DATA INTO clicks", "LATE DATA INTO goes with GROUP BY over windows, joins"),
         (f"SELECT ts FROM {SOURCE} ORDER BY ts EMIT EVERY INTERVAL '1' SECOND", "go with GROUP BY over windows"),
         (f"SELECT COUNT(*) OVER (PARTITION BY window_end) FROM {SOURCE} ALLOWED LATENESS 5", "go with GROUP BY over windows"),
         (f"SELECT ts FROM {SOURCE} ORDER BY ts LATE DATA INTO clicks", "clicks"),

@@ -13,7 +13,7 @@ from runnel.errors import OperationalError
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate
 from runnel.processor import Watermark
 from runnel.processors import session_aggregate, session_merge, session_rows
-from runnel.processors.session_aggregate import SessionKeys
+from runnel.processors.session_aggregate import SessionEmission, SessionKeys
 from runnel.processors.session_merge import OpenSessions
 from runnel.sqltypes import BOOLEAN
 from runnel.streams import TimeBound
@@ -29,7 +29,7 @@ BOUND = TimeBound(1)
 ALL = CALLS | ORDERED | DISTINCT
 
 
-def supplier(calls: dict[str, Any], partition: tuple[int, ...] = (0,), diverts: bool = False, every: int | None = None) -> Any:
+def supplier(calls: dict[str, Any], partition: tuple[int, ...] = (0,), **emission: Any) -> Any:
     keys = SessionKeys(
         gap=GAP,
         time=COLUMNS["t"],
@@ -39,7 +39,7 @@ def supplier(calls: dict[str, Any], partition: tuple[int, ...] = (0,), diverts: 
         bound=BOUND,
     )
     names = ("a", "k", "e", "w", "s", *(f"c{i}" for i in range(len(calls))))
-    return session_aggregate.session_aggregate(keys, tuple(calls.values()), names, diverts, every)
+    return session_aggregate.session_aggregate(keys, tuple(calls.values()), names, SessionEmission(**emission))
 
 
 def expected(items: Items, calls: dict[str, Any], partition: tuple[int, ...]) -> tuple[list[tuple[Any, ...]], int]:
@@ -240,19 +240,128 @@ def test_early_results_of_sessions_of_a_stream() -> None:
         assert cursor.fetchall() == [(1, 9, 1, 2, True)]
 
 
-def test_allowed_lateness_of_sessions_is_refused() -> None:
+def test_what_is_chosen_for_sessions() -> None:
+    with runnel.connect() as connection:
+        connection.register_stream("events", pa.schema([("t", pa.int64()), ("k", pa.int64())]))
+        source = "TABLE(SESSION(TABLE(IMPOSE_ORDER(TABLE events, DESCRIPTOR(t), 1)) PARTITION BY k, DESCRIPTOR(t), 5))"
+        for rest, wanted in (
+            ("GROUP BY window_end, k", "Aggregate by sessions"),
+            ("GROUP BY window_end, k EMIT EVERY INTERVAL '2' SECOND", "early results every: 0:00:02"),
+            ("GROUP BY window_end, k ALLOWED LATENESS 3", "allowed lateness: 3"),
+            ("GROUP BY window_end", "Session windows"),  # sessions of different keys come together
+        ):
+            lines = connection.execute(f"EXPLAIN SELECT window_end, COUNT(*) FROM {source} {rest}").fetchall()
+            assert any(wanted in line for (line,) in lines), rest
+
+
+def test_allowed_lateness_needs_the_sessions_right_below() -> None:
     with runnel.connect() as connection:
         connection.register_stream("events", pa.schema([("t", pa.int64()), ("k", pa.int64())]))
         source = "TABLE(SESSION(TABLE(IMPOSE_ORDER(TABLE events, DESCRIPTOR(t), 1)) PARTITION BY k, DESCRIPTOR(t), 5))"
         for clause in ("EMIT EVERY INTERVAL '1' SECOND ALLOWED LATENESS 3", "ALLOWED LATENESS 3"):
-            with pytest.raises(runnel.NotSupportedError, match="not supported over SESSION"):
-                connection.cursor().execute(f"SELECT window_end, k, COUNT(*) FROM {source} GROUP BY window_end, k {clause}")
-        cursor = connection.cursor()
-        cursor.execute(f"EXPLAIN SELECT window_end, k, COUNT(*) FROM {source} GROUP BY window_end, k")
-        assert any("Aggregate by sessions" in line for (line,) in cursor.fetchall())
-        cursor.execute(
-            f"EXPLAIN SELECT window_end, k, COUNT(*) FROM {source} GROUP BY window_end, k EMIT EVERY INTERVAL '2' SECOND"
-        )
-        assert any("early results every: 0:00:02" in line for (line,) in cursor.fetchall())
-        cursor.execute(f"EXPLAIN SELECT window_end, COUNT(*) FROM {source} GROUP BY window_end")
-        assert any("Session windows" in line for (line,) in cursor.fetchall()), "sessions of different keys come together"
+            with pytest.raises(runnel.NotSupportedError, match="not supported over the rows of SESSION"):
+                connection.execute(f"SELECT window_end, COUNT(*) FROM {source} GROUP BY window_end {clause}")
+            sql = f"EXPLAIN (STATE) SELECT window_end, k, COUNT(*) FROM {source} GROUP BY window_end, k {clause}"
+            assert "until the watermark is 3 past its end" in connection.execute(sql).fetchall()[0][0]
+        with pytest.raises(runnel.ProgrammingError, match="ALLOWED LATENESS is of type INTERVAL"):
+            connection.execute(
+                f"SELECT window_end, k FROM {source} GROUP BY window_end, k ALLOWED LATENESS INTERVAL '3' SECOND"
+            )
+
+
+def last_given(found: list[Any]) -> list[Any]:
+    """Without the sessions that later ones of the same key took the place of."""
+    left: list[Any] = []
+    for row in found:
+        start, key, end = row[:3]
+        left = [old for old in left if start is None or old[0] is None or old[1] != key or old[2] < start or end < old[0]]
+        left.append(row)
+    return left
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_allowed_lateness_comes_to_what_all_rows_give(seed: int) -> None:
+    """The last results, those that they took the place of left out, are what the same rows give in order; nothing is late."""
+    rng = random.Random(f"lateness {seed}")
+    rows_ = random_rows(rng, 150, disorder=40, step=rng.choice((1, 4)))
+    rows_ = [{**row, "s": "s"} for row in rows_]
+    items = cut(rng, rows_, SCHEMA, rng.choice((0, 8)))
+    in_order = [item for item in items if not isinstance(item, Watermark)]
+    wanted, late = expected(in_order, ALL, (0,))
+    assert late == 0
+    processor, outbox = made_of(supplier(ALL, (0,), lateness=100))
+    feed(processor, items)
+    while not processor.complete():
+        pass
+    assert processor.late_rows == 0
+    found = as_numbers(rows_of(batches_in(outbox)))
+    assert_rows(last_given(found), wanted, ordered=False)
+    assert len(found) >= len(wanted)
+
+
+def test_results_are_given_again_by_late_rows() -> None:
+    given = sum(1 for seed in range(20) if _given_again(seed))
+    assert given > 10
+
+
+def _given_again(seed: int) -> bool:
+    rng = random.Random(f"lateness {seed}")
+    items = cut(rng, random_rows(rng, 150, disorder=40, step=1), SCHEMA, 0)
+    processor, outbox = made_of(supplier(COUNT, (0,), lateness=100))
+    feed(processor, items)
+    return len(rows_of(batches_in(outbox))) > len({row[:3] for row in rows_of(batches_in(outbox))})
+
+
+def test_a_late_row_brings_given_sessions_together() -> None:
+    processor, outbox = made_of(supplier(COUNT, lateness=20, diverts=True))
+    outbox.outputs.append([])
+
+    def given(*items: Any) -> list[Any]:
+        outbox.outputs[0].clear()
+        feed(processor, list(items))
+        return [(row[0], row[2], row[-1]) for row in rows_of(batches_in(outbox))]
+
+    assert given(rows(0), rows(8), Watermark(20, 1)) == [(0, 4, 1), (8, 12, 1)]
+    assert given(Watermark(21, 1)) == [], "given once, as nothing came since"
+    assert given(rows(4)) == [], "with the next watermark"
+    assert given(Watermark(22, 1)) == [(0, 12, 3)]
+    assert given(rows(15), Watermark(23, 1)) == [(15, 19, 1)], "one of its own, late as it is"
+    assert given(rows(12, 22), Watermark(26, 1)) == [(0, 19, 5)], "and 22 is still open"
+    assert given(rows(19, 22), Watermark(27, 1)) == [(0, 26, 8)], "an open one too, which is complete now"
+    assert given(rows(3), Watermark(46, 1)) == [(0, 26, 9)]
+    assert processor.late_rows == 0
+    assert given(Watermark(47, 1), rows(0), Watermark(48, 1)) == [], "the end is more than 20 behind"
+    assert processor.late_rows == 1
+    assert [row[0] for row in rows_of([item for item in outbox.outputs[1] if isinstance(item, pa.RecordBatch)])] == [0]
+    assert sum(batch.num_rows for batch in processor.state()) == 1, "nothing is kept any longer"
+
+
+def test_lateness_under_all_conditions() -> None:
+    """Snapshots know what was given: nothing comes again because of them, nothing is forgotten."""
+    rng = random.Random(11)
+    items = cut(rng, [{**row, "s": "s"} for row in random_rows(rng, 60, disorder=30, step=4)], SCHEMA, lag=2)
+    wanted, _ = expected([item for item in items if not isinstance(item, Watermark)], ALL, (0,))
+    processor, outbox = made_of(supplier(ALL, (0,), lateness=60))
+    feed(processor, items)
+    while not processor.complete():
+        pass
+    count = len(rows_of(batches_in(outbox)))
+
+    def check(found: list[Any]) -> None:
+        given = rows_of([item for item in found if isinstance(item, pa.RecordBatch)])
+        assert len(given) == count
+        assert_rows(last_given(as_numbers(given)), wanted, ordered=False)
+
+    verify_processor(supplier(ALL, (0,), lateness=60), [items], check)
+
+
+def test_early_results_are_not_of_sessions_that_were_given() -> None:
+    processor, outbox = made_of(supplier(FINAL | COUNT, lateness=50, every=1_000_000))
+    feed(processor, [rows(0), Watermark(10, 1), rows(2), rows(30)])
+    outbox.outputs[0].clear()
+    processor.alarm = 1
+    while not processor.on_alarm():
+        pass
+    assert [row[0] for row in rows_of(batches_in(outbox))] == [30]
+    feed(processor, [Watermark(11, 1)])
+    assert [(row[0], row[-2], row[-1]) for row in rows_of(batches_in(outbox))] == [(30, False, 1), (0, True, 2)]
