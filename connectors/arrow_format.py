@@ -8,7 +8,6 @@ its footer was cut off, or is still being written by someone who doesn't rename 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import pyarrow as pa
 from pyarrow import ipc
@@ -18,43 +17,23 @@ from runnel.connector import BATCH_ROWS
 from runnel.connectors.file_format import (
     Batches,
     FileColumn,
-    FileFormat,
     FileShare,
     Reading,
     batch_of,
     external_name,
     match_names,
-    sample_of,
 )
-from runnel.connectors.file_inference import united_columns
-from runnel.connectors.file_input import reading
 from runnel.connectors.file_options import FileOptions
 from runnel.connectors.file_output import FileOutput, RowWriter
-from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_system import DataFile, RemotePath, opened
-from runnel.connectors.typed_columns import check_columns, columns_of, typed
-from runnel.errors import OperationalError, ProgrammingError
+from runnel.connectors.typed_columns import columns_of, typed
+from runnel.connectors.typed_format import PartWriter, TypedFormat, reading_typed, shares
+from runnel.errors import ProgrammingError
 from runnel.sqltypes import to_arrow
 
-COUNTED_FILES = 16
-"""Up to so many files are opened to count their rows for the planner."""
-
 MARK = b"ARROW1"
+_KIND = "Arrow IPC"
 _COMPRESSIONS = {"auto": None, "none": None, "zst": "zstd", "lz4": "lz4"}
-
-
-@contextmanager
-def _reading_arrow(path: str) -> Iterator[None]:
-    """As `reading`, for files that aren't Arrow's or are damaged too."""
-    with reading(path):
-        try:
-            yield
-        except pa.ArrowException as error:
-            raise OperationalError(
-                f'file "{path}" can\'t be read as Arrow IPC',
-                detail=str(error),
-                hint="the file is damaged, cut off or not yet finished",
-            ) from error
 
 
 def _source(path: str) -> pa.NativeFile:
@@ -63,58 +42,35 @@ def _source(path: str) -> pa.NativeFile:
     return pa.memory_map(path, "r")
 
 
-class ArrowFormat(FileFormat):
+class ArrowFormat(TypedFormat):
     """Columnar files with types of their own, laid out as in memory."""
 
     name = "arrow"
-    is_text = False
 
     def __init__(self, options: FileOptions) -> None:
         super().__init__(options)
         if options.compression not in _COMPRESSIONS:
             raise ProgrammingError(f"format arrow has no compression {options.compression}", hint="use zst, lz4 or none")
 
-    def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
-        return united_columns([self._columns_of(file) for file in sample_of(files)])
-
-    def _columns_of(self, file: DataFile) -> list[FileColumn]:
-        with _reading_arrow(file.path), _source(file.path) as source:
+    def columns_in(self, file: DataFile) -> list[FileColumn]:
+        with reading_typed(file.path, _KIND), _source(file.path) as source:
             return columns_of((_open_file(source) or ipc.open_stream(source)).schema, file)
 
-    def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
-        if len(files) == 1:
-            check_columns(columns, self._columns_of(files[0]), files[0])
-
     def divide(self, file: DataFile, pieces: int) -> list[FileShare]:
-        with _reading_arrow(file.path), _source(file.path) as source:
+        with reading_typed(file.path, _KIND), _source(file.path) as source:
             found = _open_file(source)
             count = 1 if found is None else found.num_record_batches
-        if count < 2 or pieces < 2:
-            return [FileShare((file,))]
-        size = -(-count // pieces)
-        return [FileShare((file,), tuple(range(i, min(i + size, count)))) for i in range(0, count, size)]
+        return shares(file, count, pieces)
 
-    def row_count(self, path: FilePath) -> int | None:
-        try:
-            files = path.files()
-            if len(files) > COUNTED_FILES:
-                return None
-            rows = 0
-            for file in files:
-                with _reading_arrow(file.path), _source(file.path) as source:
-                    found = _open_file(source)
-                    if found is None:
-                        return None
-                    rows += found.count_rows()
-        except OperationalError:
-            # Asked for only to plan well; reading will report it.
-            return None
-        return rows
+    def rows_in(self, file: DataFile) -> int | None:
+        with reading_typed(file.path, _KIND), _source(file.path) as source:
+            found = _open_file(source)
+            return None if found is None else found.count_rows()
 
     def read(self, share: FileShare, asked: Reading) -> Batches:
         wanted = [external_name(column) for column in asked.wanted]
         for file in share.files:
-            with _reading_arrow(file.path), _source(file.path) as source:
+            with reading_typed(file.path, _KIND), _source(file.path) as source:
                 row = 0
                 for batch, places in _batches(source, wanted, share.parts):
                     yield _converted(batch, places, (file, row), asked)
@@ -176,27 +132,17 @@ def _converted(
     return batch_of(arrays, asked.names, batch.num_rows)
 
 
-class ArrowRows(RowWriter):
+class ArrowRows(PartWriter):
     """Writes record batches of a good size."""
 
     def __init__(self, output: FileOutput, columns: Sequence[TableColumn], compression: str | None) -> None:
-        self._schema = pa.schema([pa.field(external_name(item), to_arrow(item.type)) for item in columns])
+        super().__init__(columns, BATCH_ROWS)
         options = ipc.IpcWriteOptions(compression=compression, use_threads=False)
-        self._writer = ipc.new_file(output.stream, self._schema, options=options)
-        self._waiting: list[pa.RecordBatch] = []
-        self._rows = 0
+        self._writer = ipc.new_file(output.stream, self.schema, options=options)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
-        self._rows += batch.num_rows
-        if self._rows >= BATCH_ROWS:
-            self._write_batch()
-
-    def _write_batch(self) -> None:
-        if self._waiting:
-            self._writer.write_batch(pa.concat_batches(self._waiting))
-            self._waiting, self._rows = [], 0
+    def write_part(self, batches: list[pa.RecordBatch]) -> None:
+        self._writer.write_batch(pa.concat_batches(batches))
 
     def finish(self) -> None:
-        self._write_batch()
+        super().finish()
         self._writer.close()

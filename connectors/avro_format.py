@@ -15,26 +15,24 @@ import pyarrow as pa
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
 from runnel.connectors.avro_schema import columns_of_schema, narrowed, record_schema, to_record_values
-from runnel.connectors.file_conversion import Place, convert_arrow, convert_or_fail, unfit
 from runnel.connectors.file_format import (
     Batches,
     FileColumn,
-    FileFormat,
     FileShare,
     Reading,
     batch_of,
     external_name,
     match_names,
-    sample_of,
 )
-from runnel.connectors.file_inference import united_columns
 from runnel.connectors.file_input import open_bytes, reading
 from runnel.connectors.file_options import FileOptions
 from runnel.connectors.file_output import FileOutput, RowWriter
 from runnel.connectors.file_system import DataFile
-from runnel.errors import DataError, Error, OperationalError, ProgrammingError, suggest
+from runnel.connectors.typed_columns import typed
+from runnel.connectors.typed_format import DAMAGED, TypedFormat
+from runnel.errors import Error, OperationalError, ProgrammingError
 from runnel.expressions.values import array_of
-from runnel.sqltypes import SqlType, can_cast, to_arrow
+from runnel.sqltypes import to_arrow
 
 BLOCK_BYTES = 256 << 10
 """The size of a block that we write, before its compression."""
@@ -65,45 +63,25 @@ def reading_avro(path: str) -> Iterator[None]:
             raise OperationalError(
                 f'file "{path}" can\'t be read as Avro',
                 detail=f"{type(error).__name__}: {error}" if str(error) else type(error).__name__,
-                hint="the file is damaged, cut off or not yet finished",
+                hint=DAMAGED,
             ) from error
 
 
-class AvroFormat(FileFormat):
+class AvroFormat(TypedFormat):
     """Records in blocks."""
 
     name = "avro"
-    is_text = False
 
     def __init__(self, options: FileOptions) -> None:
         super().__init__(options)
         if options.compression == "lz4":
             raise ProgrammingError("format avro has no compression lz4", hint="use zst, gz, bz2 or none")
 
-    def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
-        return united_columns([self._columns_of(file) for file in sample_of(files)])
-
-    def _columns_of(self, file: DataFile) -> list[FileColumn]:
+    def columns_in(self, file: DataFile) -> list[FileColumn]:
         fastavro = _fastavro()
         with reading_avro(file.path), open_bytes(file.path, "none") as stream:
             schema = fastavro.reader(stream).writer_schema
         return [FileColumn(name, item) for name, item in columns_of_schema(schema, file.path)]
-
-    def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
-        if len(files) != 1:
-            return
-        found = self._columns_of(files[0])
-        names = [item.name for item in found]
-        for column, place in zip(columns, match_names([external_name(item) for item in columns], names), strict=True):
-            if place is None:
-                raise ProgrammingError(
-                    f'column "{external_name(column)}" is not in file "{files[0].path}"',
-                    hint=suggest(external_name(column), names, "its columns are " + ", ".join(names)),
-                )
-            if not can_cast(found[place].type, column.type):
-                raise ProgrammingError(
-                    f'column "{column.name}" is declared as {column.type}, but is {found[place].type} in file "{files[0].path}"'
-                )
 
     def read(self, share: FileShare, asked: Reading) -> Batches:
         for file in share.files:
@@ -122,44 +100,19 @@ class AvroFormat(FileFormat):
             records = list(block)
             for start in range(0, len(records), BATCH_ROWS):
                 part = records[start : start + BATCH_ROWS]
-                arrays = [
-                    pa.nulls(len(part), to_arrow(column.type))
-                    if place is None
-                    else _column(part, found[place], column, (file, row), is_inferred=asked.is_inferred)
-                    for column, place in zip(asked.wanted, places, strict=True)
-                ]
+                arrays = []
+                for column, place in zip(asked.wanted, places, strict=True):
+                    if place is None:
+                        arrays.append(pa.nulls(len(part), to_arrow(column.type)))
+                    else:
+                        name, kind = found[place]
+                        values = array_of([record[name] for record in part], kind)
+                        arrays.append(typed(values, column, (file, row), is_inferred=asked.is_inferred, kind=kind))
                 yield batch_of(arrays, asked.names, len(part))
                 row += len(part)
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
         return AvroRows(output, columns, _CODECS[self.options.compression])
-
-
-def _column(
-    records: list[dict[str, Any]],
-    found: tuple[str, SqlType],
-    column: TableColumn,
-    origin: tuple[DataFile, int],
-    *,
-    is_inferred: bool,
-) -> pa.Array:
-    """A field of all records in the type of the table's column."""
-    name, natural = found
-    file, row = origin
-    array = array_of([record[name] for record in records], natural)
-    if natural == column.type:
-        return array
-    if not can_cast(natural, column.type):
-        raise DataError(
-            f'column "{column.name}" is {column.type}, but {natural} in file "{file.path}"',
-            hint="declare the column with a type that the values of all files can be cast to",
-        )
-
-    def fault(index: int) -> DataError:
-        place = Place(file.path, f"row {row + index + 1}")
-        return unfit(array[index].as_py(), column.name, column.type, place, is_inferred=is_inferred)
-
-    return convert_or_fail(array, lambda part: convert_arrow(part, column.type), fault)
 
 
 class AvroRows(RowWriter):

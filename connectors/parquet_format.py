@@ -6,7 +6,6 @@ A file without its footer was cut off, or is still being written by someone who 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -17,23 +16,19 @@ from runnel.connector import BATCH_ROWS
 from runnel.connectors.file_format import (
     Batches,
     FileColumn,
-    FileFormat,
     FileShare,
     Reading,
     batch_of,
     external_name,
     match_names,
-    sample_of,
 )
-from runnel.connectors.file_inference import united_columns
-from runnel.connectors.file_input import reading
 from runnel.connectors.file_options import FileOptions
 from runnel.connectors.file_output import FileOutput, RowWriter
-from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_system import DataFile, RemotePath, opened
 from runnel.connectors.parquet_pruning import groups_to_read
-from runnel.connectors.typed_columns import check_columns, columns_of, typed
-from runnel.errors import OperationalError, ProgrammingError
+from runnel.connectors.typed_columns import columns_of, typed
+from runnel.connectors.typed_format import PartWriter, TypedFormat, reading_typed, shares
+from runnel.errors import ProgrammingError
 from runnel.sqltypes import to_arrow
 
 ROW_GROUP_ROWS = 262_144
@@ -41,22 +36,7 @@ ROW_GROUP_ROWS = 262_144
 
 _COMPRESSIONS = {"auto": "zstd", "zst": "zstd", "gz": "gzip", "lz4": "lz4", "none": "none"}
 
-COUNTED_FILES = 16
-"""Up to so many files are opened to count their rows for the planner."""
-
-
-@contextmanager
-def reading_parquet(path: str) -> Iterator[None]:
-    """As `reading`, for files that aren't Parquet or are damaged too."""
-    with reading(path):
-        try:
-            yield
-        except pa.ArrowException as error:
-            raise OperationalError(
-                f'file "{path}" can\'t be read as Parquet',
-                detail=str(error),
-                hint="the file is damaged, cut off or not yet finished",
-            ) from error
+_KIND = "Parquet"
 
 
 def _source(path: str) -> Any:
@@ -64,54 +44,34 @@ def _source(path: str) -> Any:
     return opened(path) if isinstance(path, RemotePath) else path
 
 
-class ParquetFormat(FileFormat):
+class ParquetFormat(TypedFormat):
     """Columnar files with types of their own."""
 
     name = "parquet"
-    is_text = False
 
     def __init__(self, options: FileOptions) -> None:
         super().__init__(options)
         if options.compression == "bz2":
             raise ProgrammingError("format parquet has no compression bz2", hint="use zst, gz, lz4 or none")
 
-    def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
-        return united_columns([self._columns_of(file) for file in sample_of(files)])
-
-    def _columns_of(self, file: DataFile) -> list[FileColumn]:
-        with reading_parquet(file.path):
+    def columns_in(self, file: DataFile) -> list[FileColumn]:
+        with reading_typed(file.path, _KIND):
             schema = pq.read_schema(_source(file.path))
         return columns_of(schema, file)
 
-    def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
-        if len(files) == 1:
-            check_columns(columns, self._columns_of(files[0]), files[0])
-
     def divide(self, file: DataFile, pieces: int) -> list[FileShare]:
-        with reading_parquet(file.path), pq.ParquetFile(_source(file.path)) as opened:
+        with reading_typed(file.path, _KIND), pq.ParquetFile(_source(file.path)) as opened:
             groups = opened.num_row_groups
-        if groups < 2 or pieces < 2:
-            return [FileShare((file,))]
-        size = -(-groups // pieces)
-        return [FileShare((file,), tuple(range(i, min(i + size, groups)))) for i in range(0, groups, size)]
+        return shares(file, groups, pieces)
 
-    def row_count(self, path: FilePath) -> int | None:
-        try:
-            files = path.files()
-            if len(files) > COUNTED_FILES:
-                return None
-            rows = 0
-            for file in files:
-                with reading_parquet(file.path):
-                    rows += pq.read_metadata(_source(file.path)).num_rows
-        except OperationalError:
-            # Asked for only to plan well; reading will report it.
-            return None
-        return rows
+    def rows_in(self, file: DataFile) -> int | None:
+        with reading_typed(file.path, _KIND):
+            rows: int = pq.read_metadata(_source(file.path)).num_rows
+            return rows
 
     def read(self, share: FileShare, asked: Reading) -> Batches:
         for file in share.files:
-            with reading_parquet(file.path), pq.ParquetFile(_source(file.path), page_checksum_verification=True) as opened:
+            with reading_typed(file.path, _KIND), pq.ParquetFile(_source(file.path), page_checksum_verification=True) as opened:
                 yield from self._read_file(opened, (file, share.parts), asked)
 
     def writer(self, output: FileOutput, columns: Sequence[TableColumn]) -> RowWriter:
@@ -163,26 +123,16 @@ def _in_turn(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[
         yield some
 
 
-class ParquetRows(RowWriter):
-    """Writes batches as row groups of a good size."""
+class ParquetRows(PartWriter):
+    """Writes row groups of a good size."""
 
     def __init__(self, output: FileOutput, columns: Sequence[TableColumn], compression: str) -> None:
-        self._schema = pa.schema([pa.field(external_name(item), to_arrow(item.type)) for item in columns])
-        self._writer = pq.ParquetWriter(output.stream, self._schema, compression=compression, write_page_checksum=True)
-        self._waiting: list[pa.RecordBatch] = []
-        self._rows = 0
+        super().__init__(columns, ROW_GROUP_ROWS)
+        self._writer = pq.ParquetWriter(output.stream, self.schema, compression=compression, write_page_checksum=True)
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=self._schema))
-        self._rows += batch.num_rows
-        if self._rows >= ROW_GROUP_ROWS:
-            self._write_group()
-
-    def _write_group(self) -> None:
-        if self._waiting:
-            self._writer.write_table(pa.Table.from_batches(self._waiting, self._schema))
-            self._waiting, self._rows = [], 0
+    def write_part(self, batches: list[pa.RecordBatch]) -> None:
+        self._writer.write_table(pa.Table.from_batches(batches, self.schema))
 
     def finish(self) -> None:
-        self._write_group()
+        super().finish()
         self._writer.close()

@@ -11,7 +11,7 @@ from runnel.connectors.file_conversion import Place, convert_arrow, convert_or_f
 from runnel.connectors.file_format import FileColumn, external_name, match_names
 from runnel.connectors.file_system import DataFile
 from runnel.errors import DataError, NotSupportedError, ProgrammingError, suggest
-from runnel.sqltypes import can_cast, from_arrow, to_arrow
+from runnel.sqltypes import SqlType, can_cast, from_arrow, to_arrow
 
 
 def columns_of(schema: pa.Schema, file: DataFile) -> list[FileColumn]:
@@ -41,14 +41,18 @@ def check_columns(columns: Sequence[TableColumn], found: Sequence[FileColumn], f
             )
 
 
-def typed(array: pa.Array, column: TableColumn, origin: tuple[DataFile, int], *, is_inferred: bool) -> pa.Array:
-    """A column of a file, from row `origin[1]` on, in the type of the table's column."""
+def typed(
+    array: pa.Array, column: TableColumn, origin: tuple[DataFile, int], *, is_inferred: bool, kind: SqlType | None = None
+) -> pa.Array:
+    """A column of a file, from row `origin[1]` on, in the type of the table's column. `kind` is its SQL type where its Arrow
+    type doesn't tell."""
     file, row = origin
-    if array.type == to_arrow(column.type):
+    if array.type == to_arrow(column.type) if kind is None else kind == column.type:
         return array
-    if not can_cast(from_arrow(array.type), column.type):
+    given = from_arrow(array.type) if kind is None else kind
+    if not can_cast(given, column.type):
         raise DataError(
-            f'column "{column.name}" is {column.type}, but {from_arrow(array.type)} in file "{file.path}"',
+            f'column "{column.name}" is {column.type}, but {given} in file "{file.path}"',
             hint="declare the column with a type that the values of all files can be cast to",
         )
 

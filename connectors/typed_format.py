@@ -1,0 +1,104 @@
+"""What formats share whose files have types of their own and come in parts: Parquet, Arrow IPC, and in part Avro."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connectors.file_format import FileColumn, FileFormat, FileShare, external_name, sample_of
+from runnel.connectors.file_inference import united_columns
+from runnel.connectors.file_input import reading
+from runnel.connectors.file_output import RowWriter
+from runnel.connectors.file_paths import FilePath
+from runnel.connectors.file_system import DataFile
+from runnel.connectors.typed_columns import check_columns
+from runnel.errors import OperationalError
+from runnel.sqltypes import to_arrow
+
+COUNTED_FILES = 16
+"""Up to so many files are opened to count their rows for the planner."""
+
+DAMAGED = "the file is damaged, cut off or not yet finished"
+
+
+@contextmanager
+def reading_typed(path: str, kind: str) -> Iterator[None]:
+    """As `reading`, for files that aren't of that kind or are damaged too."""
+    with reading(path):
+        try:
+            yield
+        except pa.ArrowException as error:
+            raise OperationalError(f'file "{path}" can\'t be read as {kind}', detail=str(error), hint=DAMAGED) from error
+
+
+class TypedFormat(FileFormat):
+    """Files that tell the types of their columns."""
+
+    is_text = False
+
+    @abstractmethod
+    def columns_in(self, file: DataFile) -> list[FileColumn]:
+        """The columns of a file."""
+
+    def rows_in(self, file: DataFile) -> int | None:
+        """How many rows a file has, if that can be told cheaply."""
+        return None
+
+    def discover(self, files: Sequence[DataFile]) -> tuple[FileColumn, ...]:
+        return united_columns([self.columns_in(file) for file in sample_of(files)])
+
+    def check_declared(self, columns: Sequence[TableColumn], files: Sequence[DataFile]) -> None:
+        if len(files) == 1:
+            check_columns(columns, self.columns_in(files[0]), files[0])
+
+    def row_count(self, path: FilePath) -> int | None:
+        try:
+            files = path.files()
+            if len(files) > COUNTED_FILES:
+                return None
+            counts = [self.rows_in(file) for file in files]
+        except OperationalError:
+            # Asked for only to plan well; reading will report it.
+            return None
+        known = [count for count in counts if count is not None]
+        return sum(known) if len(known) == len(counts) else None
+
+
+def shares(file: DataFile, count: int, pieces: int) -> list[FileShare]:
+    """A file of so many parts, cut into about so many pieces."""
+    if count < 2 or pieces < 2:
+        return [FileShare((file,))]
+    size = -(-count // pieces)
+    return [FileShare((file,), tuple(range(first, min(first + size, count)))) for first in range(0, count, size)]
+
+
+class PartWriter(RowWriter):
+    """Writes rows in parts of about `part_rows` rows."""
+
+    def __init__(self, columns: Sequence[TableColumn], part_rows: int) -> None:
+        self.schema = pa.schema([pa.field(external_name(item), to_arrow(item.type)) for item in columns])
+        self._part_rows = part_rows
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = 0
+
+    @abstractmethod
+    def write_part(self, batches: list[pa.RecordBatch]) -> None:
+        """Writes the rows of a part."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._waiting.append(pa.RecordBatch.from_arrays(batch.columns, schema=self.schema))
+        self._rows += batch.num_rows
+        if self._rows >= self._part_rows:
+            self._end_part()
+
+    def _end_part(self) -> None:
+        if self._waiting:
+            self.write_part(self._waiting)
+            self._waiting, self._rows = [], 0
+
+    def finish(self) -> None:
+        self._end_part()
