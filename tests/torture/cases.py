@@ -1,0 +1,164 @@
+"""The jobs that are killed: each query with each sink that promises exactly-once, over sources that always give the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from runnel import Connection
+
+EVENTS = 16_000
+RATE = 8_000
+"""Events of the stream, and how many of them come in a second."""
+
+SNAPSHOT_MILLIS = 100
+
+LINES = 6_000
+"""Lines of the followed file; the last is far ahead of the others, so that all windows before it close."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """`columns` are those of its rows; the first `keys` of them are the key where they go to a map. `verb`: INSERT where each
+    row has a key of its own, so that a row that came twice would be refused. `{events}` and the like stand for the mappings."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    keys: int
+    verb: str
+    text: str
+    is_endless: bool = False
+
+
+QUERIES = (
+    Query(
+        "window",
+        (("s", "TIMESTAMP"), ("auction", "BIGINT"), ("n", "BIGINT"), ("total", "BIGINT")),
+        2,
+        "INSERT",
+        "SELECT window_start, auction, COUNT(*), SUM(price) "
+        "FROM TABLE(TUMBLE(TABLE {bids}, DESCRIPTOR(date_time), INTERVAL '1' SECOND)) GROUP BY window_start, auction",
+    ),
+    Query(
+        "join",
+        (("auction", "BIGINT"), ("bidder", "BIGINT"), ("t", "TIMESTAMP"), ("price", "BIGINT"), ("seller", "BIGINT")),
+        4,
+        "SINK",
+        "SELECT b.auction, b.bidder, b.date_time, b.price, a.seller FROM {bids} b JOIN {auctions} a "
+        "ON b.auction = a.id AND b.date_time BETWEEN a.date_time AND a.date_time + INTERVAL '2' SECOND",
+    ),
+    Query(
+        "follow",
+        (("e", "TIMESTAMP"), ("k", "BIGINT"), ("n", "BIGINT"), ("total", "BIGINT")),
+        2,
+        "INSERT",
+        "SELECT window_end, k, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE {lines}, DESCRIPTOR(at), INTERVAL '10' SECOND)) "
+        "GROUP BY window_end, k",
+        is_endless=True,
+    ),
+    Query(
+        "table",
+        (("k", "BIGINT"), ("n", "BIGINT"), ("total", "BIGINT")),
+        1,
+        "INSERT",
+        "SELECT auction, COUNT(*), SUM(price) FROM {bounded_bids} GROUP BY auction",
+    ),
+)
+
+SINKS = ("parquet", "csv", "json", "map", "duckdb")
+
+
+@dataclass(frozen=True)
+class Case:
+    query: Query
+    sink: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.query.name}_{self.sink}"
+
+
+CASES = tuple(Case(query, sink) for query in QUERIES for sink in SINKS)
+
+
+def prepare(folder: Path) -> None:
+    """Writes the file that is followed."""
+    start = datetime(2024, 1, 1)
+    with (folder / "lines.json").open("w") as file:
+        for i in range(LINES):
+            at = start + timedelta(milliseconds=37 * i) if i < LINES - 1 else start + timedelta(days=1)
+            file.write(json.dumps({"k": i * i % 23, "v": i, "at": at.isoformat(sep=" ")}) + "\n")
+
+
+def sources(folder: Path, *, streams: bool) -> list[str]:
+    """The statements that make the sources' mappings."""
+    nexmark = f"'events' = '{EVENTS}', 'eventRate' = '1000'"
+    stream = f", 'stream' = 'true', 'rate' = '{RATE}', 'idleTimeoutMillis' = '0'" if streams else ""
+    follow = ", 'follow' = 'true', 'pollMillis' = '20'" if streams else ""
+    watermark = ", WATERMARK FOR at AS at"
+    return [
+        f"CREATE MAPPING IF NOT EXISTS bids TYPE Nexmark OPTIONS ('table' = 'bid', {nexmark}{stream})",
+        f"CREATE MAPPING IF NOT EXISTS auctions TYPE Nexmark OPTIONS ('table' = 'auction', {nexmark}{stream})",
+        f"CREATE MAPPING IF NOT EXISTS bounded_bids TYPE Nexmark OPTIONS ('table' = 'bid', {nexmark})",
+        f"CREATE MAPPING IF NOT EXISTS lines (k BIGINT, v BIGINT, at TIMESTAMP{watermark}) TYPE File "
+        f"OPTIONS ('format' = 'json', 'path' = '{folder}/lines.json'{follow})",
+    ]
+
+
+def sink(case: Case, folder: Path) -> str:
+    """The statement that makes the sink's mapping."""
+    columns = ", ".join(f"{name} {kind}" for name, kind in case.query.columns)
+    head = f"CREATE MAPPING IF NOT EXISTS {case.name}"
+    if case.sink == "duckdb":
+        return f"{head} ({columns}) TYPE DuckDB"
+    if case.sink == "map":
+        parts = [
+            f'{name} {kind} EXTERNAL NAME "{"__key" if place < case.query.keys else "this"}.{name}"'
+            for place, (name, kind) in enumerate(case.query.columns)
+        ]
+        return f"{head} ({', '.join(parts)}) TYPE IMap OPTIONS ('keyFormat' = 'json-flat', 'valueFormat' = 'json-flat')"
+    return (
+        f"{head} ({columns}) TYPE File "
+        f"OPTIONS ('format' = '{case.sink}', 'path' = '{folder}/{case.name}', 'ignoreFileNotFound' = 'true')"
+    )
+
+
+def job(case: Case) -> str:
+    """The statement that makes the job."""
+    verb = case.query.verb if case.sink == "map" else "SINK"
+    return (
+        f"CREATE JOB {case.name} OPTIONS ('snapshotIntervalMillis' = '{SNAPSHOT_MILLIS}') "
+        f"AS {verb} INTO {case.name} {query_text(case.query)}"
+    )
+
+
+def query_text(query: Query) -> str:
+    return query.text.format(bids="bids", auctions="auctions", lines="lines", bounded_bids="bounded_bids")
+
+
+def rows(connection: Connection, query: str) -> list[list[Any]]:
+    """Rows in an order of their own, as JSON gives them back."""
+    found = connection.execute(query).fetchall()
+    return sorted([str(value) if isinstance(value, datetime) else value for value in row] for row in found)
+
+
+def expected(connection: Connection, query: Query) -> list[list[Any]]:
+    """What the query gives of tables, on a connection with the sources as tables. Of a stream that doesn't end the last window
+    stays open."""
+    found = rows(connection, query_text(query))
+    if query.is_endless:
+        last = max(row[0] for row in found)
+        found = [row for row in found if row[0] != last]
+    return found
+
+
+def described(cases: Sequence[Case]) -> str:
+    return ",".join(case.name for case in cases)
+
+
+def named(names: str) -> list[Case]:
+    return [case for case in CASES if case.name in names.split(",")]

@@ -1,0 +1,171 @@
+"""Kills jobs again and again, and compares what their sinks hold with what the same queries give without.
+
+    python -m tests.torture.kill_loop [--minutes M] [--kills N] [--seed S] [--cases window_parquet,join_map]
+
+A round is a new directory with some of the jobs. Its process is killed by SIGKILL: at a random moment, or right before a file
+operation (so in the middle of snapshots, commits and recoveries too), and started again, until all jobs have given everything.
+Then each sink must hold each row once. All is drawn from the seed of the round, which a failure prints: with it, the same
+jobs are killed at the same operations, and, as near as a clock allows, at the same moments.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import runnel
+from tests.torture import cases
+
+ROOT = Path(__file__).parents[2]
+MOST_KILLS = 14
+"""Of one round; then its process is let alone."""
+JOBS = 4
+"""At once in one process."""
+PATIENCE = 180.0
+
+
+class Difference(AssertionError):
+    """A sink holds something else than without kills, or a job didn't come to its end."""
+
+
+@dataclass
+class Tally:
+    """What was done so far."""
+
+    rounds: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    jobs: Counter[str] = field(default_factory=Counter)
+    rows: int = 0
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.kills.items()))
+        jobs = ", ".join(f"{name} {count}" for name, count in sorted(self.jobs.items()))
+        return f"{self.rounds} rounds, {self.kills.total()} kills ({kinds}), {self.rows} rows compared; jobs: {jobs}"
+
+
+class KillLoop:
+    """Rounds over some cases, below `folder`."""
+
+    def __init__(self, folder: Path, chosen: Sequence[cases.Case] = cases.CASES, most_kills: int = MOST_KILLS) -> None:
+        self._folder = folder
+        self._chosen = chosen
+        self._most_kills = most_kills
+        self.tally = Tally()
+        cases.prepare(folder)
+        with runnel.connect() as connection:
+            for statement in cases.sources(folder, streams=False):
+                connection.execute(statement)
+            queries = {case.query.name: case.query for case in chosen}
+            self._expected = {name: cases.expected(connection, query) for name, query in queries.items()}
+
+    def round(self, seed: int) -> None:
+        """One round; Difference if anything is wrong."""
+        random = Random(seed)
+        chosen = random.sample(self._chosen, min(JOBS, len(self._chosen)))
+        folder = self._folder / f"round-{seed}"
+        folder.mkdir()
+        shutil.copy(self._folder / "lines.json", folder)
+        (folder / "wanted.json").write_text(json.dumps({name: len(rows) for name, rows in self._expected.items()}))
+        kills = 0
+        try:
+            while not (folder / "result.json").exists():
+                kills += self._run(folder, chosen, random, kills)
+            self._compare(folder, chosen)
+        except Difference as error:
+            raise Difference(
+                f"seed {seed}, after {kills} kills: {error}\njobs {cases.described(chosen)}; files are in {folder}\n"
+                f"replay: python -m tests.torture.kill_loop --seed {seed} --rounds 1"
+                f" --cases {cases.described(self._chosen)} --most-kills {self._most_kills}"
+            ) from None
+        shutil.rmtree(folder)
+        self.tally.rounds += 1
+        self.tally.jobs.update(case.name for case in chosen)
+
+    def _run(self, folder: Path, chosen: Sequence[cases.Case], random: Random, kills: int) -> int:
+        """Runs the process once; 1 if it was killed."""
+        fault, delay = 0, PATIENCE
+        if kills < self._most_kills:
+            if random.random() < 0.5:
+                fault = int(2 ** random.uniform(0, 8.5))
+            else:
+                delay = random.uniform(0.3, 3.0)
+        command = [sys.executable, "-m", "tests.torture.worker", str(folder), cases.described(chosen), str(fault)]
+        with (folder / "log").open("ab") as log:
+            process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+            try:
+                code = process.wait(delay)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                if delay == PATIENCE:
+                    raise Difference(f"not over after {PATIENCE:g} s") from None
+                self.tally.kills["at a moment"] += 1
+                return 1
+        if code == -9 and fault:
+            self.tally.kills["at a file operation"] += 1
+            return 1
+        if code != 0:
+            raise Difference(f"the process ended with code {code}\n" + (folder / "log").read_text(errors="replace")[-6000:])
+        return 0
+
+    def _compare(self, folder: Path, chosen: Sequence[cases.Case]) -> None:
+        result = json.loads((folder / "result.json").read_text())
+        for case in chosen:
+            found, wanted = result["rows"][case.name], self._expected[case.query.name]
+            if found != wanted:
+                raise Difference(f"{case.name}: {_first_difference(found, wanted)}")
+            self.tally.rows += len(found)
+        for job in result["jobs"]:
+            if job["status"] not in ("COMPLETED", "SUSPENDED") or job["last_error"] is not None:
+                raise Difference(f"a job failed on the way: {job}")
+        if result["traces"]:
+            raise Difference(f"left behind: {result['traces']}")
+
+
+def _first_difference(found: list[Any], wanted: list[Any]) -> str:
+    lost = Counter(map(tuple, wanted)) - Counter(map(tuple, found))
+    more = Counter(map(tuple, found)) - Counter(map(tuple, wanted))
+    return (
+        f"{len(found)} rows instead of {len(wanted)}; {lost.total()} lost, such as {list(lost)[:3]}; "
+        f"{more.total()} too many, such as {list(more)[:3]}"
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long")
+    parser.add_argument("--kills", type=int, default=10**9, help="stop after so many")
+    parser.add_argument("--rounds", type=int, default=10**9, help="stop after so many")
+    parser.add_argument("--seed", type=int, default=1, help="that of the first round; the next ones count on")
+    parser.add_argument("--cases", default=cases.described(cases.CASES), help="the jobs to choose from")
+    parser.add_argument("--most-kills", type=int, default=MOST_KILLS, help="of one round")
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="runnel-torture-"))
+    loop = KillLoop(folder, cases.named(given.cases), given.most_kills)
+    until = time.monotonic() + 60 * given.minutes
+    seed = given.seed
+    while time.monotonic() < until and loop.tally.kills.total() < given.kills and loop.tally.rounds < given.rounds:
+        try:
+            loop.round(seed)
+        except Difference as error:
+            print(error, loop.tally, sep="\n", flush=True)
+            return 1
+        print(f"seed {seed}: {loop.tally}", flush=True)
+        seed += 1
+    shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
