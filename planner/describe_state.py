@@ -26,6 +26,12 @@ def describe_state(plan: Physical) -> Node:
     return replace(node, properties={"keeps": kept}, rows=None, inputs=tuple(describe_state(item) for item in plan.inputs))
 
 
+def keeps(node: Physical) -> bool:
+    """Whether an operator keeps anything."""
+    rule = _RULES.get(type(node))
+    return rule is not None and rule(node) != NOTHING
+
+
 def _grouped(node: physical.HashAggregate) -> str:
     return "a row for each group, until the input ends" if node.keys else "one row"
 

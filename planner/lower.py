@@ -31,7 +31,7 @@ PROBE_PRIORITY = 1
 
 def lower(plan: Physical, parallelism: int) -> DAG:
     """The DAG that runs a physical plan on `parallelism` worker threads and hands its rows to the job's results."""
-    lowering = Lowering(parallelism, _RULES)
+    lowering = Lowering(parallelism, RULES)
     rows = lowering.lower(plan)
     lowering.follow(rows, "result", result_sink(), 1)
     if lowering.shared is not None:
@@ -44,18 +44,19 @@ def _scan(to: Lowering, node: physical.SourceScan) -> Output:
     from runnel.processors.scan import scan
 
     names = column_names(node.fields)
-    supplier = scan(source_of(node), node.condition, node.projections, names, node.time)
-    return to.source(f"scan {node.table.name}", supplier, names, is_parallel=True)
+    name = f"scan {node.table.name}"
+    supplier = scan(source_of(node, to.next_name(name)), node.condition, node.projections, names, node.time)
+    return to.source(name, supplier, names, is_parallel=True)
 
 
-def source_of(node: physical.SourceScan) -> Source:
-    """What a scan reads."""
+def source_of(node: physical.SourceScan, place: str = "") -> Source:
+    """What a scan reads. `place` is the vertex that goes on, after a restart, where it was."""
     source = node.table.scan(node.request)
     if node.divert is None:
         return source
     from runnel.processors.divert import DivertingSource
 
-    return DivertingSource(source, node.divert)
+    return DivertingSource(source, node.divert, place)
 
 
 def _shared(to: Lowering, node: physical.Shared) -> Output:
@@ -195,9 +196,9 @@ def _join(to: Lowering, node: physical.HashJoin) -> Output:
     names = column_names(node.fields)
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
     shape = JoinShape(node.kind, node.condition, node.columns, node.null_safe, position=node.position)
-    supplier = join(shape, keys, fields, names)
     build_keys, probe_keys = key_names(node.build_keys, build.names), key_names(node.probe_keys, probe.names)
     can_divide = node.is_partitioned and bool(build_keys) and bool(probe_keys)
+    supplier = join(shape, keys, fields, names, build_keys if can_divide else ())
     whole_build = node.kind not in (JoinKind.RIGHT, JoinKind.FULL)
     is_parallel = to.parallelism > 1 and (
         (can_divide and (probe.is_parallel or build.is_parallel)) or (whole_build and probe.is_parallel)
@@ -371,7 +372,7 @@ def _write(to: Lowering, node: physical.Write) -> Output:
     return to.follow(rows, f"write {node.table.name}", write(node.table, node.request), 1, column_names(node.fields))
 
 
-_RULES: dict[type[Physical], Rule] = {
+RULES: dict[type[Physical], Rule] = {
     physical.SourceScan: _scan,
     physical.IndexScan: _index_scan,
     physical.Shared: _shared,

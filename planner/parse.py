@@ -168,7 +168,9 @@ def _parse_explain(reader: StatementReader) -> Explain:
         )
     if stage == "analyze" and is_job:
         raise NotSupportedError(
-            "EXPLAIN ANALYZE is not for jobs", hint="analyze the INSERT or SINK, or look at SHOW JOBS", position=statement.position
+            "EXPLAIN ANALYZE is not for jobs",
+            hint="analyze the INSERT or SINK, or look at SHOW JOBS",
+            position=statement.position,
         )
     return Explain(sql=reader.sql, position=position, stage=stage, format=form, statement=statement)
 

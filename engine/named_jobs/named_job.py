@@ -334,6 +334,7 @@ class NamedJob:
         self._run, self._aim = run, Aim.COMPLETE
         now = self._home.jobs.clock.wall()
         found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "promise": prepared.promise, "is_resumable": False}
+        found["meanings"] = prepared.meanings
         self._set(RUNNING, description, started=now, **found)
         self._save()
 

@@ -6,8 +6,10 @@ takes the place of another has a greater number, and is complete before the othe
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from threading import RLock
 
@@ -25,11 +27,13 @@ _ID = 1
 
 @frozen
 class NamedSnapshot:
-    """One of them: its name, that of its job, the query of that, when it was made (µs since the epoch, UTC), and its size."""
+    """One of them: its name, that of its job, the query of that and what the vertices of its plan are for, when it was made (µs
+    since the epoch, UTC), and its size."""
 
     name: str
     job: str
     query: str
+    meanings: Mapping[str, str]
     created: int
     rows: int
     bytes: int
@@ -79,7 +83,8 @@ class NamedSnapshots:
             raise OperationalError(
                 f'job "{record.name}" has no snapshot', code=ErrorCode.GENERIC, hint="it has never run long enough for one"
             )
-        about = {"name": name, "job": record.name, "query": record.query}
+        meanings = record.meanings
+        about = {"name": name, "job": record.name, "query": record.query, "meanings": json.dumps(dict(meanings))}
         folder = None if self._folder is None else self._folder / str(self._next_number(self._folder))
         store = _store(folder, about)
         try:
@@ -88,7 +93,9 @@ class NamedSnapshots:
             store.close()
             _remove(folder)
             raise
-        made = NamedSnapshot(name, record.name, record.query, self._clock.wall(), size.rows, size.bytes, store, folder)
+        made = NamedSnapshot(
+            name, record.name, record.query, meanings, self._clock.wall(), size.rows, size.bytes, store, folder
+        )
         with self._lock:
             old = self._found.get(name.lower())
             self._found[name.lower()] = made
@@ -96,10 +103,11 @@ class NamedSnapshots:
             old.store.close()
             _remove(old.folder)
 
-    def load_into(self, name: str, target: SnapshotStore) -> None:
-        """Copies it into the store of a job that is to begin with it."""
+    def load_into(self, name: str, target: SnapshotStore) -> Mapping[str, str]:
+        """Copies it into the store of a job that is to begin with it; gives the meanings of its vertices."""
         found = self.get(name)
         _copy(found.store, _ID, target)
+        return found.meanings
 
     def drop(self, name: str) -> None:
         """Forgets one, and its files."""
@@ -133,7 +141,8 @@ class NamedSnapshots:
             if old is not None:
                 _remove(old.folder)
             found[name.lower()] = NamedSnapshot(
-                *(name, about.get("job", ""), about.get("query", ""), info.created, info.rows, info.bytes, store, place)
+                *(name, about.get("job", ""), about.get("query", ""), json.loads(about.get("meanings", "{}"))),
+                *(info.created, info.rows, info.bytes, store, place),
             )
         return found
 

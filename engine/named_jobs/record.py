@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import field, fields
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -52,8 +52,8 @@ class JobRecord:
     """A named job as it is kept. `query` is the INSERT or SINK that it runs, `text` the statement that made it, `arguments`
     those of its parameters; times are in µs since the epoch (UTC). `is_resumable`: its last snapshot is to be used although it
     promises nothing after a failure, since it was taken when the job was stopped. `may_drop_state`: the state that it starts
-    with may be of another query. `promise`: what holds of its guarantee from end to end. Rows are those of the execution that
-    ended last."""
+    with may be of another query. `promise`: what holds of its guarantee from end to end. `meanings`: what the vertices of its
+    plan are for. Rows are those of the execution that ended last."""
 
     id: int
     name: str
@@ -73,6 +73,7 @@ class JobRecord:
     is_resumable: bool = False
     may_drop_state: bool = False
     promise: str = ""
+    meanings: Mapping[str, str] = field(default_factory=dict)
     rows_in: int = 0
     rows_out: int = 0
     late_rows: int = 0
@@ -85,6 +86,7 @@ class JobRecord:
             "format": FORMAT,
             **value,
             "options": self.options.to_json(),
+            "meanings": dict(self.meanings),
             "arguments": [encode(item) for item in self.arguments],
             "status": self.status.value,
             "last_error": None if error is None else {item.name: getattr(error, item.name) for item in fields(error)},

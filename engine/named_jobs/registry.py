@@ -14,6 +14,7 @@ from time import monotonic
 
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.jobs import Jobs
+from runnel.named_jobs.compatibility import check_fates, fates
 from runnel.named_jobs.errands import Errands
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshots
@@ -73,11 +74,12 @@ class NamedJobs:
             begins_with = record.options.initial_snapshot is not None
             record = replace(record, id=self._new_id(), is_resumable=begins_with, may_drop_state=begins_with)
             store = self._store(record)
+            if record.options.initial_snapshot is not None:
+                meanings = self.snapshots.load_into(record.options.initial_snapshot, store)
+                record = replace(record, meanings=meanings)
             job = NamedJob(record, self, store)
             try:
-                if record.options.initial_snapshot is not None:
-                    self.snapshots.load_into(record.options.initial_snapshot, store)
-                self.records.save(record)
+                self.records.save(job.record)
                 job.start()
             except BaseException:
                 self._forget(job)
@@ -148,21 +150,14 @@ class NamedJobs:
             logger.warning('what job "%s" has staged in its sinks can\'t be removed: %s', job.name, error)
 
     def check_vertices(self, record: JobRecord, store: SnapshotStore, snapshot_id: int | None, prepared: PreparedJob) -> None:
-        """OperationalError where the job's plan has no place for some of the state that it is to start with: its query means
+        """OperationalError where the job's plan has no use for some of the state that it is to start with: its query means
         something else than when the snapshot was taken."""
-        if snapshot_id is None:
-            return
-        orphans = sorted(set(store.vertices(snapshot_id)) - set(prepared.dag.vertices))
-        names = ", ".join(f'"{name}"' for name in orphans)
-        if orphans and record.may_drop_state:
-            logger.warning('job "%s" leaves out the state of %s, which its query does not have', record.name, names)
-        elif orphans:
-            raise OperationalError(
-                f'job "{record.name}" can\'t go on from its snapshot: its plan has changed',
-                code=ErrorCode.GENERIC,
-                detail=f"there is state of {names}, which the plan no longer has",
-                hint="was a view, a mapping or an index that it uses changed? Change it back, or DROP JOB and create it anew",
-            )
+        if snapshot_id is not None:
+            found = fates(store.vertices(snapshot_id), record.meanings, prepared.meanings)
+            dropped = check_fates(record.name, found, may_drop=record.may_drop_state)
+            if dropped:
+                names = ", ".join(f'"{name}"' for name in dropped)
+                logger.warning('job "%s" leaves out the state of %s, which its query does not have', record.name, names)
 
     def close(self) -> None:
         """Has all executions stop with a last snapshot, waits for them, and ends. Closing twice is no error."""

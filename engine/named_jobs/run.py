@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import field
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class PreparedJob:
     """What a job's query comes to now: its DAG, with `written`, the vertices that write rows, and what an execution is told.
     `linger` is in nanoseconds; `accumulation_limit`: rows that a processor may hold (0: no limit). `promise`: what holds of the
-    job's guarantee from end to end."""
+    job's guarantee from end to end. `meanings` say what each vertex is for (`compatibility`)."""
 
     dag: DAG
     evaluation: EvaluationContext
@@ -35,6 +36,7 @@ class PreparedJob:
     linger: int = 0
     accumulation_limit: int = 0
     promise: str = ""
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
 
 class Run:

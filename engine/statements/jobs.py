@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from runnel.errors import Error, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
+from runnel.named_jobs.compatibility import Fate, check_fates, fates
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.options import NamedJobOptions, changed_options, read_options
 from runnel.named_jobs.promises import promises_of
 from runnel.named_jobs.record import JobRecord, encode
 from runnel.named_jobs.run import PreparedJob
+from runnel.named_jobs.states import ENDED, SUSPENDED, check_allowed
+from runnel.planner.physical import Physical
 from runnel.planner.plans import (
     AlterJobPlan,
     CreateJobPlan,
@@ -49,6 +53,7 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
     return PreparedJob(
         dag=dag,
         promise=promises_of(dag, record.options.guarantee)[0],
+        meanings=_meanings(plan),
         evaluation=EvaluationContext(arguments, record.created, record.zone),
         is_unbounded=plan.is_unbounded,
         written=frozenset(v.name for v in dag.vertices.values() if isinstance(v.supplier, WriteMetaSupplier)),
@@ -56,6 +61,13 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
         linger=database.settings.latency_target // 2 if plan.is_unbounded else 0,
         accumulation_limit=database.settings.integer("max_processor_accumulated_records") if limit is None else limit,
     )
+
+
+def _meanings(plan: WritePlan) -> dict[str, str]:
+    from runnel.planner.vertex_meanings import vertex_meanings
+
+    assert isinstance(plan.physical, Physical)
+    return vertex_meanings(plan.physical, 2)
 
 
 def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
@@ -114,23 +126,32 @@ def alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
 
 
 def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
-    """Gives a job a new query that goes on with its state: it is suspended if it runs, and resumed. Where that fails it is
-    suspended, with the query that it had."""
-    from runnel.named_jobs.states import SUSPENDED
-
+    """Gives a job a new query that goes on with its state: it is suspended if it runs, and resumed. Where that can't be it goes
+    on with the query that it had."""
+    assert plan.write is not None
     options = changed_options(job.record.options, plan.options)
+    arguments = _kept(call)
+    check_allowed("suspended" if job.status in ENDED else "resumed", job.name, job.status)
+    check_fates(job.name, fates(_with_state(job), job.record.meanings, _meanings(plan.write)), may_drop=True)
     was_running = job.status is not SUSPENDED
     if was_running:
         job.suspend(_left(call))
     before = job.record
-    arguments = _kept(call)
-    job.change(query=plan.text, text=call.sql, arguments=arguments, options=options, may_drop_state=True)
-    if was_running:
-        try:
+    try:
+        job.change(query=plan.text, text=call.sql, arguments=arguments, options=options, may_drop_state=True)
+        if was_running:
             job.resume()
-        except Error:
-            job.change(query=before.query, text=before.text, arguments=before.arguments, options=before.options)
-            raise
+    except Error:
+        if was_running and job.status is SUSPENDED:
+            job.change(
+                query=before.query,
+                text=before.text,
+                arguments=before.arguments,
+                options=before.options,
+                meanings=before.meanings,
+            )
+            job.resume()
+        raise
 
 
 def drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
@@ -168,13 +189,25 @@ def drop_snapshot(database: Database, plan: DropSnapshotPlan, call: Call) -> int
 
 
 def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple[WritePlan, list[str]]:
-    """The plan of a job's query, and lines that say how it would run."""
+    """The plan of a job's query, and lines that say how it would run; with a new query, what becomes of its state."""
     assert plan.write is not None
     if isinstance(plan, CreateJobPlan):
-        options = read_options(plan.options)
-    else:
-        options = changed_options(database.named_jobs.get(plan.name).record.options, plan.options)
-    return plan.write, _explained(plan.name, options, plan.write)
+        return plan.write, [*_explained(plan.name, read_options(plan.options), plan.write), ""]
+    from runnel.planner.vertex_meanings import keeping_vertices
+
+    job = database.named_jobs.get(plan.name)
+    lines = _explained(plan.name, changed_options(job.record.options, plan.options), plan.write)
+    assert isinstance(plan.write.physical, Physical)
+    keeping = keeping_vertices(plan.write.physical, 2)
+    found = fates(_with_state(job), job.record.meanings, _meanings(plan.write))
+    shown = [f"  {item}" for item in found if item.fate is not Fate.EMPTY or item.vertex in keeping]
+    return plan.write, [*lines, "State", *(shown or ["  there is no snapshot yet"]), ""]
+
+
+def _with_state(job: NamedJob) -> Sequence[str]:
+    """The vertices that the job's last snapshot has state of."""
+    snapshot_id = job.store.completed
+    return () if snapshot_id is None else job.store.vertices(snapshot_id)
 
 
 def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[str]:
@@ -184,7 +217,7 @@ def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[st
     lines += [f"  {item.vertex}: {item.text}" for item in ends]
     if promise != str(options.guarantee):
         lines.append(f"  from end to end: {promise}")
-    return [*lines, ""]
+    return lines
 
 
 def _left(call: Call) -> float | None:

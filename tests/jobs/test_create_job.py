@@ -253,3 +253,68 @@ def test_explain(connection: Connection) -> None:
     ]
     assert "Write m (mode: sink; columns: __key, this)" in lines
     assert shown(connection) == [], "it is not made"
+
+
+WINDOWS = "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10))"
+KEYED = "SINK INTO m SELECT window_end, {} " + WINDOWS + " GROUP BY window_end"
+
+
+@pytest.fixture
+def counting(connection: Connection) -> Connection:
+    """A connection with a job that counts clicks, of which a snapshot was taken."""
+    schema = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
+    writer = connection.register_stream("clicks", schema, time_column="ts", max_disorder=0)
+    connection.execute(f"CREATE JOB j AS {KEYED.format('COUNT(*)')}")
+    writer.write([(1, 1), (1, 2)])
+    assert eventually(lambda: connection.job("j").rows_in == 2)
+    connection.execute("CREATE SNAPSHOT s FOR JOB j", timeout=PATIENCE)
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("query", "fates"),
+    [
+        (KEYED.format("COUNT(*) + 1"), {"kept"}),
+        (KEYED.format("SUM(k)"), {"kept", "refused"}),
+        (KEYED.format("COUNT(*)").replace("10", "20"), {"kept", "refused"}),
+        ("SINK INTO m SELECT k, ts FROM clicks", {"kept", "dropped"}),
+    ],
+)
+def test_a_new_query_keeps_the_state_of_what_is_the_same(counting: Connection, query: str, fates: set[str]) -> None:
+    lines = [row[0] for row in counting.execute(f"EXPLAIN ALTER JOB j AS {query}").fetchall()]
+    start = lines.index("State")
+    shown = lines[start + 1 : lines.index("", start)]
+    assert {line.split(": ")[1].split(",")[0] for line in shown} == fates
+    job = counting.job("j")
+    before = job.record
+    if "refused" in fates:
+        with pytest.raises(runnel.OperationalError, match="can't go on from its snapshot"):
+            counting.execute(f"ALTER JOB j AS {query}", timeout=PATIENCE)
+        assert job.record.query == before.query
+        with pytest.raises(runnel.OperationalError, match="can't go on from its snapshot"):
+            counting.execute(f"CREATE JOB k OPTIONS ('initialSnapshotName'='s') AS {query}")
+        assert [item.name for item in counting.jobs()] == ["j"]
+    else:
+        counting.execute(f"ALTER JOB j AS {query}", timeout=PATIENCE)
+        assert job.record.query == query
+    assert job.status is JobStatus.RUNNING
+
+
+def test_a_view_that_means_something_else_now_is_no_silent_change(connection: Connection) -> None:
+    schema = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
+    writer = connection.register_stream("clicks", schema, time_column="ts", max_disorder=0)
+    connection.execute(f"CREATE VIEW counts AS SELECT window_end, COUNT(*) AS n {WINDOWS} GROUP BY window_end")
+    connection.execute("CREATE JOB j AS SINK INTO m SELECT window_end, n FROM counts")
+    job = connection.job("j")
+    writer.write([(1, 1), (1, 2)])
+    assert eventually(lambda: job.rows_in == 2)
+    connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
+    connection.execute(f"CREATE OR REPLACE VIEW counts AS SELECT window_end, SUM(k) AS n {WINDOWS} GROUP BY window_end")
+    with pytest.raises(runnel.OperationalError, match="its plan is another one"):
+        connection.execute("ALTER JOB j RESUME")
+    assert job.status is JobStatus.SUSPENDED
+    connection.execute(f"CREATE OR REPLACE VIEW counts AS SELECT window_end, COUNT(*) AS n {WINDOWS} GROUP BY window_end")
+    connection.execute("ALTER JOB j RESUME")
+    writer.close()
+    job.join(PATIENCE)
+    assert rows(connection) == [(10, 2)]
