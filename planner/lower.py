@@ -44,19 +44,18 @@ def _scan(to: Lowering, node: physical.SourceScan) -> Output:
     from runnel.processors.scan import scan
 
     names = column_names(node.fields)
-    name = f"scan {node.table.name}"
-    supplier = scan(source_of(node, to.next_name(name)), node.condition, node.projections, names, node.time)
-    return to.source(name, supplier, names, is_parallel=True)
+    supplier = scan(source_of(node), node.condition, node.projections, names, node.time)
+    return to.source(f"scan {node.table.name}", supplier, names, is_parallel=True)
 
 
-def source_of(node: physical.SourceScan, place: str = "") -> Source:
-    """What a scan reads. `place` is the vertex that goes on, after a restart, where it was."""
+def source_of(node: physical.SourceScan) -> Source:
+    """What a scan reads."""
     source = node.table.scan(node.request)
     if node.divert is None:
         return source
     from runnel.processors.divert import DivertingSource
 
-    return DivertingSource(source, node.divert, place)
+    return DivertingSource(source, node.divert)
 
 
 def _shared(to: Lowering, node: physical.Shared) -> Output:
@@ -196,9 +195,9 @@ def _join(to: Lowering, node: physical.HashJoin) -> Output:
     names = column_names(node.fields)
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
     shape = JoinShape(node.kind, node.condition, node.columns, node.null_safe, position=node.position)
+    supplier = join(shape, keys, fields, names)
     build_keys, probe_keys = key_names(node.build_keys, build.names), key_names(node.probe_keys, probe.names)
     can_divide = node.is_partitioned and bool(build_keys) and bool(probe_keys)
-    supplier = join(shape, keys, fields, names, build_keys if can_divide else ())
     whole_build = node.kind not in (JoinKind.RIGHT, JoinKind.FULL)
     is_parallel = to.parallelism > 1 and (
         (can_divide and (probe.is_parallel or build.is_parallel)) or (whole_build and probe.is_parallel)
