@@ -44,18 +44,19 @@ def _scan(to: Lowering, node: physical.SourceScan) -> Output:
     from runnel.processors.scan import scan
 
     names = column_names(node.fields)
-    supplier = scan(source_of(node), node.condition, node.projections, names, node.time)
-    return to.source(f"scan {node.table.name}", supplier, names, is_parallel=True)
+    name = f"scan {node.table.name}"
+    supplier = scan(source_of(node, to.next_name(name)), node.condition, node.projections, names, node.time)
+    return to.source(name, supplier, names, is_parallel=True)
 
 
-def source_of(node: physical.SourceScan) -> Source:
-    """What a scan reads."""
+def source_of(node: physical.SourceScan, place: str = "") -> Source:
+    """What a scan reads. `place` is the vertex that goes on, after a restart, where it was."""
     source = node.table.scan(node.request)
     if node.divert is None:
         return source
     from runnel.processors.divert import DivertingSource
 
-    return DivertingSource(source, node.divert)
+    return DivertingSource(source, node.divert, place)
 
 
 def _shared(to: Lowering, node: physical.Shared) -> Output:

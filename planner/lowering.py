@@ -45,10 +45,16 @@ class Lowering:
             raise internal(f"no vertex for {type(node).__name__}")
         return rule(self, node)
 
+    def next_name(self, name: str) -> str:
+        """What `vertex` will call the next vertex of that name."""
+        number = self._used.get(name, 0) + 1
+        return name if number == 1 else f"{name} {number}"
+
     def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
         """A vertex of that name, with a number behind it if there is one already."""
-        self._used[name] = number = self._used.get(name, 0) + 1
-        return self.dag.vertex(name if number == 1 else f"{name} {number}", supplier, parallelism)
+        full = self.next_name(name)
+        self._used[name] = self._used.get(name, 0) + 1
+        return self.dag.vertex(full, supplier, parallelism)
 
     def source(self, name: str, supplier: Supplier, names: tuple[str, ...], is_parallel: bool = False) -> Output:
         """A vertex without inputs; a parallel one runs as many processors as its supplier prefers."""

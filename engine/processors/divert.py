@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import attrgetter
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from runnel.connector import (
 )
 from runnel.expressions.values import array_of
 from runnel.frozen import frozen
-from runnel.processor import JobContext
+from runnel.processor import Guarantee, JobContext
 from runnel.sqltypes import VARCHAR
 
 MOST_WAITING = 4096
@@ -42,21 +43,39 @@ class Divert:
 
 
 class DivertingSource(Source):
-    """A source whose malformed records are written to a table as they are met. Blocking, since sinks are."""
+    """A source whose malformed records are written to a table as they are met. Blocking, since sinks are. `place` tells the
+    scans of a job apart, so that each finds again what it staged; "" where a scan begins anew after a restart anyway."""
 
     cooperative = False
 
-    def __init__(self, source: Source, divert: Divert) -> None:
+    def __init__(self, source: Source, divert: Divert, place: str = "") -> None:
         self._source = source
         self._divert = divert
+        self._place = place
         self.is_repeatable, self.is_live = source.is_repeatable, source.is_live
         self.may_grow, self.kind = source.may_grow, source.kind
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        return [DivertingPartition(part, self._divert) for part in self._source.split(context)]
+        return [self._diverting(part, context) for part in self._source.split(context)]
 
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
-        return DivertingPartition(self._source.reopen(identity, token, context), self._divert)
+        if self._is_durable(context) and token is not None:
+            token = token["place"]
+        return self._diverting(self._source.reopen(identity, token, context), context)
+
+    def _is_durable(self, context: JobContext) -> bool:
+        """Whether records are committed with the snapshots. Where reading begins anew after a failure, they come again."""
+        return context.guarantee is not Guarantee.NONE and self.is_repeatable and bool(self._place)
+
+    def _diverting(self, partition: SourcePartition, context: JobContext) -> SourcePartition:
+        if not self._is_durable(context):
+            return DivertingPartition(partition, self._divert)
+        # Loaded on first use: only named jobs take snapshots.
+        from runnel.processors.durable_divert import DurableDivertingPartition
+
+        owner = f"{context.owner}/malformed records of {self._place}/{partition.identity}"
+        request = replace(self._divert.request, owner=owner)
+        return DurableDivertingPartition(partition, replace(self._divert, request=request), context)
 
 
 class DivertingPartition(SourcePartition):
@@ -73,13 +92,18 @@ class DivertingPartition(SourcePartition):
         self._partition.open(wake)
 
     def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
+        item = self._read_on()
+        if self._waiting and (self._waiting >= MOST_WAITING or not isinstance(item, pa.RecordBatch)):
+            self._commit()
+        return item
+
+    def _read_on(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
+        """Reads, and writes the records that can't be read."""
         item = self._partition.read()
         self.malformed = self._partition.malformed
         records = self._partition.take_malformed()
         if records:
             self._write(records)
-        if self._waiting and (self._waiting >= MOST_WAITING or not isinstance(item, pa.RecordBatch)):
-            self._commit()
         return item
 
     def position(self) -> Token | None:
@@ -102,12 +126,15 @@ class DivertingPartition(SourcePartition):
                     sink.close()
 
     def _write(self, records: Sequence[MalformedRecord]) -> None:
-        if self._sink is None:
-            self._sink = self._divert.table.sink(self._divert.request)
         schema = pa.schema([(name, pa.string()) for name in self._divert.fields])
         columns = [array_of(list(map(attrgetter(name), records)), VARCHAR) for name in self._divert.fields]
-        self._sink.write(make_batch(columns, schema, len(records)))
+        self._opened().write(make_batch(columns, schema, len(records)))
         self._waiting += len(records)
+
+    def _opened(self) -> Sink:
+        if self._sink is None:
+            self._sink = self._divert.table.sink(self._divert.request)
+        return self._sink
 
     def _commit(self) -> None:
         assert self._sink is not None

@@ -1,0 +1,88 @@
+"""Records that a source can't read, in a job that takes snapshots: they are committed with the snapshot that holds the place up
+to which was read, so that each is diverted once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from runnel.connector import END, End, EventTimeMark, Pause, Sink, SourcePartition, Token
+from runnel.processor import JobContext
+from runnel.processors.divert import Divert, DivertingPartition
+from runnel.processors.durable_write import ASK_AGAIN
+
+
+class DurableDivertingPartition(DivertingPartition):
+    """Its position tells what it staged, beside the partition's own. It ends when its last records are committed: what has ended
+    has no position any more."""
+
+    def __init__(self, partition: SourcePartition, divert: Divert, context: JobContext) -> None:
+        super().__init__(partition, divert)
+        self._context = context
+        self._epoch = 0
+        self._staged: list[Token] = []
+        self._recovering: Sequence[Token] = ()
+        self._has_ended = False
+        self._ask_at = 0
+        self._wake: Callable[[], None] = _nobody
+
+    def open(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        super().open(wake)
+
+    def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
+        item = END if self._has_ended else self._read_on()
+        if not isinstance(item, End):
+            return item
+        self._has_ended = True
+        if not self._waiting and not self._staged:
+            return END
+        now = self._context.clock()
+        if now >= self._ask_at and self._context.request_snapshot is not None:
+            self._ask_at = now + ASK_AGAIN
+            self._context.request_snapshot()
+        return Pause(self._ask_at)
+
+    def position(self) -> Token | None:
+        if self._waiting:
+            self._epoch += 1
+            self._staged.append(self._opened().stage(self._epoch))
+            self._waiting = 0
+        return {"place": self._partition.position(), "staged": list(self._staged), "epoch": self._epoch}
+
+    def committed(self, is_safe: bool) -> None:
+        self._partition.committed(is_safe)
+        if is_safe:
+            while self._staged:
+                self._opened().commit(self._staged[0])
+                self._staged.pop(0)
+            self._wake()
+
+    def seek(self, token: Token) -> None:
+        if token["place"] is not None:
+            self._partition.seek(token["place"])
+        self._epoch, self._recovering = token["epoch"], token["staged"]
+        if self._recovering:
+            self._opened()
+
+    def close(self) -> None:
+        try:
+            self._partition.close()
+        finally:
+            sink, self._sink = self._sink, None
+            if sink is not None:
+                # What is staged stays: the snapshot that counts may hold it. What isn't is met again.
+                sink.close()
+
+    def _opened(self) -> Sink:
+        """The sink, which has recovered before anything is written."""
+        is_new = self._sink is None
+        sink = super()._opened()
+        if is_new:
+            sink.recover(self._recovering)
+        return sink
+
+
+def _nobody() -> None:
+    """Not opened yet."""

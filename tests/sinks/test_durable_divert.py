@@ -1,0 +1,191 @@
+"""Records that can't be read, diverted by a job that is killed: each is diverted once, and belongs to a snapshot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connector import (
+    END,
+    End,
+    MalformedRecord,
+    Pause,
+    Sink,
+    SinkRequest,
+    Source,
+    SourcePartition,
+    Token,
+    WritableTable,
+    WriteMode,
+)
+from runnel.processor import Guarantee, JobContext
+from runnel.processors.divert import Divert, DivertingSource
+from runnel.processors.durable_divert import DurableDivertingPartition
+from runnel.processors.durable_write import ASK_AGAIN
+from runnel.sqltypes import VARCHAR
+from runnel.testing import ManualClock
+from tests.processors.places import job_context
+from tests.sinks.test_durable_write import Disk, DiskSink
+
+RECORDS = 40
+
+
+class Bad(WritableTable):
+    name = "bad"
+    connector = "Disk"
+    columns = (TableColumn("record", VARCHAR),)
+
+    def __init__(self) -> None:
+        self.disk = Disk()
+        self.owners: set[str] = set()
+
+    def row_count(self) -> int | None:
+        return None
+
+    @property
+    def write_modes(self) -> frozenset[WriteMode]:
+        return frozenset(WriteMode)
+
+    def sink(self, request: SinkRequest) -> Sink:
+        self.owners.add(request.owner)
+        return DiskSink(self.disk, request.owner)
+
+
+class Records(SourcePartition):
+    """Numbers; every third can't be read."""
+
+    identity = "file x"
+
+    def __init__(self) -> None:
+        self._next = 0
+        self._found: list[MalformedRecord] = []
+
+    def read(self) -> pa.RecordBatch | End:
+        if self._next == RECORDS:
+            return END
+        number, self._next = self._next, self._next + 1
+        if number % 3:
+            return pa.record_batch({"n": pa.array([number], pa.int64())})
+        self._found.append(MalformedRecord("here", str(number), "odd"))
+        return pa.record_batch({"n": pa.array([], pa.int64())})
+
+    def take_malformed(self) -> Sequence[MalformedRecord]:
+        found, self._found = self._found, []
+        return found
+
+    def position(self) -> Token | None:
+        return {"next": self._next}
+
+    def seek(self, token: Token) -> None:
+        self._next = token["next"]
+
+
+class Numbers(Source):
+    is_repeatable = True
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        return [Records()]
+
+    def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
+        assert token is not None and list(token) == ["next"]
+        return Records()
+
+
+def opened(table: Bad, source: Source | None = None, **job: Any) -> Any:
+    context = job_context(**{"owner": "7", "guarantee": Guarantee.EXACTLY_ONCE, **job})
+    divert = Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",))
+    [partition] = DivertingSource(source or Numbers(), divert, "scan t").split(context)
+    partition.open(lambda: None)
+    return partition
+
+
+def values(disk: Disk) -> list[int]:
+    return sorted(map(int, disk.visible))
+
+
+def test_each_record_is_diverted_once_whenever_the_job_is_killed() -> None:
+    kills = 0
+    for seed in range(150):
+        random, table, saved = Random(seed), Bad(), None
+        while True:
+            partition = opened(table, request_snapshot=lambda: None)
+            if saved is not None:
+                partition.seek(json.loads(saved))
+            killed = False
+            while not killed:
+                item = partition.read()
+                if isinstance(item, End):
+                    break
+                if isinstance(item, Pause) or random.random() < 0.2:
+                    killed = random.random() < 0.2
+                    position = json.dumps(partition.position())
+                    killed = killed or random.random() < 0.1
+                    is_safe = random.random() < 0.8
+                    if not killed:
+                        saved = position if is_safe else saved
+                        killed = random.random() < 0.1
+                    if not killed:
+                        partition.committed(is_safe)
+                killed = killed or random.random() < 0.02
+            if not killed:
+                break
+            kills += 1
+        assert values(table.disk) == list(range(0, RECORDS, 3)), seed
+        assert not table.disk.staged, seed
+        assert table.owners == {"7/malformed records of scan t/file x"}
+        partition.close()
+    assert kills > 150
+
+
+def test_the_end_waits_for_the_last_records_commit() -> None:
+    clock, asked = ManualClock(), []
+    table = Bad()
+    partition = opened(table, clock=clock.monotonic, request_snapshot=lambda: asked.append(1))
+    while not isinstance(item := partition.read(), Pause):
+        assert not isinstance(item, End)
+    assert item.until == clock.monotonic() + ASK_AGAIN
+    assert isinstance(partition.read(), Pause)
+    assert len(asked) == 1
+    assert len(partition.position()["staged"]) == 1
+    partition.committed(False)
+    assert values(table.disk) == []
+    clock.advance(ASK_AGAIN)
+    assert isinstance(partition.read(), Pause)
+    assert len(asked) == 2
+    assert len(partition.position()["staged"]) == 1
+    partition.committed(True)
+    assert partition.read() is END
+    assert values(table.disk) == list(range(0, RECORDS, 3))
+
+
+def test_without_snapshots_or_positions_records_show_at_once() -> None:
+    class Forgetful(Numbers):
+        is_repeatable = False
+
+    for partition in (opened(Bad(), guarantee=Guarantee.NONE), opened(Bad(), Forgetful())):
+        assert not isinstance(partition, DurableDivertingPartition)
+    table = Bad()
+    partition = opened(table, guarantee=Guarantee.NONE)
+    while not isinstance(partition.read(), End):
+        pass
+    assert values(table.disk) == list(range(0, RECORDS, 3))
+    assert table.owners == {""}
+
+
+def test_a_partition_that_is_reopened_is_given_its_own_position() -> None:
+    table = Bad()
+    source = DivertingSource(Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t")
+    context = job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE)
+    token = {"place": {"next": 39}, "staged": [], "epoch": 3}
+    partition = source.reopen("file x", token, context)
+    partition.seek(token)
+    partition.open(lambda: None)
+    partition.read()
+    assert partition.position() is not None
+    partition.committed(True)
+    assert values(table.disk) == [39]
