@@ -14,8 +14,8 @@ from runnel.processors.durable_write import ASK_AGAIN
 
 
 class DurableDivertingPartition(DivertingPartition):
-    """Its position tells what it staged, beside the partition's own. It ends when its last records are committed, since what has
-    ended has no position any more."""
+    """Its position tells what it staged, beside the partition's own. It ends when its last records are committed, since what
+    has ended has no position any more."""
 
     def __init__(self, partition: SourcePartition, divert: Divert, context: JobContext) -> None:
         super().__init__(partition, divert)
