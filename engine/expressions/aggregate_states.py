@@ -102,12 +102,24 @@ class SumInteger(State):
         return self._sum(arguments[0])
 
     def combine(self, columns: Sequence[pa.Array]) -> Work:
-        return self._sum(columns[0])
+        return self._sum(_narrowed(columns[0]))
 
     def _sum(self, column: Column) -> Work:
         if not pa.types.is_decimal(column.type) and not fits_in_64_bits(column):
             column = pc.cast(column, WHOLE)
         return [Request(column, "sum")], _as_they_are
+
+
+def _narrowed(column: pa.Array) -> pa.Array:
+    """Whole numbers in 64 bits where all of them fit: these are added up in a fraction of the time."""
+    if not pa.types.is_decimal(column.type):
+        return column
+    words = numbers(column, np.dtype((np.int64, 2)))
+    low, valid = words[:, 0], validity(column)
+    fits = words[:, 1] == low >> 63
+    if not (fits if valid is None else fits[valid]).all():
+        return column
+    return from_numbers(low, pa.int64(), valid)
 
 
 def fits_in_64_bits(column: Column) -> bool:
