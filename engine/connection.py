@@ -221,13 +221,16 @@ class Connection:
     @overload
     def job(self, job: str) -> NamedJob: ...
     @overload
-    def job(self, job: int) -> Job: ...
+    def job(self, job: int) -> NamedJob | Job: ...
     def job(self, job: str | int) -> NamedJob | Job:
-        """The named job of that name, one that has ended too, or the light job with that id, which runs; ProgrammingError where
-        there is none."""
+        """The named job of that name or id, one that has ended too, or the light job with that id, which runs; ProgrammingError
+        where there is none."""
         database = self._database
         database.check_open()
-        return database.named_jobs.get(job) if isinstance(job, str) else database.jobs.get(job)
+        if isinstance(job, str):
+            return database.named_jobs.get(job)
+        named = database.named_jobs.by_id(job) if database.has_named_jobs else None
+        return database.jobs.get(job) if named is None else named
 
     @property
     def is_closed(self) -> bool:

@@ -45,8 +45,8 @@ def fates(with_state: Collection[str], before: Mapping[str, str], after: Mapping
         old, new = before.get(vertex), after.get(vertex)
         fate = Fate.DROPPED if new is None else Fate.KEPT if old == new else Fate.REFUSED
         found.append(VertexFate(vertex, fate, old, new))
-    new = sorted(set(after) - set(before) - set(with_state))
-    return found + [VertexFate(vertex, Fate.EMPTY, None, after[vertex]) for vertex in new]
+    added = sorted(set(after) - set(before) - set(with_state))
+    return found + [VertexFate(vertex, Fate.EMPTY, None, after[vertex]) for vertex in added]
 
 
 def check_fates(name: str, found: list[VertexFate], *, may_drop: bool) -> list[str]:

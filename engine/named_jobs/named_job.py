@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.errors import Error, ErrorCode, OperationalError, internal
 from runnel.frozen import frozen
-from runnel.jobs import Job, JobStatus
+from runnel.jobs import JobStatus
+from runnel.named_jobs.job_view import JobView
 from runnel.named_jobs.record import Failure, JobRecord
 from runnel.named_jobs.run import Run
 from runnel.named_jobs.states import (
@@ -36,7 +37,6 @@ from runnel.processor import Guarantee
 
 if TYPE_CHECKING:
     from runnel.named_jobs.registry import NamedJobs
-    from runnel.runtime.metrics import VertexMetrics
     from runnel.runtime.snapshots import SnapshotReport
     from runnel.snapshots.store import SnapshotStore
 
@@ -73,94 +73,20 @@ class StatusChange:
 Listener = Callable[[StatusChange], object]
 
 
-class NamedJob:
+class NamedJob(JobView):
     """The handle of a named job. Threads may share it."""
 
     __module__ = "runnel"
 
     def __init__(self, record: JobRecord, home: NamedJobs, store: SnapshotStore) -> None:
-        self.store = store
-        self.last_snapshot: SnapshotReport | None = None
+        super().__init__(record, store)
         self.is_forgotten = False
-        self._record = record
         self._home = home
         self._lock = RLock()
         self._changed = Condition(self._lock)
-        self._run: Run | None = None
         self._aim = Aim.COMPLETE
         self._failures = 0
         self._listeners: list[Listener] = []
-
-    @property
-    def record(self) -> JobRecord:
-        """What is kept of the job."""
-        return self._record
-
-    @property
-    def id(self) -> int:
-        """A number that no other job has, on whatever machine."""
-        return self._record.id
-
-    @property
-    def name(self) -> str:
-        return self._record.name
-
-    @property
-    def kind(self) -> str:
-        return "job"
-
-    @property
-    def query(self) -> str:
-        return self._record.query
-
-    @property
-    def status(self) -> JobStatus:
-        return self._record.status
-
-    @property
-    def error(self) -> Error | None:
-        """The last error, also of a job that was restarted after it."""
-        failure = self._record.last_error
-        return None if failure is None else failure.error()
-
-    @property
-    def is_done(self) -> bool:
-        """Whether it has ended, well or not."""
-        return self.status in ENDED
-
-    @property
-    def execution(self) -> Job | None:
-        """The execution that runs."""
-        run = self._run
-        return None if run is None else run.job
-
-    @property
-    def rows_in(self) -> int:
-        """Rows that the sources have given in this execution, or the last one."""
-        job = self.execution
-        return self._record.rows_in if job is None else job.rows_in
-
-    @property
-    def rows_out(self) -> int:
-        """Rows that came to the sink in this execution, or the last one."""
-        run = self._run
-        return self._record.rows_out if run is None else run.rows_out
-
-    @property
-    def late_rows(self) -> int:
-        job = self.execution
-        return self._record.late_rows if job is None else job.late_rows
-
-    @property
-    def uptime(self) -> float | None:
-        """Seconds since the execution began; None where none runs."""
-        job = self.execution
-        return None if job is None else job.uptime
-
-    def metrics(self) -> dict[str, VertexMetrics]:
-        """What each vertex has done in this execution; empty where none runs."""
-        job = self.execution
-        return {} if job is None else job.metrics()
 
     def add_listener(self, listener: Listener) -> None:
         """`listener` is called with each StatusChange from now on, in order, on a thread of the connection's."""
@@ -193,7 +119,7 @@ class NamedJob:
         """Takes a last snapshot and stops; waits until it is suspended (OperationalError after `timeout` seconds, while it goes
         on being suspended)."""
         with self._lock:
-            check_allowed("suspended", self.name, self.status)
+            self._check("suspended")
             if self.status is NOT_RUNNING:
                 self._home.jobs.pool.forget((), self._restart_due)
                 self._set(SUSPENDED, "suspended while it waited for a restart", is_user=True)
@@ -207,7 +133,7 @@ class NamedJob:
         """Starts a suspended job from its last snapshot; raises what keeps it from running. Does nothing to one that isn't
         suspended."""
         with self._lock:
-            check_allowed("resumed", self.name, self.status)
+            self._check("resumed")
             if self.status is not SUSPENDED:
                 return
             self._failures = 0
@@ -221,10 +147,14 @@ class NamedJob:
     def restart(self, timeout: float | None = None) -> None:
         """Takes a last snapshot, stops, and starts anew from there; waits until it runs again."""
         with self._lock:
-            check_allowed("restarted", self.name, self.status)
+            self._check("restarted")
             if self.status is NOT_RUNNING:
                 self._home.jobs.pool.forget((), self._restart_due)
-                self._launch("restarted")
+                try:
+                    self._launch("restarted")
+                except Error as error:
+                    self._failed(error)
+                    raise
                 return
             before = self._run
             self._stop(Aim.RESTART, "being restarted")
@@ -233,7 +163,7 @@ class NamedJob:
     def cancel(self, timeout: float | None = None) -> None:
         """Ends it for good, without a snapshot; waits until it has ended."""
         with self._lock:
-            check_allowed("cancelled", self.name, self.status)
+            self._check("cancelled")
             if self._run is None:
                 self._home.jobs.pool.forget((), self._restart_due)
                 self._end(FAILED, "cancelled", is_user_cancelled=True)
@@ -248,7 +178,7 @@ class NamedJob:
         """Takes a snapshot and keeps it under a name, in the place of one that has the name; of a suspended job its last
         one."""
         with self._lock:
-            check_allowed("exported", self.name, self.status)
+            self._check("exported")
             run = self._run
             if run is None:
                 self._set(EXPORTING, "its snapshot is being copied")
@@ -256,7 +186,8 @@ class NamedJob:
             self._home.snapshots.export(name, self._record, self.store, run.take_snapshot(timeout))
             return
         try:
-            self._home.snapshots.export(name, self._record, self.store, self.store.completed)
+            kept = self._promises or self._record.is_resumable
+            self._home.snapshots.export(name, self._record, self.store, self.store.completed if kept else None)
         finally:
             with self._lock:
                 if self.status is EXPORTING:
@@ -272,7 +203,7 @@ class NamedJob:
     def change(self, **changes: Any) -> None:
         """Changes what is kept of a suspended job."""
         with self._lock:
-            check_allowed("changed", self.name, self.status)
+            self._check("changed")
             before = self._record
             self._record = replace(before, **changes)
             try:
@@ -285,18 +216,24 @@ class NamedJob:
         """Waits until the job has ended, and raises its error if it failed; OperationalError (TIMEOUT) if it hasn't ended."""
         if not self.wait(timeout):
             raise OperationalError(f'job "{self.name}" has not ended after {timeout:g} s', code=ErrorCode.TIMEOUT)
+        if self._record.is_user_cancelled:
+            raise OperationalError(f'job "{self.name}" was cancelled', code=ErrorCode.CANCELLED)
         if self.status is FAILED:
-            raise self.error or OperationalError(f'job "{self.name}" was cancelled', code=ErrorCode.CANCELLED)
+            raise self.error or internal("a job failed without an error")
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the job has ended; False if it hasn't within `timeout` seconds."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self.is_done, timeout)
+        """Waits until the job has ended; False if it hasn't within `timeout` seconds. InterfaceError where the connection is
+        closed before."""
+        return self._await(lambda: self.is_done, timeout)
 
     def await_status(self, status: JobStatus, timeout: float | None = None) -> bool:
         """Waits until the job has that status; False if it hasn't within `timeout` seconds."""
+        return self._await(lambda: self.status is status, timeout)
+
+    def closed(self) -> None:
+        """The connection is closed: nobody need wait any more."""
         with self._changed:
-            return self._changed.wait_for(lambda: self.status is status, timeout)
+            self._changed.notify_all()
 
     def leave(self) -> None:
         """The connection is being closed: has the execution stop, so that a later connection can go on."""
@@ -313,6 +250,21 @@ class NamedJob:
                     self._aim = Aim.LEAVE
                 self._run.job.cancel()
             self._changed.wait_for(lambda: self._run is None)
+
+    @property
+    def _promises(self) -> bool:
+        return self._record.options.guarantee is not Guarantee.NONE
+
+    def _check(self, action: str) -> None:
+        self._home.check_open()
+        check_allowed(action, self.name, self.status)
+
+    def _await(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: condition() or self._home.is_closed, timeout)
+            if not condition():
+                self._home.check_open()
+            return condition()
 
     def _stop(self, aim: Aim, description: str) -> None:
         assert self._run is not None
@@ -373,10 +325,10 @@ class NamedJob:
     def _failed(self, error: Error) -> None:
         """An execution failed, or couldn't be started: it is tried again if that may help, else suspended or given up."""
         record, failure = self._record, Failure.of(error)
+        was_running = record.status is not NOT_RUNNING
         self._failures += 1
-        promises = record.options.guarantee is not Guarantee.NONE
         may_pass = isinstance(error, OperationalError) and error.code is not ErrorCode.CANCELLED
-        if may_pass and (record.is_unbounded or (promises and self._failures <= MOST_RESTARTS)):
+        if may_pass and (record.is_unbounded or (self._promises and self._failures <= MOST_RESTARTS)):
             delay = min(FIRST_DELAY << min(self._failures - 1, 20), LONGEST_DELAY)
             logger.warning('job "%s" failed and is restarted in %g s: %s', self.name, delay / 1e9, failure)
             self._set(NOT_RUNNING, "it failed and is to be restarted", last_error=failure)
@@ -384,7 +336,9 @@ class NamedJob:
             self._home.jobs.pool.call_at(self._home.jobs.clock.monotonic() + delay, self._restart_due)
             return
         suspends = record.options.suspend_on_failure
-        if suspends if suspends is not None else record.is_unbounded:
+        if suspends is None:  # what kept it from starting may be there later: a registered table, a function
+            suspends = record.is_unbounded or not was_running
+        if suspends:
             logger.error('job "%s" failed and is suspended: %s', self.name, failure)
             self._set(SUSPENDED, "it failed", last_error=failure)
             self._save()
@@ -445,6 +399,7 @@ class NamedJob:
         until = None if timeout is None else monotonic() + timeout
         with self._changed:
             while not condition():
+                self._home.check_open()
                 if self.is_done and what != "cancelled":
                     if self.status is FAILED and self.error is not None:
                         raise self.error

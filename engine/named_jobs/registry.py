@@ -12,7 +12,7 @@ from secrets import randbits
 from threading import RLock
 from time import monotonic
 
-from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
 from runnel.jobs import Jobs
 from runnel.named_jobs.compatibility import check_fates, fates
 from runnel.named_jobs.errands import Errands
@@ -49,6 +49,7 @@ class NamedJobs:
         self.records = JobRecords(None if directory is None else directory / "jobs")
         self.snapshots = NamedSnapshots(None if directory is None else directory / "snapshots", jobs.clock)
         self.is_closing = False
+        self.is_closed = False
         self._lock = RLock()
         self._jobs: dict[int, NamedJob] = {}
 
@@ -169,9 +170,16 @@ class NamedJobs:
         for job in jobs:
             job.wait_left(until - monotonic())
         self.errands.close()
+        self.is_closed = True
         for job in jobs:
+            job.closed()
             with suppress(Error):
                 job.store.close()
+
+    def check_open(self) -> None:
+        """InterfaceError where the connection is closed."""
+        if self.is_closed:
+            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
 
     def _purge(self) -> None:
         """Forgets jobs that ended long ago."""

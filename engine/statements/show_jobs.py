@@ -87,10 +87,15 @@ def _named_row(database: Database, job: NamedJob) -> Row:
 
 
 def _snapshot(database: Database, job: NamedJob) -> Row:
-    """Number, age, bytes and duration of the last snapshot that is safe."""
+    """Number, age, bytes and duration of the last snapshot; of one that was there when the directory was opened what its
+    manifest says."""
     report = job.last_snapshot
     if report is None or report.size is None:
-        return (None,) * 4
+        found = getattr(job.store, "infos", list)()
+        if not found:
+            return (None,) * 4
+        wall = database.jobs.clock.wall()
+        return found[-1].snapshot_id, timedelta(microseconds=wall - found[-1].created), found[-1].bytes, None
     age = database.jobs.clock.monotonic() - report.started - report.duration
     return (
         report.snapshot_id,

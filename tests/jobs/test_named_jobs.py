@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runnel.errors import DataError, ErrorCode, OperationalError, ProgrammingError
+from runnel.errors import DataError, Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.jobs import JobStatus
 from runnel.named_jobs.named_job import NamedJob, StatusChange
 from runnel.named_jobs.states import ENDED, TRANSITIONS
@@ -411,3 +412,95 @@ def test_ended_jobs_are_forgotten_after_a_while(bench: Bench) -> None:
     bench.clock.advance(2 * SECOND)
     bench.create("new")
     assert [job.name for job in bench.named.all()] == ["kept", "new"]
+
+
+def test_what_keeps_a_job_from_starting_again_suspends_it(tmp_path: Path) -> None:
+    first = Bench(tmp_path)
+    first.create(query="bounded")
+    first.close()
+    second = Bench(tmp_path, refusals=[ProgrammingError('table "t" not found')])
+    try:
+        assert second.named.get("j").status is SUSPENDED
+    finally:
+        second.close()
+
+
+def test_a_restart_by_hand_that_cannot_be_leaves_no_job_in_between(bench: Bench) -> None:
+    job = bench.create()
+    bench.world.fail(OperationalError("the source is down"))
+    assert job.await_status(JobStatus.NOT_RUNNING, PATIENCE)
+    bench.refusals.append(ProgrammingError('mapping "m" not found'))
+    with pytest.raises(ProgrammingError):
+        job.restart(PATIENCE)
+    assert job.status is SUSPENDED
+
+
+def test_whoever_waits_for_a_job_hears_of_the_end_of_its_connection() -> None:
+    bench = Bench()
+    job = bench.create()
+    heard: list[Error] = []
+
+    def wait() -> None:
+        try:
+            job.join()
+        except Error as error:
+            heard.append(error)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    bench.close()
+    waiting.join(PATIENCE)
+    assert [error.message for error in heard] == ["the connection is closed"]
+    with pytest.raises(InterfaceError, match="the connection is closed"):
+        job.suspend()
+
+
+def test_many_threads_at_one_job(bench: Bench) -> None:
+    job = bench.create(snapshot_interval=1)
+    actions = [*list(ACTIONS.values())[:3], lambda job: bench.clock.advance(1_000_000)]
+
+    def act(number: int) -> None:
+        for step in range(30):
+            bench.world.give(number * 30 + step if number == 0 else bench.world.limit)
+            with suppress(OperationalError):
+                actions[(step + number) % len(actions)](job)
+
+    threads = [threading.Thread(target=act, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    if job.status is SUSPENDED:
+        job.resume()
+    bench.world.give(40, ends=True)
+    job.join(PATIENCE)
+    assert bench.world.committed == list(range(40))
+
+
+def test_a_disk_that_is_full_is_told_and_the_job_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench(tmp_path)
+    try:
+        job = bench.create()
+        place = bench.named.records.place(job.id)
+        assert place is not None
+
+        def full(place: Path, text: str) -> None:
+            raise OSError(28, "No space left on device")
+
+        write, bench.named.records._write = bench.named.records._write, full  # type: ignore[method-assign]
+        bench.world.give(2)
+        assert eventually(lambda: job.rows_out == 2)
+        job.suspend(PATIENCE)
+        assert job.status is SUSPENDED and "No space left on device" in caplog.text
+        with pytest.raises(OperationalError, match="record of job") as caught:
+            job.change(zone="CET")
+        assert caught.value.detail == "No space left on device" and job.record.zone == "UTC"
+        with pytest.raises(OperationalError):
+            bench.create("k")
+        assert [item.name for item in bench.named.all()] == ["j"]
+        bench.named.records._write = write  # type: ignore[method-assign]
+        job.change(zone="CET")
+        assert json.loads((place / "job.json").read_text())["status"] == "SUSPENDED"
+    finally:
+        bench.close()

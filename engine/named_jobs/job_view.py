@@ -1,0 +1,97 @@
+"""What there is to see of a named job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runnel.errors import Error
+from runnel.jobs import Job, JobStatus
+from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.run import Run
+from runnel.named_jobs.states import ENDED
+
+if TYPE_CHECKING:
+    from runnel.runtime.metrics import VertexMetrics
+    from runnel.runtime.snapshots import SnapshotReport
+    from runnel.snapshots.store import SnapshotStore
+
+
+class JobView:
+    """The record, the execution and the snapshots of a job, as they are now. From any thread, without a lock."""
+
+    def __init__(self, record: JobRecord, store: SnapshotStore) -> None:
+        self.store = store
+        self.last_snapshot: SnapshotReport | None = None
+        self._record = record
+        self._run: Run | None = None
+
+    @property
+    def record(self) -> JobRecord:
+        """What is kept of the job."""
+        return self._record
+
+    @property
+    def id(self) -> int:
+        """A number that no other job has, on whatever machine."""
+        return self._record.id
+
+    @property
+    def name(self) -> str:
+        return self._record.name
+
+    @property
+    def kind(self) -> str:
+        return "job"
+
+    @property
+    def query(self) -> str:
+        return self._record.query
+
+    @property
+    def status(self) -> JobStatus:
+        return self._record.status
+
+    @property
+    def error(self) -> Error | None:
+        """The last error, also of a job that was restarted after it."""
+        failure = self._record.last_error
+        return None if failure is None else failure.error()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended, well or not."""
+        return self.status in ENDED
+
+    @property
+    def execution(self) -> Job | None:
+        """The execution that runs."""
+        run = self._run
+        return None if run is None else run.job
+
+    @property
+    def rows_in(self) -> int:
+        """Rows that the sources have given in this execution, or the last one."""
+        job = self.execution
+        return self._record.rows_in if job is None else job.rows_in
+
+    @property
+    def rows_out(self) -> int:
+        """Rows that came to the sink in this execution, or the last one."""
+        run = self._run
+        return self._record.rows_out if run is None else run.rows_out
+
+    @property
+    def late_rows(self) -> int:
+        job = self.execution
+        return self._record.late_rows if job is None else job.late_rows
+
+    @property
+    def uptime(self) -> float | None:
+        """Seconds since the execution began; None where none runs."""
+        job = self.execution
+        return None if job is None else job.uptime
+
+    def metrics(self) -> dict[str, VertexMetrics]:
+        """What each vertex has done in this execution; empty where none runs."""
+        job = self.execution
+        return {} if job is None else job.metrics()
