@@ -47,6 +47,7 @@ class FollowSource(Source):
     """A scan that follows. Blocking: it reads files."""
 
     cooperative = False
+    is_repeatable = True
 
     def __init__(self, table: FollowTable, request: ScanRequest) -> None:
         self._table = table
