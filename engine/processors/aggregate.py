@@ -26,6 +26,8 @@ class AggregateProcessor(EmittingProcessor):
     """Holds the groups of its input and emits them when it ends. One that `stays` in memory, whatever the limit, is for the
     few rows of an operator that accounts for them itself."""
 
+    holds_snapshots = True
+
     def __init__(self, aggregation: Aggregation, *, stays: bool = False) -> None:
         super().__init__()
         self._aggregation = aggregation

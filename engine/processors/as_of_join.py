@@ -239,6 +239,8 @@ class AsOfJoin(WaitingProcessor):
     def state(self) -> Iterator[pa.RecordBatch]:
         """The rows that wait, the versions and the watermarks."""
         for side, buffer in ((LEFT, self._left_rows), (RIGHT, self._versions)):
+            if side == RIGHT and self.context.index and not self._plan.divided_by[side]:
+                continue  # every processor has all of them
             for run in buffer:
                 yield rows_state(side, run.living_rows(buffer.horizon), self._plan.divided_by[side])
         yield from self.watermark_state()

@@ -201,36 +201,33 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
 
     def _windows(self, until: int | None) -> Iterator[pa.RecordBatch]:
         """The windows that end until then (None: all, and what has no time)."""
-        plain, *distinct = self._frames
-        found: list[Partial] = []
-        end = plain.next_end(self._until)
+        found: list[list[Partial]] = [[] for _ in self._frames]
+        end = self._frames[0].next_end(self._until)
         while end is not None and (until is None or end <= until):
-            partial = plain.window(end)
-            sets = [frames.window(end) for frames in distinct]
-            if partial is not None:
-                found.append(self._of_window(partial, sets, end))
+            for frames, parts in zip(self._frames, found, strict=True):
+                partial = frames.window(end)
+                if partial is not None:
+                    parts.append(_with_end(partial, end))
             self._until = end
-            if sum(part.num_rows for part in found) >= FEW_ROWS:
+            if sum(part.num_rows for parts in found for part in parts) >= FEW_ROWS:
                 yield self._result(found)
-                found = []
-            end = plain.next_end(end)
-        if found:
+                found = [[] for _ in self._frames]
+            end = self._frames[0].next_end(end)
+        if found[0]:
             yield self._result(found)
         if until is None:
             if self._without_time and self._without_time[0] is not None:
-                yield self._result([self.with_distinct(self._without_time[0], self._without_time[1:])])
+                yield self._result([[] if part is None else [part] for part in self._without_time])
                 self._without_time = []
             return
         self._until = max(self._until, until)
         for frames in self._frames:
             frames.forget(self._until)
 
-    def _of_window(self, partial: Partial, distinct: Sequence[Partial | None], end: int) -> Partial:
-        sets = [None if rows is None else _with_end(rows, end) for rows in distinct]
-        return self.with_distinct(_with_end(partial, end), sets)
-
-    def _result(self, parts: Sequence[Partial]) -> pa.RecordBatch:
-        joined = _joined(parts)
+    def _result(self, parts: Sequence[Sequence[Partial]]) -> pa.RecordBatch:
+        """The result of windows, of which there are the groups, then those with distinct arguments of each set."""
+        plain, *distinct = parts
+        joined = self.with_distinct(_joined(plain), [_joined(rows) if rows else None for rows in distinct])
         found = Partial(self._framed.result_keys(joined), joined.columns, joined.num_rows)
         return self._framed.result_of(found, self.context.job.evaluation)
 
@@ -251,7 +248,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
                 yield self.keyed(exported(_joined(parts), aggregation.plain_layout), keys)
 
     def keyed(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
-        return keyed_state(batch, *keys[1:]) if len(keys) > 1 else batch
+        return keyed_state(batch, *(keys[1:] or keys))
 
     def finish_restore(self) -> bool:
         if self._times[0] > LEAST_TIME:

@@ -36,6 +36,8 @@ class GroupLimitPlan:
 class GroupLimit(EmittingProcessor):
     """Holds the rows that may be among the first ones of their group; emits them at the end."""
 
+    holds_snapshots = True
+
     def __init__(self, plan: GroupLimitPlan) -> None:
         super().__init__()
         self._plan = plan

@@ -25,6 +25,8 @@ MOST_BYTES = 1 << 28
 class Hold(EmittingProcessor):
     """Takes all its input, then gives it, in the order in which it came."""
 
+    holds_snapshots = True
+
     def __init__(self) -> None:
         super().__init__()
         self._batches: list[pa.RecordBatch] = []

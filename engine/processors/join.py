@@ -16,6 +16,7 @@ from runnel.batches import flags, from_flags, join_batches, no_rows
 from runnel.dag import ProcessorFactory
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import Expression
+from runnel.key_hash import keyed_state
 from runnel.memory import Reservation, size_of, too_large
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
@@ -37,9 +38,10 @@ MOST_BYTES = 1 << 30
 class Join(EmittingProcessor):
     """Joins probe batches with the build side, which it holds."""
 
-    def __init__(self, plan: JoinPlan) -> None:
+    def __init__(self, plan: JoinPlan, divided_by: Sequence[str]) -> None:
         super().__init__()
         self._plan = plan
+        self._divided_by = divided_by
         self._held: list[pa.RecordBatch] = []
         self._held_rows = 0
         self._held_bytes = 0
@@ -111,16 +113,17 @@ class Join(EmittingProcessor):
         return self._table
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the build side, each with whether it was matched."""
+        """The build side, each row with whether it was matched. Where every processor has all of it one of them saves it."""
         if self._spilled is not None:
             raise OperationalError("no snapshot is possible of a join that is in files", hint="raise memory_limit")
-        if self._is_done:
+        if self._is_done or not (self._divided_by or self.context.index == 0):
             return
         for batch in self._held if self._table is None else [self._table.build]:
             matched = np.zeros(batch.num_rows, np.bool_)
             if self._table is not None and self._plan.kind in KEEPS_RIGHT:
                 matched = self._table.matched
-            yield pa.RecordBatch.from_arrays([*batch.columns, from_flags(matched)], names=[*batch.schema.names, "matched"])
+            rows = pa.RecordBatch.from_arrays([*batch.columns, from_flags(matched)], names=[*batch.schema.names, "matched"])
+            yield keyed_state(rows, *self._divided_by) if self._divided_by else rows
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         matched = flags(batch.column(batch.num_columns - 1))
@@ -152,9 +155,11 @@ def join(
     keys: tuple[Sequence[Expression], Sequence[Expression]],
     fields: tuple[Sequence[Field], Sequence[Field]],
     names: tuple[str, ...],
+    divided_by: tuple[str, ...] = (),
 ) -> ProcessorFactory:
     """A supplier of processors that join; keys and condition as in `relation.Join`, keys and fields of the left side first.
-    The result's columns are called by `names`.
+    The result's columns are called by `names`; `divided_by` are the right side's columns by which
+    several processors are given their rows, () if they are given all.
 
     Input 0 is the right relation and must have a smaller priority than input 1, the left one. With several processors the
     right side is broadcast to all, or both are partitioned by the keys; RIGHT and FULL (every processor emits the build
@@ -162,4 +167,4 @@ def join(
     former and the latter, respectively.
     """
     plan = JoinPlan(shape, keys, fields, names)
-    return lambda: Join(plan)
+    return lambda: Join(plan, divided_by)

@@ -124,6 +124,8 @@ class _Stage:
 class Recursion(EmittingProcessor):
     """The last input has the anchor's rows, those before it have the other sides of the stages."""
 
+    holds_snapshots = True
+
     def __init__(self, definitions: Sequence[StageDefinition], schema: pa.Schema, distinct: bool) -> None:
         super().__init__()
         self._definitions = definitions

@@ -27,6 +27,8 @@ ROW_BYTES = 64
 class SessionsAtEnd(EmittingProcessor):
     """Holds all its input."""
 
+    holds_snapshots = True
+
     def __init__(self, plan: SessionPlan) -> None:
         super().__init__()
         self._plan = plan

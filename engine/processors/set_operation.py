@@ -19,6 +19,8 @@ from runnel.processors.group_state import WEIGHT, GroupState, Layout, Partial
 class SetOperation(EmittingProcessor):
     """Holds the distinct rows of both inputs (0 is the left one), with how often each occurs on either side."""
 
+    holds_snapshots = True
+
     def __init__(self, is_intersection: bool, is_all: bool) -> None:
         super().__init__()
         self._is_intersection = is_intersection

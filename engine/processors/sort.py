@@ -43,6 +43,8 @@ class Sort(EmittingProcessor):
     the first key of those that are taken in.
     """
 
+    holds_snapshots = True
+
     def __init__(self, ordering: Ordering, count: Expression | None, offset: Expression | None) -> None:
         super().__init__()
         self._ordering = ordering

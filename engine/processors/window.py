@@ -31,6 +31,8 @@ class WindowProcessor(EmittingProcessor):
     """Holds all its input; when that ends, computes the calls one after the other and emits the rows as they came. Rows that
     memory has no room for go to files (`spilled_window`)."""
 
+    holds_snapshots = True
+
     def __init__(self, plan: CompiledWindow) -> None:
         super().__init__()
         self._plan = plan
