@@ -196,9 +196,9 @@ def _join(to: Lowering, node: physical.HashJoin) -> Output:
     names = column_names(node.fields)
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)
     shape = JoinShape(node.kind, node.condition, node.columns, node.null_safe, position=node.position)
-    supplier = join(shape, keys, fields, names)
     build_keys, probe_keys = key_names(node.build_keys, build.names), key_names(node.probe_keys, probe.names)
     can_divide = node.is_partitioned and bool(build_keys) and bool(probe_keys)
+    supplier = join(shape, keys, fields, names, build_keys if can_divide else ())
     whole_build = node.kind not in (JoinKind.RIGHT, JoinKind.FULL)
     is_parallel = to.parallelism > 1 and (
         (can_divide and (probe.is_parallel or build.is_parallel)) or (whole_build and probe.is_parallel)
