@@ -188,6 +188,34 @@ class Connection:
         except BaseException as error:
             fail(error, None)
 
+    def create_aggregate(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        parameter_types: Sequence[Any],
+        return_type: Any,
+        *,
+        scalar: bool = False,
+        nulls: str = "pass",
+        replace: bool = False,
+    ) -> None:
+        """Makes a Python function an aggregate function of this connection, which stands wherever one of SQL can: with
+        DISTINCT, FILTER and ORDER BY in the brackets, with GROUP BY over tables and windows of streams, with OVER.
+
+        For each group it takes one Arrow array per parameter (with `scalar` a list of Python values), all with the values of
+        the group's rows, and gives one value: a Python one, or a scalar of Arrow or NumPy. The rows come in the order of ORDER
+        BY in the brackets, without one in any. Of a group without rows the value is NULL. With `nulls="skip"` rows in which an
+        argument is NULL are left out. Everything else is as in `create_function`.
+        """
+        from runnel.own_functions import FunctionOptions, create_function
+
+        self._database.check_open()
+        options = FunctionOptions(scalar, nulls, True, replace, is_aggregate=True)
+        try:
+            create_function(self._database, name, function, parameter_types, return_type, options)
+        except BaseException as error:
+            fail(error, None)
+
     def drop_function(self, name: str) -> None:
         """Takes back what `create_function` made. Statements that run go on with it."""
         from runnel.own_functions import drop_function

@@ -1,4 +1,4 @@
-"""`create_function` and `drop_function`: what the user gives, checked, becomes an entry of the catalog."""
+"""`create_function`, `create_aggregate` and `drop_function`: what the user gives, checked, becomes an entry of the catalog."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ _OTHERS = frozenset(
 
 @frozen
 class FunctionOptions:
-    """How a function is called: see `Connection.create_function`."""
+    """How a function is called: see `Connection.create_function` and `create_aggregate`."""
 
     scalar: bool = False
     nulls: str = "pass"
     deterministic: bool = True
     replace: bool = False
+    is_aggregate: bool = False
 
 
 def create_function(
@@ -57,6 +58,8 @@ def create_function(
         raise InterfaceError("parameter_types takes a list, one type per parameter", hint="write ['BIGINT', 'VARCHAR']")
     if options.nulls not in ("pass", "skip"):
         raise InterfaceError(f"nulls takes 'pass' or 'skip', not {options.nulls!r}")
+    if options.is_aggregate and not parameter_types:
+        raise InterfaceError("an aggregate function needs a parameter", hint="give the type of at least one")
     _check_free(name)
     made = PythonFunction(
         name=name,
@@ -66,6 +69,7 @@ def create_function(
         is_scalar=bool(options.scalar),
         skips_nulls=options.nulls == "skip",
         is_deterministic=bool(options.deterministic),
+        is_aggregate=options.is_aggregate,
     )
     with database.definitions:
         if name.lower() in database.catalog.snapshot.functions and not options.replace:

@@ -57,7 +57,7 @@ class AggregateBinder(ABC):
             from runnel.planner.bind_json import aggregate
 
             return aggregate(self.bind, inner, call_of(inner)[0], self._at(tree), tree.expression)
-        if not is_aggregate(call_of(inner)[0]):
+        if not self.is_aggregate(call_of(inner)[0]):
             raise ProgrammingError("FILTER goes with an aggregate function", position=self._at(tree))
         return self._aggregate(inner, tree.expression.this)
 
@@ -93,11 +93,24 @@ class AggregateBinder(ABC):
         if predicate is not None:
             where = self._plain("FILTER", self._aggregates).condition(predicate)
         order = [sort_key(self.bind(item.this), item) for item in ordered]
+        own = self._query.python_function(name)
+        if own is not None:
+            from runnel.expressions.aggregate_function import Given
+            from runnel.expressions.python_aggregate import python_aggregate
+
+            return python_aggregate(own, Given(name, tuple(bound), tuple(order), within_group, position), distinct, where)
         return aggregate_call(name, bound, distinct, where, position, order=order, within_group=within_group)
+
+    def is_aggregate(self, name: str) -> bool:
+        """Whether `name`, in any case, is an aggregate function, perhaps of the user's own."""
+        if is_aggregate(name):
+            return True
+        own = self._query.python_function(name)
+        return own is not None and own.is_aggregate
 
     def _within_group(self, tree: Any) -> Expression:
         name = call_of(tree)[0]
-        if not is_aggregate(name):
+        if not self.is_aggregate(name):
             raise ProgrammingError(f"WITHIN GROUP needs an aggregate function, which {name} isn't", position=self._at(tree))
         return self._aggregate(tree, None)
 

@@ -319,13 +319,15 @@ class ExpressionBinder(AggregateBinder):
 
             self._query.note("catalog", "", self._query.snapshot.version)
             return get_ddl(self._query.snapshot, [self.bind(argument) for argument in arguments], self._at(tree))
+        own = self._query.python_function(name)
+        if own is not None and own.is_aggregate:
+            return self._aggregate(tree, None)
         for argument in arguments:
             inner = argument.this if isinstance(argument, exp.Order) else argument
             if isinstance(inner, exp.Distinct) or inner is not argument:
                 what = "DISTINCT" if isinstance(inner, exp.Distinct) else "ORDER BY"
                 raise ProgrammingError(f"{what} needs an aggregate function, which {name} isn't", position=self._at(tree))
         bound = [self.bind(argument) for argument in arguments]
-        own = self._query.python_function(name)
         if own is None:
             return build.call(name, bound, self._at(tree), [item.name for item in self._query.snapshot.functions.values()])
         from runnel.expressions.python_calls import python_call

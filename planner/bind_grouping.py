@@ -15,7 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from runnel.errors import Position, ProgrammingError
-from runnel.expressions.aggregates import AGGREGATES
+from runnel.expressions.aggregates import function_of
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Case, Column, Expression, InList, Literal
 from runnel.frozen import frozen
@@ -129,7 +129,7 @@ def _only_present(call: AggregateCall, present: Column) -> AggregateCall:
         if call.function == "count_star":
             return replace(call, function="count", arguments=(present,))
         is_plain = all(isinstance(item, Column) for item in call.arguments[:1])
-        if call.arguments and is_plain and not call.order and not AGGREGATES[call.function].keeps_nulls:
+        if call.arguments and is_plain and not call.order and not function_of(call).keeps_nulls:
             return call
         return replace(call, predicate=present)
     return replace(call, predicate=Call(function="and", arguments=(present, call.predicate), type=BOOLEAN))

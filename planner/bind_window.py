@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions import build
-from runnel.expressions.aggregates import is_aggregate
 from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey, walk
 from runnel.expressions.window_functions import WINDOW_FUNCTIONS, is_window_function, window_function_call
@@ -122,7 +121,7 @@ def window_value(tree: Any, windows: Windows | None, query: QueryBinder, clause:
     binder = windows.binder("a window function")
     at = position_of(tree.this, query.sql)
     if not is_window_function(called.name):
-        if not is_aggregate(called.name):
+        if not binder.is_aggregate(called.name):
             raise ProgrammingError(
                 f"{called.name.upper() or 'this expression'} is neither a window function nor an aggregate function, so OVER "
                 "can't follow",

@@ -285,9 +285,20 @@ def _count_if(given: Given, distinct: bool, predicate: Expression | None) -> Agg
     return Aggregate(function="count_star", arguments=(), type=BIGINT, predicate=both, position=given.position)
 
 
+def function_of(call: Aggregate) -> AggregateFunction:
+    """The function that a call is one of."""
+    if call.python is None:
+        return AGGREGATES[call.function]
+    from runnel.expressions.python_aggregate import PYTHON_AGGREGATE
+
+    return PYTHON_AGGREGATE
+
+
 def states_of(call: Aggregate) -> tuple[State, ...]:
     """The states that a call keeps."""
-    function = AGGREGATES["count" if call.function == "count_star" and call.predicate is not None else call.function]
+    function = function_of(call)
+    if call.function == "count_star" and call.predicate is not None:
+        function = AGGREGATES["count"]
     if function.call_states is not None:
         return function.call_states(call)
     return function.states(call.arguments[0].type if call.arguments else call.type)
@@ -303,7 +314,7 @@ class RowArguments(NamedTuple):
 def row_arguments(call: Aggregate) -> RowArguments:
     """The arguments and keys of a call. A row that the FILTER clause leaves out counts as NULL, and nothing else is evaluated
     for it; where NULLs count, the condition itself follows as a flag."""
-    function = AGGREGATES[call.function]
+    function = function_of(call)
     arguments = [*call.arguments[: function.evaluated(call)], *(key.expression for key in call.order)]
     predicate = call.predicate
     if predicate is None:

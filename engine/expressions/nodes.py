@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from operator import is_
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from runnel.errors import Position
 from runnel.frozen import frozen
 from runnel.sqltypes import Kind, SqlType
+
+if TYPE_CHECKING:
+    from runnel.expressions.python_function import PythonFunction
 
 
 @frozen(kw_only=True)
@@ -215,7 +218,8 @@ that is given early."""
 
 @frozen(kw_only=True)
 class Aggregate:
-    """One aggregate of an Aggregate relation: `function` is a key of `aggregates.AGGREGATES`.
+    """One aggregate of an Aggregate relation: `function` is a key of `aggregates.AGGREGATES`, or the name of a function of
+    the user's own, which is `python` then.
 
     `distinct` drops repeated argument tuples; `predicate` is the FILTER clause; `order` is that in which rows are taken, by
     ORDER BY in the brackets or WITHIN GROUP. COUNT(*) is "count_star" without arguments. Not an Expression: it has no value
@@ -229,6 +233,7 @@ class Aggregate:
     order: tuple[SortKey, ...] = ()
     predicate: Expression | None = None
     position: Position | None = field(default=None, compare=False, repr=False)
+    python: PythonFunction | None = None
 
     @property
     def expressions(self) -> tuple[Expression, ...]:

@@ -20,7 +20,7 @@ from runnel.expressions.python_function import PythonCall, PythonFunction
 from runnel.expressions.python_values import python_values
 from runnel.expressions.signature import signature
 from runnel.expressions.values import array_of
-from runnel.sqltypes import common_type, from_arrow, to_arrow
+from runnel.sqltypes import SqlType, common_type, from_arrow, to_arrow
 
 
 def python_call(function: PythonFunction, arguments: Sequence[Expression], position: Position | None) -> PythonCall:
@@ -52,7 +52,7 @@ def called(call: PythonCall, columns: list[pa.Array], rows: int, check: Callable
     function = call.function
     if not rows:
         return pa.nulls(0, to_arrow(function.result))
-    valid = _without_nulls(columns) if function.skips_nulls else None
+    valid = valid_rows(columns) if function.skips_nulls else None
     if valid is None:
         return _values(call, columns, rows, check)
     chosen = np.flatnonzero(valid)
@@ -64,7 +64,7 @@ def called(call: PythonCall, columns: list[pa.Array], rows: int, check: Callable
     return found.take(indexes(places, valid))
 
 
-def _without_nulls(columns: Sequence[pa.Array]) -> Mask | None:
+def valid_rows(columns: Sequence[pa.Array]) -> Mask | None:
     """The rows without a NULL; None for all."""
     found = [item for item in map(validity, columns) if item is not None]
     return np.logical_and.reduce(found) if found else None
@@ -81,8 +81,12 @@ def _values(call: PythonCall, columns: list[pa.Array], rows: int, check: Callabl
     except _Left as left:
         raise left.error from None
     except Exception as error:
-        raise DataError(f"function {function.name} failed", detail=_told(error), position=call.position) from error
-    return _scalars(call, given) if function.is_scalar else _checked(call, given, rows)
+        raise failed(function, error, call.position) from error
+    return made_values(function, call.type, given, call.position) if function.is_scalar else _checked(call, given, rows)
+
+
+def failed(function: PythonFunction, error: Exception, position: Position | None) -> DataError:
+    return DataError(f"function {function.name} failed", detail=_told(error), position=position)
 
 
 class _Left(BaseException):
@@ -115,12 +119,13 @@ def _one_by_one(function: PythonFunction, rows: Iterable[tuple[Any, ...]], check
             raise _Left(error) from None
 
 
-def _scalars(call: PythonCall, values: list[Any]) -> pa.Array:
+def made_values(function: PythonFunction, kind: SqlType, values: list[Any], position: Position | None) -> pa.Array:
+    """The single values that a function gave, as an array."""
     try:
-        return array_of(values, call.type)
+        return array_of(values, kind)
     except (Error, pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise DataError(
-            f"function {call.function.name} gave a value that isn't {call.type}", detail=_told(error), position=call.position
+            f"function {function.name} gave a value that isn't {kind}", detail=_told(error), position=position
         ) from error
 
 

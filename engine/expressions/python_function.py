@@ -21,7 +21,7 @@ class PythonFunction:
     `function` takes one Arrow array per parameter, all of one length and of the parameters' canonical types, and gives an
     array of that length; where `is_scalar` it takes and gives Python values, as a fetch shows them, a row at a time.
     `skips_nulls`: it isn't called for rows with a NULL argument, whose value is NULL. `is_deterministic`: equal arguments
-    give equal values. Functions are told apart by `version`.
+    give equal values. `is_aggregate`: it takes the rows of a group, and gives one value. Functions are told apart by `version`.
     """
 
     name: str
@@ -31,6 +31,7 @@ class PythonFunction:
     is_scalar: bool = False
     skips_nulls: bool = False
     is_deterministic: bool = True
+    is_aggregate: bool = False
     version: int = field(default_factory=lambda: next(_versions))
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from runnel.batches import from_flags, make_batch
 from runnel.expressions.aggregate_states import Count, State
-from runnel.expressions.aggregates import AGGREGATES, row_arguments, states_of
+from runnel.expressions.aggregates import function_of, row_arguments, states_of
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import Evaluator, compile_expression, is_volatile
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression
@@ -117,7 +117,7 @@ class Aggregation:
 
     def _keeps_nulls(self, item: DistinctSet) -> bool:
         calls = zip(self.aggregates, self.slots, strict=True)
-        return any(set(slots) & set(item.states) and AGGREGATES[call.function].keeps_nulls for call, slots in calls)
+        return any(set(slots) & set(item.states) and function_of(call).keeps_nulls for call, slots in calls)
 
     def of_distinct(self, item: DistinctSet, rows: Partial, check: Callable[[int], None]) -> Partial:
         """The states over distinct arguments, by group; the other states are NULL."""
@@ -137,7 +137,7 @@ class Aggregation:
                 columns.append(from_flags(np.full(partial.num_rows, is_final)))
                 continue
             states = [column for slot in slots for column in partial.columns[slot]]
-            columns.append(AGGREGATES[call.function].finish(states, call, evaluation))
+            columns.append(function_of(call).finish(states, call, evaluation))
         return make_batch(columns, self.schema, partial.num_rows)
 
 

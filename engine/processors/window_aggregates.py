@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from runnel.batches import Indexes, Mask, flags, from_flags, from_numbers, indexes, join_arrays, make_batch, numbers
 from runnel.errors import internal
-from runnel.expressions.aggregates import AGGREGATES, row_arguments, states_of
+from runnel.expressions.aggregates import function_of, row_arguments, states_of
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Aggregate, Column, Expression, columns_of, transform
@@ -113,7 +113,7 @@ class _OverFrames:
         evaluation = context.job.evaluation
         arguments = [evaluate(item, Frame(columns, count, evaluation)) for item in self._arguments]
         states = [made for state in self._states for made in RANGE_STATES[type(state)](state, arguments, frames.ranges)]
-        return AGGREGATES[self._call.function].finish(states, self._call, evaluation)
+        return function_of(self._call).finish(states, self._call, evaluation)
 
     def _first_ones(
         self, columns: list[pa.Array], count: int, frames: Frames, context: ProcessorContext

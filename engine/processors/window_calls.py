@@ -35,7 +35,9 @@ class CompiledCall:
     def __init__(self, call: WindowCall) -> None:
         self._call = call
         function = call.call.function
-        self._aggregate = None if function in WINDOW_FUNCTIONS or not is_aggregate(function) else WindowAggregate(call.call)
+        is_own = call.call.python is not None
+        is_other = not is_own and (function in WINDOW_FUNCTIONS or not is_aggregate(function))
+        self._aggregate = None if is_other else WindowAggregate(call.call)
         self._arguments = [] if self._aggregate is not None else [compile_expression(item) for item in call.call.arguments]
         key = call.order[0] if len(call.order) == 1 and call.frame.unit is FrameUnit.RANGE and call.frame.offsets else None
         self._key = key

@@ -56,7 +56,13 @@ def function_rows(own: Iterable[PythonFunction]) -> list[Row]:
         rows += [(name, "aggregate", *_of_aggregate(aggregate), "aggregates") for name in names if name != "COUNT_STAR"]
     rows += [(name.upper(), "window", *_of_window(item), "windows") for name, item in WINDOW_FUNCTIONS.items()]
     rows += [
-        (item.name.upper(), "scalar", ", ".join(map(str, item.parameters)), str(item.result), "Python functions")
+        (
+            item.name.upper(),
+            "aggregate" if item.is_aggregate else "scalar",
+            ", ".join(map(str, item.parameters)),
+            str(item.result),
+            "Python functions",
+        )
         for item in own
     ]
     rows += [(name, "table", arguments, result, "table functions") for name, arguments, result in _TABLE_FUNCTIONS]

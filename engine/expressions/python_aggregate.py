@@ -1,0 +1,101 @@
+"""Aggregates of the user's own, written in Python. The rows of each group are kept, as for ARRAY_AGG, so that they work
+wherever an aggregate does: in two stages, over windows that overlap, in sessions, with DISTINCT, FILTER and ORDER BY."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import indexes
+from runnel.errors import Position, ProgrammingError
+from runnel.expressions.aggregate_function import AggregateFunction, Given, anything, same
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.nodes import Aggregate, Expression
+from runnel.expressions.ordered_groups import Groups, no_states, rows_states
+from runnel.expressions.python_calls import failed, made_values, valid_rows
+from runnel.expressions.python_function import PythonFunction
+from runnel.expressions.python_values import python_values
+from runnel.expressions.signature import signature
+
+
+def python_aggregate(function: PythonFunction, given: Given, distinct: bool, predicate: Expression | None) -> Aggregate:
+    """A call with the arguments converted; ProgrammingError where they don't fit the parameters."""
+    name, position = function.name, given.position
+    if given.within_group:
+        raise ProgrammingError(
+            f"{name.upper()} can't have WITHIN GROUP", hint="put ORDER BY behind its arguments", position=position
+        )
+    bound, result = signature(*function.parameters, result=function.result)(name, given.arguments, position)
+    if distinct and any(key.expression not in bound for key in given.order):
+        raise ProgrammingError(
+            f"with DISTINCT, ORDER BY within {name.upper()} can only use its arguments",
+            position=given.order[0].expression.position,
+        )
+    return Aggregate(
+        function=name.lower(),
+        arguments=bound,
+        type=result,
+        distinct=distinct,
+        order=given.order,
+        predicate=predicate,
+        position=position,
+        python=function,
+    )
+
+
+def _finish(columns: list[pa.Array], call: Aggregate, context: EvaluationContext) -> pa.Array:
+    """The function's value of each group; NULL of one without rows."""
+    assert call.python is not None
+    groups = Groups(columns[0], call)
+    arguments, starts, counts = groups.columns[: len(call.arguments)], groups.starts, groups.counts
+    valid = valid_rows(arguments) if call.python.skips_nulls else None
+    if valid is not None:
+        kept = np.flatnonzero(valid)
+        counts = np.bincount(groups.group[kept], minlength=len(starts))
+        starts = np.cumsum(counts) - counts
+        arguments = [item.take(indexes(kept)) for item in arguments]
+    values: list[Any] = []
+    for given in _groups(call.python, arguments, zip(starts.tolist(), counts.tolist(), strict=True)):
+        context.check()
+        values.append(None if given is None else _value(call.python, given, call.position))
+    return made_values(call.python, call.type, values, call.position)
+
+
+def _groups(
+    function: PythonFunction, columns: Sequence[pa.Array], places: Iterator[tuple[int, int]]
+) -> Iterator[list[Any] | None]:
+    """What the function is given of each group: arrays or, `is_scalar`, lists; None of one without rows."""
+    given: Sequence[Any] = columns
+    if function.is_scalar:
+        given = [python_values(item, kind) for item, kind in zip(columns, function.parameters, strict=True)]
+    for start, count in places:
+        if not count:
+            yield None
+        elif function.is_scalar:
+            yield [item[start : start + count] for item in given]
+        else:
+            yield [item.slice(start, count) for item in given]
+
+
+def _value(function: PythonFunction, given: list[Any], position: Position | None) -> Any:
+    try:
+        value = function.function(*given)
+        return value.as_py() if isinstance(value, pa.Scalar) else value.item() if isinstance(value, np.generic) else value
+    except Exception as error:
+        raise failed(function, error, position) from error
+
+
+PYTHON_AGGREGATE = AggregateFunction(
+    "python",
+    anything,
+    same,
+    no_states,
+    _finish,
+    keeps_nulls=True,
+    call_states=lambda call: rows_states(PYTHON_AGGREGATE, call),
+    evaluated=lambda call: len(call.arguments),
+)
+"""What all of them have in common."""
