@@ -48,6 +48,23 @@ class Outside:
         self.staged.clear()
 
 
+class UnchangingStore(MemorySnapshotStore):
+    """Finds out state that changes after it was offered: a store that writes it later would write something else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._offered: list[tuple[str, pa.RecordBatch, bytes]] = []
+
+    def write(self, snapshot_id: int, vertex: str, batch: pa.RecordBatch) -> bool:
+        self._offered.append((vertex, batch, batch.serialize().to_pybytes()))
+        return super().write(snapshot_id, vertex, batch)
+
+    def check(self) -> None:
+        for vertex, batch, was in self._offered:
+            assert batch.serialize().to_pybytes() == was, f'state of "{vertex}" changed after it was offered'
+        self._offered.clear()
+
+
 class EpochSink(Processor):
     """Stages its rows at each barrier, and commits them when the snapshot is safe; it ends when all are committed."""
 
@@ -120,7 +137,7 @@ def check(bench: Bench, case: Case, crashes: Crashes) -> int:
             # A source that falls idle and comes back may have late rows, which depends on the order of events.
             table.scripts = [[entry for entry in script if entry is not IDLE] for script in table.scripts]
             table.release()
-        outside, store, restored = Outside(), MemorySnapshotStore(), 0
+        outside, store, restored = Outside(), UnchangingStore(), 0
         for number, parallelism in enumerate(crashes.parallelism):
             last = store.completed
             restored += last is not None
@@ -133,6 +150,7 @@ def check(bench: Bench, case: Case, crashes: Crashes) -> int:
                 broken_off(simulation, crashes.steps[number])
             else:
                 simulation.run()
+            store.check()
             assert simulation.error is None or number < len(crashes.steps), simulation.error
             assert late_rows(simulation) == 0
         found: Rows = rows_of(outside.visible)
