@@ -242,7 +242,18 @@ class Database:
         pushdown = None
         if self.settings.get("pushdown"):
             pushdown = Pushdown(self._duckdb_engine, self.settings.integer("fragment_rows"))
-        return Environment(file_table=_file_table, zone=self.settings.time_zone, pushdown=pushdown)
+        return Environment(file_table=self._function_table, zone=self.settings.time_zone, pushdown=pushdown)
+
+    def _function_table(self, name: str, positional: list[Any], named: dict[str, Any]) -> Table:
+        """The table that a table function opens."""
+        # Loaded on first use: most connections never name a file, or the state of a job.
+        if name in ("job_state", "snapshot_state"):
+            from runnel.statements.state_tables import state_table
+
+            return state_table(self, name, positional, named)
+        from runnel.connectors.file import file_table
+
+        return file_table(name, positional, named)
 
     def _duckdb_engine(self) -> FragmentEngine:
         # Loaded on first use: most statements have no fragment.
@@ -315,10 +326,3 @@ def _deadline(timeout: float) -> int:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise InterfaceError(f"timeout takes a number of seconds above 0, not {timeout!r}")
     return monotonic_ns() + round(min(timeout, _LONGEST_TIMEOUT) * 1e9)
-
-
-def _file_table(name: str, positional: list[Any], named: dict[str, Any]) -> Table:
-    # Loaded on first use: most connections never name a file.
-    from runnel.connectors.file import file_table
-
-    return file_table(name, positional, named)

@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 ONE_ROW = Values(rows=((),), columns=())
 _SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
 _FILE_FUNCTIONS = frozenset(
-    {"csv_file", "json_file", "json_flat_file", "parquet_file", "arrow_file", "avro_file", "lines_file"}
+    {
+        *("csv_file", "json_file", "json_flat_file", "parquet_file", "arrow_file", "avro_file", "lines_file"),
+        *("job_state", "snapshot_state"),
+    }
 )
+"""Those whose tables the environment opens."""
 
 
 @frozen

@@ -32,7 +32,7 @@ _EXTENSIONS = {
 }
 TABLE_FUNCTIONS = (
     *("GENERATE_SERIES", "GENERATE_STREAM", "CSV_FILE", "JSON_FILE", "PARQUET_FILE", "ARROW_FILE", "AVRO_FILE"),
-    *("LINES_FILE", "IMPOSE_ORDER", "TUMBLE", "HOP", "CUMULATE", "SESSION"),
+    *("LINES_FILE", "JOB_STATE", "SNAPSHOT_STATE", "IMPOSE_ORDER", "TUMBLE", "HOP", "CUMULATE", "SESSION"),
 )
 _COLUMN = re.compile(r'column "(.+)" does not exist')
 _TABLE = re.compile(r'table "(.+)" is not in the FROM clause')

@@ -318,3 +318,36 @@ def test_a_view_that_means_something_else_now_is_no_silent_change(connection: Co
     writer.close()
     job.join(PATIENCE)
     assert rows(connection) == [(10, 2)]
+
+
+def test_state_can_be_read(counting: Connection) -> None:
+    cursor = counting.execute("SELECT * FROM TABLE(SNAPSHOT_STATE('s', 'write m'))")
+    assert [column[0] for column in cursor.description or ()] == ["epoch", "written", "token", "text"]
+    lines = [row[0] for row in counting.execute(f"EXPLAIN ALTER JOB j AS {KEYED.format('COUNT(*)')}").fetchall()]
+    kept = {line.split(":")[0].strip() for line in lines if line.endswith(": kept")}
+    assert {"scan clicks", "write m"} < kept
+    rows = [
+        row
+        for vertex in kept - {"scan clicks", "write m"}
+        for row in counting.execute(f"SELECT * FROM TABLE(JOB_STATE('j', vertex => '{vertex}'))").fetchall()
+    ]
+    assert any(10 in row and 2 in row for row in rows), "the window that ends at 10 has two clicks"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("JOB_STATE('j', 'wriet m')", 'job "j" has no state of a vertex "wriet m"'),
+        ("JOB_STATE('k', 'write m')", 'job "k" not found'),
+        ("SNAPSHOT_STATE('k', 'write m')", 'snapshot "k" not found'),
+        ("JOB_STATE('j')", "JOB_STATE takes the names of a job and of a vertex"),
+        ("JOB_STATE('j', 1)", "JOB_STATE takes the names of a job and of a vertex"),
+        ("JOB_STATE('j', 'a', 'b')", "JOB_STATE takes the names of a job and of a vertex"),
+        ("JOB_STATE('j', job => 'j')", "JOB_STATE takes the names of a job and of a vertex"),
+        ("SNAPSHOT_STATE(job => 'j', vertex => 'b')", "SNAPSHOT_STATE takes the names of a snapshot and of a vertex"),
+    ],
+)
+def test_state_that_cannot_be_read(counting: Connection, call: str, message: str) -> None:
+    with pytest.raises(runnel.DatabaseError, match=message) as caught:
+        counting.execute(f"SELECT * FROM TABLE({call})")
+    assert caught.value.position is not None

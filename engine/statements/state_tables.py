@@ -1,0 +1,66 @@
+"""JOB_STATE and SNAPSHOT_STATE: the state of a vertex in a snapshot, as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from runnel.catalog import Table
+from runnel.connectors.arrow import registered_table
+from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.snapshots.store import SnapshotStore
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+FUNCTIONS = ("job_state", "snapshot_state")
+
+
+def state_table(database: Database, function: str, positional: Sequence[Any], named: Mapping[str, Any]) -> Table:
+    """The table of JOB_STATE(job, vertex), which is that of the job's last snapshot, or SNAPSHOT_STATE(snapshot, vertex)."""
+    shown = function.upper()
+    first = "job" if function == "job_state" else "snapshot"
+    given = dict(zip((first, "vertex"), positional, strict=False)) | {key.lower(): value for key, value in named.items()}
+    wrong = len(positional) > 2 or len(given) < len(positional) + len(named) or set(given) != {first, "vertex"}
+    if wrong or not all(isinstance(value, str) for value in given.values()):
+        raise ProgrammingError(
+            f"{shown} takes the names of a {first} and of a vertex", hint=f"write TABLE({shown}('{first}', 'vertex'))"
+        )
+    store, snapshot_id = _snapshot(database, first, given[first])
+    vertices = store.vertices(snapshot_id)
+    if given["vertex"] not in vertices:
+        listed = ", ".join(f"'{name}'" for name in sorted(vertices)) or "none"
+        raise ProgrammingError(
+            f'{first} "{given[first]}" has no state of a vertex "{given["vertex"]}"',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            detail=f"there is state of {listed}",
+            hint=suggest(given["vertex"], vertices),
+        )
+    return registered_table(function, _rows(store.read(snapshot_id, given["vertex"])))
+
+
+def _snapshot(database: Database, kind: str, name: str) -> tuple[SnapshotStore, int]:
+    jobs = database.named_jobs
+    store = jobs.get(name).store if kind == "job" else jobs.snapshots.get(name).store
+    snapshot_id = store.completed
+    if snapshot_id is None:
+        raise OperationalError(
+            f'{kind} "{name}" has no snapshot', code=ErrorCode.GENERIC, hint=f"CREATE SNAPSHOT s FOR JOB {name} takes one"
+        )
+    return store, snapshot_id
+
+
+def _rows(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """One table: a column that some of the rows don't have is NULL in them; one of several types becomes text."""
+    tables = [pa.Table.from_batches([batch.replace_schema_metadata(None)]) for batch in batches]
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowInvalid:
+        texts = [pa.table({name: _texts(item.column(name)) for name in item.column_names}) for item in tables]
+        return pa.concat_tables(texts, promote_options="permissive")
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pa.chunked_array([[None if value is None else str(value) for value in column.to_pylist()]], pa.string())
