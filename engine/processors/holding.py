@@ -8,10 +8,9 @@ import pyarrow as pa
 
 from runnel.batches import join_batches
 from runnel.key_hash import keyed_state
-from runnel.processor import Outbox, ProcessorContext, Watermark
+from runnel.processor import Watermark
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.held_rows import CompiledHolding, HeldRows
-from runnel.processors.late_rows import LateRows
 
 
 class HoldingProcessor(DivertingProcessor):
@@ -19,9 +18,8 @@ class HoldingProcessor(DivertingProcessor):
     rows are divided among processors. `diverts`: whether late rows go to output 1."""
 
     def __init__(self, holding: CompiledHolding, keys: tuple[int, ...] = (), diverts: bool = False) -> None:
-        super().__init__(diverts)
+        super().__init__(diverts, holding.unit)
         self.held = HeldRows(holding)
-        self._holding = holding
         self._keys = keys
         self._is_done = False
 
@@ -29,21 +27,13 @@ class HoldingProcessor(DivertingProcessor):
         """What comes of rows that are complete."""
         raise NotImplementedError
 
-    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
-        super().init(outbox, context)
-        self._late_rows = LateRows(context, self._holding.unit)
-
-    @property
-    def late_rows(self) -> int:
-        return self._late_rows.count
-
     def state_size(self) -> tuple[int, int]:
         return self.held.count, self.held.size
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         late = self.held.add(batch, self.context.job.evaluation)
         if late is not None:
-            self._late_rows.add(late.rows.num_rows, late.due, late.watermark)
+            self.note_late(late.rows.num_rows, late.due, late.watermark)
             self.divert(late.rows)
         self.check_accumulated(self.held.count)
 

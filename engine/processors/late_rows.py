@@ -18,6 +18,7 @@ class LateRows:
         self._unit = unit
         self._unlogged = 0
         self._latest = 0
+        self._watermark = 0
         self._log_at = 0
 
     def add(self, count: int, least: int, watermark: int) -> None:
@@ -25,16 +26,22 @@ class LateRows:
         self.count += count
         self._unlogged += count
         self._latest = max(self._latest, watermark - least)
+        self._watermark = watermark
         now = self._context.job.clock()
-        if now < self._log_at:
+        if now >= self._log_at:
+            self._log_at = now + LOG_INTERVAL
+            self.tell()
+
+    def tell(self) -> None:
+        """Logs those that the log doesn't know of yet."""
+        if not self._unlogged:
             return
-        self._log_at = now + LOG_INTERVAL
         self._context.logger.warning(
             'late event: %d rows came after their result was given (vertex "%s"), late by up to %s; watermark %d; %d in all',
             self._unlogged,
             self._context.vertex,
             self._how_late(),
-            watermark,
+            self._watermark,
             self.count,
         )
         self._unlogged = self._latest = 0

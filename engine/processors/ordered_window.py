@@ -23,7 +23,6 @@ from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import GREATEST_TIME
 from runnel.processors.held_rows import CompiledHolding, HeldRows, Holding
 from runnel.processors.kept_rows import BUCKETS, Buckets, KeptRows
-from runnel.processors.late_rows import LateRows
 from runnel.processors.row_identity import factorise
 from runnel.processors.running_values import Going, going
 from runnel.processors.window_calls import CompiledWindow, arranged, by_arrangement, values_of
@@ -69,7 +68,7 @@ class OrderedWindow(DivertingProcessor):
     """Gives each row with the values of its calls when the watermark is beyond it."""
 
     def __init__(self, plan: OrderedPlan, diverts: bool) -> None:
-        super().__init__(diverts)
+        super().__init__(diverts, plan.holding.unit)
         self._plan = plan
         self._held = HeldRows(plan.holding)
         self._kept = KeptRows(self._buckets_of_rows)
@@ -84,15 +83,10 @@ class OrderedWindow(DivertingProcessor):
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
-        self._late_rows = LateRows(context, self._plan.holding.unit)
         for call in self._plan.window.calls:
             for bound in (call.frame.start, call.frame.end):
                 if bound.offset is not None:
                     check_offset(bound, context.job.evaluation)
-
-    @property
-    def late_rows(self) -> int:
-        return self._late_rows.count
 
     def state_size(self) -> tuple[int, int]:
         parts = (self._held, self._kept, self._running)
@@ -101,7 +95,7 @@ class OrderedWindow(DivertingProcessor):
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         late = self._held.add(batch, self.context.job.evaluation)
         if late is not None:
-            self._late_rows.add(late.rows.num_rows, late.due, late.watermark)
+            self.note_late(late.rows.num_rows, late.due, late.watermark)
             self.divert(late.rows)
         self._fresh += batch.num_rows
         self.check_accumulated(self._held.count + self._kept.count)

@@ -32,7 +32,6 @@ from runnel.processors.changed_sessions import ChangedSessions
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME, event_times
 from runnel.processors.group_state import GroupState, Layout, Partial, exported, partial_of
-from runnel.processors.late_rows import LateRows
 from runnel.processors.row_identity import same
 from runnel.processors.session_merge import OpenSessions
 from runnel.sqltypes import BIGINT, TIMESTAMP, Kind, to_arrow
@@ -216,7 +215,7 @@ class SessionAggregateProcessor(DivertingProcessor):
     """Holds the states of open sessions."""
 
     def __init__(self, aggregation: SessionAggregation, emission: SessionEmission) -> None:
-        super().__init__(emission.diverts)
+        super().__init__(emission.diverts, "" if aggregation.by.time.type.is_integer else "µs")
         self._aggregation = aggregation
         self._by = aggregation.by
         self._every = emission.every
@@ -227,11 +226,6 @@ class SessionAggregateProcessor(DivertingProcessor):
         self._watermark = LEAST_TIME
         self._sets: list[SessionStates] = []
 
-    @property
-    def late_rows(self) -> int:
-        """How many rows came too late so far."""
-        return self._late_rows.count
-
     def state_size(self) -> tuple[int, int]:
         sizes = [states.size for states in self._sets]
         return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
@@ -240,7 +234,6 @@ class SessionAggregateProcessor(DivertingProcessor):
         super().init(outbox, context)
         layouts = [self._aggregation.plain_layout, *(item.layout for item in self._aggregation.distinct_sets)]
         self._sets = [SessionStates(layout, self._sessions, self.check_accumulated) for layout in layouts]
-        self._late_rows = LateRows(context, "" if self._by.time.type.is_integer else "µs")
 
     def _hashes(self, keys: Sequence[pa.Array], num_rows: int) -> Hashes:
         """Of the columns of all keys but the session's number."""
@@ -264,7 +257,7 @@ class SessionAggregateProcessor(DivertingProcessor):
         columns[SESSION] = from_numbers(found, pa.int64(), valid)
         if late.any():
             assert before is not None
-            self._late_rows.add(int(late.sum()), int(moments[late].min()) + self._by.gap, self._watermark)
+            self.note_late(int(late.sum()), int(moments[late].min()) + self._by.gap, self._watermark)
             self.divert(batch.filter(from_flags(late)))
             columns = [column.filter(from_flags(~late)) for column in columns]
         self._sets[0].add(columns, len(columns[0]))

@@ -16,10 +16,9 @@ from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Column
 from runnel.key_hash import keyed_state
 from runnel.memory import size_of
-from runnel.processor import Outbox, ProcessorContext, Watermark
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processor import Watermark
+from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME
-from runnel.processors.late_rows import LateRows
 from runnel.processors.session_merge import OpenSessions
 from runnel.processors.session_output import Held, SessionPlan
 from runnel.streams import TimeBound
@@ -27,11 +26,11 @@ from runnel.streams import TimeBound
 _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
 
 
-class SessionRows(EmittingProcessor):
+class SessionRows(DivertingProcessor):
     """Holds the rows of open sessions."""
 
     def __init__(self, plan: SessionPlan, bound: TimeBound, passes_late: bool) -> None:
-        super().__init__()
+        super().__init__(False, "" if plan.type.is_integer else "µs")
         self._plan = plan
         self._bound = bound
         self._passes_late = passes_late
@@ -40,18 +39,9 @@ class SessionRows(EmittingProcessor):
         self._count = 0
         self._watermark = LEAST_TIME
 
-    @property
-    def late_rows(self) -> int:
-        """How many rows came too late so far."""
-        return self._late_rows.count
-
     def state_size(self) -> tuple[int, int]:
         held = tuple(self._held)
         return sum(len(item.rows) for item in held), sum(size_of(item.batch) + 16 * len(item.rows) for item in held)
-
-    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
-        super().init(outbox, context)
-        self._late_rows = LateRows(context, "" if self._plan.type.is_integer else "µs")
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         self._take(batch, None if self._watermark == LEAST_TIME else self._watermark)
@@ -70,7 +60,7 @@ class SessionRows(EmittingProcessor):
             if self._passes_late:
                 self._pass_late(batch.filter(from_flags(late)))
             else:
-                self._late_rows.add(int(late.sum()), int(times[late].min()) + self._plan.gap, before)
+                self.note_late(int(late.sum()), int(times[late].min()) + self._plan.gap, before)
             rows, sessions = rows[~late], sessions[~late]
         if len(rows):
             self._hold(Held(batch, rows, sessions))

@@ -27,7 +27,6 @@ from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME
 from runnel.processors.given_groups import GivenGroups
 from runnel.processors.group_state import GroupState, Partial, exported, partial_of
-from runnel.processors.late_rows import LateRows
 from runnel.processors.timed_groups import DueTimes, TimedGroups, with_keys
 from runnel.streams import TimeBound
 
@@ -50,18 +49,14 @@ class TimedAggregateProcessor(DivertingProcessor):
     """Holds the open groups of its input."""
 
     def __init__(self, aggregation: Aggregation, timing: Timing) -> None:
-        super().__init__(timing.diverts)
+        first = aggregation.layout.key_types[timing.bounds[0][0]]
+        super().__init__(timing.diverts, "" if pa.types.is_integer(first) else "µs")
         self._aggregation = aggregation
         self._timing = timing
         self._due = DueTimes(timing.bounds)
         self._times = [LEAST_TIME] * len(self._due.watermarks)
         self._distinct: list[TimedGroups] = []
         self._given: GivenGroups | None = None
-
-    @property
-    def late_rows(self) -> int:
-        """How many rows came too late so far."""
-        return self._late_rows.count
 
     def state_size(self) -> tuple[int, int]:
         sizes = [groups.size for groups in (self._groups, *self._distinct)]
@@ -79,8 +74,6 @@ class TimedAggregateProcessor(DivertingProcessor):
         if self._timing.lateness and aggregation.stage is not Stage.ACCUMULATE:
             layouts = [aggregation.plain_layout, *(item.layout for item in aggregation.distinct_sets)]
             self._given = GivenGroups(layouts, self._due, self._timing.lateness, len(aggregation.keys), self.check_accumulated)
-        first = aggregation.layout.key_types[self._timing.bounds[0][0]]
-        self._late_rows = LateRows(context, "" if pa.types.is_integer(first) else "µs")
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         if self._timing.every is not None and not self.alarm:
@@ -103,7 +96,7 @@ class TimedAggregateProcessor(DivertingProcessor):
         if aggregation.stage is Stage.SINGLE and self._has_late(least):
             late, gone = self.late_among(columns)
             if late.any():
-                self._late_rows.add(int(late.sum()), *self._latest(least))
+                self.note_late(int(late.sum()), *self._latest(least))
                 if self._timing.diverts:
                     self.divert(batch.filter(from_flags(late)))
             if gone.any():
@@ -125,7 +118,7 @@ class TimedAggregateProcessor(DivertingProcessor):
             late, gone = self.late_among(partial.keys)
             if late.any():
                 counts = filled(partial.columns[self._aggregation.count_slot][0], np.int64)
-                self._late_rows.add(int(counts[late].sum()), *self._latest(least))
+                self.note_late(int(counts[late].sum()), *self._latest(least))
             partial = partial.take(indexes(np.flatnonzero(~gone)))
         self._groups.add_partial(partial)
 

@@ -15,7 +15,6 @@ from runnel.memory import Reservation, too_large
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.diverting import LATE, DivertingProcessor
 from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME
-from runnel.processors.late_rows import LateRows
 from runnel.processors.time_runs import Rows, RunBuffer
 
 _SEEN, _TOLD = "$seen", "$told"
@@ -50,12 +49,10 @@ class WaitingProcessor(DivertingProcessor):
         pair: tuple[int | None, int | None] = (None, None),
         told: tuple[bool, bool] = (False, False),
     ) -> None:
-        super().__init__(any(told))
+        super().__init__(any(told), unit)
         self._late_outputs = (LATE if told[0] else None, LATE + told[0] if told[1] else None)
         self.buffers = (RunBuffer(), RunBuffer())
-        self._unit = unit
         self._reservation = Reservation(None)
-        self._late_rows: LateRows | None = None
         self._pair = pair
         self.seen: dict[int, int] = {}
         self.ended = [False, False]
@@ -69,11 +66,6 @@ class WaitingProcessor(DivertingProcessor):
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
         self._reservation = Reservation(context.job.memory)
-        self._late_rows = LateRows(context, self._unit)
-
-    @property
-    def late_rows(self) -> int:
-        return 0 if self._late_rows is None else self._late_rows.count
 
     def state_size(self) -> tuple[int, int]:
         runs = [run for buffer in self.buffers for run in buffer]
@@ -81,10 +73,8 @@ class WaitingProcessor(DivertingProcessor):
 
     def count_late(self, late: Mask, times: Indexes, watermark: int) -> None:
         """Some rows, of these times, or none, came after that watermark."""
-        if not late.any():
-            return
-        assert self._late_rows is not None
-        self._late_rows.add(int(np.count_nonzero(late)), int(times[late].min()), watermark)
+        if late.any():
+            self.note_late(int(np.count_nonzero(late)), int(times[late].min()), watermark)
 
     def tell_late(self, ordinal: int, rows: pa.RecordBatch, late: Mask) -> None:
         """Hands on some rows of an input, or none, that are late, where anybody wants to know."""

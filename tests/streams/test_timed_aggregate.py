@@ -275,6 +275,18 @@ def test_late_rows_are_not_aggregated() -> None:
     assert [row[:3] for row in rows_of(batches_in(outbox))] == [(10, 1, 1), (20, 1, 1)]
 
 
+def test_all_late_rows_are_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Not more than a line in a second, but in the end of all of them."""
+    processor, _ = made(CALLS)
+    late = batch_of(windowed([{"t": 5, "k": 1, "v": 1, "s": "s", "f": 0.0}]), SCHEMA)
+    with caplog.at_level(logging.WARNING, "runnel.testing"):
+        feed(processor, [Watermark(50, 1), *[late] * 4])
+        assert [record.args[0] for record in caplog.records if record.args] == [1]
+        processor.close()
+    assert [record.args[0] for record in caplog.records if record.args] == [1, 3]
+    assert processor.late_rows == 4
+
+
 def test_the_last_window_comes_at_the_end_of_input() -> None:
     processor, outbox = made({"count(*)": CALLS["count(*)"]})
     rows = [{"t": t, "k": 1, "v": 1, "s": "s", "f": 0.0} for t in (None, -15, 5)]
