@@ -12,7 +12,7 @@ from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of
 from runnel.planner import physical
 from runnel.planner.estimates import estimate, never_ends
-from runnel.planner.event_time import bound_of, constant_of, time_bounds
+from runnel.planner.event_time import bound_of, constant_of, moved_column, time_bounds
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import substitute
 from runnel.relation import Aggregate, Filter, Project, Relation, references
@@ -154,7 +154,8 @@ def _windowed(node: Aggregate) -> _Windowed | None:
     rest = (*keys, *conditions, *moved.own_expressions[len(moved.keys) :])
     if all(place >= 0 for place in places) or any(columns_of(item) & {width, width + 1, width + 2} for item in rest):
         return None
-    if any(bound_of(key, time_bounds(source)) is not None for key in keys):
+    below_windows = time_bounds(source)
+    if any(moved is not None and moved[0].index in below_windows for moved in map(moved_column, keys)):
         return None
     for condition in conditions:
         source = Filter(input=source, condition=condition)

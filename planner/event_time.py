@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from runnel.expressions.buffers import DAY_US
-from runnel.expressions.nodes import Call, Case, Column, Expression, Literal
+from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, Literal
 from runnel.planner.estimates import never_ends
 from runnel.relation import (
     LEFT_ONLY,
@@ -45,13 +45,20 @@ def time_bounds(relation: Relation) -> Bounds:
 
 
 def bound_of(expression: Expression, bounds: Bounds) -> TimeBound | None:
-    """The bound of a column, of a column and a constant that is added to it or taken from it, or of a choice among such with
-    one watermark, as of COALESCE."""
+    """The bound of a column, of what is not much less than one (a constant added to it or taken from it, a cast that keeps
+    times, the beginning of its day), or of a choice among such with one watermark, as of COALESCE."""
     if isinstance(expression, Case):
         return _least(bound_of(item, bounds) for item in (*expression.results, expression.otherwise) if item is not None)
-    moved = moved_column(expression)
-    bound = None if moved is None else bounds.get(moved[0].index)
-    return None if moved is None or bound is None else bound.moved(moved[1])
+    if isinstance(expression, Column):
+        return bounds.get(expression.index)
+    step = _exact_step(expression)
+    if step is None:
+        # Loaded on first use: few keys are computed so.
+        from runnel.planner.rounded_times import rounded
+
+        step = rounded(expression)
+    bound = None if step is None else bound_of(step[0], bounds)
+    return None if step is None or bound is None else bound.moved(step[1])
 
 
 def _least(bounds: Iterable[TimeBound | None]) -> TimeBound | None:
@@ -65,19 +72,38 @@ def _least(bounds: Iterable[TimeBound | None]) -> TimeBound | None:
 
 def moved_column(expression: Expression) -> tuple[Column, int] | None:
     """The column that an expression is, and the constant that is added to it, in event time; None for what isn't that."""
-    if isinstance(expression, Column):
-        return expression, 0
-    if isinstance(expression, Call) and expression.function in ("add", "subtract") and len(expression.arguments) == 2:
-        left, right = expression.arguments
-        if expression.function == "add" and isinstance(left, Literal):
-            left, right = right, left
-        by = constant_of(right)
-        found = moved_column(left)
-        if found is not None and by is not None:
-            if left.type.kind is Kind.DATE and right.type.is_integer:
-                by *= DAY_US
-            return found[0], found[1] + (by if expression.function == "add" else -by)
-    return None
+    added = 0
+    while not isinstance(expression, Column):
+        step = _exact_step(expression)
+        if step is None:
+            return None
+        expression, by = step
+        added += by
+    return expression, added
+
+
+def _exact_step(expression: Expression) -> tuple[Expression, int] | None:
+    """What an expression is made of by adding a constant in event time, which is 0 for a cast that keeps times, and that
+    constant; None for what isn't that."""
+    if isinstance(expression, Cast):
+        return (expression.operand, 0) if _keeps_time(expression) else None
+    if not isinstance(expression, Call) or expression.function not in ("add", "subtract") or len(expression.arguments) != 2:
+        return None
+    left, right = expression.arguments
+    if expression.function == "add" and isinstance(left, Literal):
+        left, right = right, left
+    by = constant_of(right)
+    if by is None:
+        return None
+    if left.type.kind is Kind.DATE and right.type.is_integer:
+        by *= DAY_US
+    return left, by if expression.function == "add" else -by
+
+
+def _keeps_time(cast: Cast) -> bool:
+    """Whether a cast gives the same event time, or fails."""
+    old, new = cast.operand.type, cast.type
+    return (old.is_integer and new.is_integer) or (old.kind is Kind.DATE and new.kind is Kind.TIMESTAMP) or old == new
 
 
 def constant_of(expression: Expression) -> int | None:
