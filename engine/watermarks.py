@@ -61,7 +61,12 @@ class WatermarkCoalescer:
         """The last watermark that was passed on."""
         return self._told.get(column)
 
-    def holding(self, column: int = 0) -> int | None:
+    def behind(self) -> int:
+        """The time column of which least was promised. May be asked by other threads."""
+        known = {column for seen in self._seen for column in tuple(seen)}.union(self._carriers or ())
+        return min(known, key=lambda column: (self._told.get(column, -(2**63)), column), default=0)
+
+    def holding(self, column: int) -> int | None:
         """The input that holds the watermark back: it counts and has the smallest, or none; None if none counts."""
         counting = self._carrying(self._counting(), column)
         return min(counting, key=lambda i: self._seen[i].get(column, -(2**63)), default=None)

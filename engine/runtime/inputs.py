@@ -150,16 +150,18 @@ class Inputs:
         return not self._group and not self._events
 
     def holding(self) -> str | None:
-        """What holds the watermark back, if there are any: the edge, and the queue in it."""
+        """What holds the watermark back that is furthest behind, if there are any: the edge, and the queue in it."""
         edges = [edge for edge in self._edges if edge.coalescer is not None]
+        coalescers = [self.coalescer, *(edge.coalescer for edge in edges)]
+        column = next((item.behind() for item in coalescers if item is not None), 0)
         if self.coalescer is not None:
-            held = self.coalescer.holding()
+            held = self.coalescer.holding(column)
             edges = [edge for edge in edges if edge.ordinal == held]
             if held is not None and not edges:
                 return f"input {held}"
         for edge in edges:
             assert edge.coalescer is not None
-            queue = edge.coalescer.holding()
+            queue = edge.coalescer.holding(column)
             if queue is not None:
                 return f"input {edge.ordinal}, from {name_of(edge.queues[queue], 'producer')}"
         return None

@@ -294,6 +294,17 @@ def test_who_holds_the_watermark() -> None:
     assert made.holding() == "input 1, from a"
 
 
+def test_who_holds_the_watermark_of_a_join_that_is_furthest_behind() -> None:
+    left, right = queue(), queue()
+    made = Inputs([InputEdge(0, 0, [left], ((0, 0),)), InputEdge(1, 0, [right], ((0, 1),))], "a")
+    fill(left, Watermark(5))
+    assert take(made) == Watermark(5)
+    assert made.holding() == "input 1"
+    fill(right, Watermark(9))
+    assert take(made) == Watermark(9, 1)
+    assert made.holding() == "input 0, from a"
+
+
 def test_abandoned_inputs_are_done() -> None:
     one = queue()
     made = inputs((0, [one]))

@@ -16,10 +16,10 @@ def coalescer(count: int) -> WatermarkCoalescer:
 def test_minimum_of_all_inputs() -> None:
     two = coalescer(2)
     assert two.observe(0, Watermark(10)) == []
-    assert two.holding() == 1
+    assert two.holding(0) == 1
     assert two.observe(1, Watermark(4)) == [Watermark(4)]
     assert two.observe(1, Watermark(20)) == [Watermark(10)]
-    assert two.holding() == 0
+    assert two.holding(0) == 0
     assert two.last() == 10
 
 
@@ -70,7 +70,7 @@ def test_all_idle_passes_on_the_largest_promise_and_idleness_once() -> None:
     assert two.idle(1) == [Watermark(10)]
     assert two.idle(0) == [IDLE]
     assert two.idle(0) == []
-    assert two.holding() is None
+    assert two.holding(0) is None
     two.active(0)
     assert two.idle(0) == [IDLE]
 
