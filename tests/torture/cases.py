@@ -18,13 +18,17 @@ RATE = 8_000
 SNAPSHOT_MILLIS = 100
 
 LINES = 6_000
-"""Lines of the followed file; the last is far ahead of the others, so that all windows before it close."""
+"""Lines of each followed file; the last is far ahead of the others, so that all windows before it close."""
+
+SPOILED = '{"k": "no number", "v": %d}'
+"""Every fiftieth line of the file with records that can't be read."""
 
 
 @dataclass(frozen=True)
 class Query:
     """`columns` are those of its rows; the first `keys` of them are the key where they go to a map. `verb`: INSERT where each
-    row has a key of its own, so that a row that came twice would be refused. `{events}` and the like stand for the mappings."""
+    row has a key of its own, so that a row that came twice would be refused. `{bids}` and the like stand for the mappings.
+    `diverts`: its source has records that can't be read, which go to a mapping of the same kind as the sink's."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -32,6 +36,7 @@ class Query:
     verb: str
     text: str
     is_endless: bool = False
+    diverts: bool = False
 
 
 QUERIES = (
@@ -61,6 +66,16 @@ QUERIES = (
         is_endless=True,
     ),
     Query(
+        "poison",
+        (("e", "TIMESTAMP"), ("k", "BIGINT"), ("n", "BIGINT"), ("total", "BIGINT")),
+        2,
+        "INSERT",
+        "SELECT window_end, k, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE {spoiled}, DESCRIPTOR(at), INTERVAL '10' SECOND)) "
+        "GROUP BY window_end, k",
+        is_endless=True,
+        diverts=True,
+    ),
+    Query(
         "table",
         (("k", "BIGINT"), ("n", "BIGINT"), ("total", "BIGINT")),
         1,
@@ -82,16 +97,21 @@ class Case:
         return f"{self.query.name}_{self.sink}"
 
 
+BAD = Query("bad", (("place", "VARCHAR"), ("record", "VARCHAR")), 1, "INSERT", "")
+"""Where records go that can't be read."""
+
 CASES = tuple(Case(query, sink) for query in QUERIES for sink in SINKS)
 
 
 def prepare(folder: Path) -> None:
-    """Writes the file that is followed."""
+    """Writes the files that are followed."""
     start = datetime(2024, 1, 1)
-    with (folder / "lines.json").open("w") as file:
+    with (folder / "lines.json").open("w") as lines, (folder / "spoiled.json").open("w") as spoiled:
         for i in range(LINES):
             at = start + timedelta(milliseconds=37 * i) if i < LINES - 1 else start + timedelta(days=1)
-            file.write(json.dumps({"k": i * i % 23, "v": i, "at": at.isoformat(sep=" ")}) + "\n")
+            line = json.dumps({"k": i * i % 23, "v": i, "at": at.isoformat(sep=" ")}) + "\n"
+            lines.write(line)
+            spoiled.write(line if i % 50 else SPOILED % i + "\n")
 
 
 def sources(folder: Path, *, streams: bool) -> list[str]:
@@ -99,14 +119,22 @@ def sources(folder: Path, *, streams: bool) -> list[str]:
     nexmark = f"'events' = '{EVENTS}', 'eventRate' = '1000'"
     stream = f", 'stream' = 'true', 'rate' = '{RATE}', 'idleTimeoutMillis' = '0'" if streams else ""
     follow = ", 'follow' = 'true', 'pollMillis' = '20'" if streams else ""
-    watermark = ", WATERMARK FOR at AS at"
-    return [
+    columns = "(k BIGINT, v BIGINT, at TIMESTAMP, WATERMARK FOR at AS at)"
+    made = [
         f"CREATE MAPPING IF NOT EXISTS bids TYPE Nexmark OPTIONS ('table' = 'bid', {nexmark}{stream})",
         f"CREATE MAPPING IF NOT EXISTS auctions TYPE Nexmark OPTIONS ('table' = 'auction', {nexmark}{stream})",
         f"CREATE MAPPING IF NOT EXISTS bounded_bids TYPE Nexmark OPTIONS ('table' = 'bid', {nexmark})",
-        f"CREATE MAPPING IF NOT EXISTS lines (k BIGINT, v BIGINT, at TIMESTAMP{watermark}) TYPE File "
+        f"CREATE MAPPING IF NOT EXISTS lines {columns} TYPE File "
         f"OPTIONS ('format' = 'json', 'path' = '{folder}/lines.json'{follow})",
     ]
+    for kind in SINKS:
+        bad = Case(BAD, kind)
+        made.append(sink(bad, folder))
+        made.append(
+            f"CREATE MAPPING IF NOT EXISTS spoiled_{kind} {columns} TYPE File OPTIONS "
+            f"('format' = 'json', 'path' = '{folder}/spoiled.json', 'onError' = 'divert:{bad.name}'{follow})"
+        )
+    return made
 
 
 def sink(case: Case, folder: Path) -> str:
@@ -132,12 +160,21 @@ def job(case: Case) -> str:
     verb = case.query.verb if case.sink == "map" else "SINK"
     return (
         f"CREATE JOB {case.name} OPTIONS ('snapshotIntervalMillis' = '{SNAPSHOT_MILLIS}') "
-        f"AS {verb} INTO {case.name} {query_text(case.query)}"
+        f"AS {verb} INTO {case.name} {query_text(case)}"
     )
 
 
-def query_text(query: Query) -> str:
-    return query.text.format(bids="bids", auctions="auctions", lines="lines", bounded_bids="bounded_bids")
+def query_text(case: Case) -> str:
+    spoiled = f"spoiled_{case.sink}"
+    return case.query.text.format(bids="bids", auctions="auctions", lines="lines", bounded_bids="bounded_bids", spoiled=spoiled)
+
+
+def outputs(case: Case) -> dict[str, str]:
+    """What is to be compared: for each name a query."""
+    found = {case.query.name: f"SELECT * FROM {case.name}"}
+    if case.query.diverts:
+        found[BAD.name] = f"SELECT record FROM {Case(BAD, case.sink).name}"
+    return found
 
 
 def rows(connection: Connection, query: str) -> list[list[Any]]:
@@ -146,13 +183,19 @@ def rows(connection: Connection, query: str) -> list[list[Any]]:
     return sorted([str(value) if isinstance(value, datetime) else value for value in row] for row in found)
 
 
-def expected(connection: Connection, query: Query) -> list[list[Any]]:
-    """What the query gives of tables, on a connection with the sources as tables. Of a stream that doesn't end the last window
-    stays open."""
-    found = rows(connection, query_text(query))
-    if query.is_endless:
-        last = max(row[0] for row in found)
-        found = [row for row in found if row[0] != last]
+def expected(connection: Connection, queries: Sequence[Query]) -> dict[str, list[list[Any]]]:
+    """What the queries give of tables, by name, on a connection with the sources as tables. Of a stream that doesn't end the
+    last window stays open."""
+    found = {}
+    for query in queries:
+        case = Case(query, "map")
+        given = rows(connection, query_text(case))
+        if query.is_endless:
+            last = max(row[0] for row in given)
+            given = [row for row in given if row[0] != last]
+        found[query.name] = given
+        if query.diverts:
+            found[BAD.name] = rows(connection, outputs(case)[BAD.name])
     return found
 
 

@@ -66,8 +66,7 @@ class KillLoop:
         with runnel.connect() as connection:
             for statement in cases.sources(folder, streams=False):
                 connection.execute(statement)
-            queries = {case.query.name: case.query for case in chosen}
-            self._expected = {name: cases.expected(connection, query) for name, query in queries.items()}
+            self._expected = cases.expected(connection, list({case.query.name: case.query for case in chosen}.values()))
 
     def round(self, seed: int) -> None:
         """One round; Difference if anything is wrong."""
@@ -75,7 +74,8 @@ class KillLoop:
         chosen = random.sample(self._chosen, min(JOBS, len(self._chosen)))
         folder = self._folder / f"round-{seed}"
         folder.mkdir()
-        shutil.copy(self._folder / "lines.json", folder)
+        for name in ("lines.json", "spoiled.json"):
+            shutil.copy(self._folder / name, folder)
         (folder / "wanted.json").write_text(json.dumps({name: len(rows) for name, rows in self._expected.items()}))
         kills = 0
         try:
@@ -122,10 +122,11 @@ class KillLoop:
     def _compare(self, folder: Path, chosen: Sequence[cases.Case]) -> None:
         result = json.loads((folder / "result.json").read_text())
         for case in chosen:
-            found, wanted = result["rows"][case.name], self._expected[case.query.name]
-            if found != wanted:
-                raise Difference(f"{case.name}: {_first_difference(found, wanted)}")
-            self.tally.rows += len(found)
+            for name, found in result["rows"][case.name].items():
+                wanted = self._expected[name]
+                if found != wanted:
+                    raise Difference(f"{case.name}, {name}: {_first_difference(found, wanted)}")
+                self.tally.rows += len(found)
         for job in result["jobs"]:
             if job["status"] not in ("COMPLETED", "SUSPENDED") or job["last_error"] is not None:
                 raise Difference(f"a job failed on the way: {job}")

@@ -35,7 +35,9 @@ def main(folder: Path, names: str, fault: int) -> None:
                 connection.execute(cases.job(case))
         for case in chosen:
             _wait(connection, case, wanted[case.query.name], until)
-        result = {case.name: cases.rows(connection, f"SELECT * FROM {case.name}") for case in chosen}
+        result = {
+            case.name: {name: cases.rows(connection, query) for name, query in cases.outputs(case).items()} for case in chosen
+        }
         jobs = _jobs(connection)
     unfinished = folder / "result.json.new"
     unfinished.write_text(json.dumps({"rows": result, "jobs": jobs, "traces": _traces(folder)}))

@@ -1,0 +1,91 @@
+"""The kill loop, for some seconds: `make torture` runs it for as long as told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.torture import cases
+from tests.torture.kill_loop import ROOT, Difference, KillLoop
+
+SHORT = "window_parquet,join_duckdb,poison_map"
+
+
+@pytest.fixture(scope="module")
+def loop(tmp_path_factory: pytest.TempPathFactory) -> KillLoop:
+    return KillLoop(tmp_path_factory.mktemp("kills"), cases.named(SHORT), most_kills=3)
+
+
+def test_killed_jobs_hold_each_row_once(loop: KillLoop) -> None:
+    loop.round(20240229)
+    assert loop.tally.kills.total() > 0
+    assert loop.tally.rows > 10_000
+
+
+def test_what_is_to_come_is_many_rows(loop: KillLoop) -> None:
+    assert {name: len(rows) > 100 for name, rows in loop._expected.items()} == dict.fromkeys(
+        ["window", "join", "poison", "bad"], True
+    )
+
+
+def test_a_row_lost_and_a_row_too_many_are_found(tmp_path: Path, loop: KillLoop) -> None:
+    [case] = cases.named("window_parquet")
+    rows = loop._expected["window"]
+    jobs = [{"name": case.name, "status": "COMPLETED", "last_error": None}]
+
+    def compare(found: list[Any], jobs: list[Any] = jobs, traces: tuple[str, ...] = ()) -> None:
+        result = {"rows": {case.name: {"window": found}}, "jobs": jobs, "traces": traces}
+        (tmp_path / "result.json").write_text(json.dumps(result))
+        loop._compare(tmp_path, [case])
+
+    compare(rows)
+    for wrong, said in (
+        (rows[1:], "1 lost"),
+        (sorted([*rows, rows[7]]), "1 too many"),
+        ([[*rows[0][:3], 0], *rows[1:]], "1 lost"),
+    ):
+        with pytest.raises(Difference, match=said):
+            compare(wrong)
+    with pytest.raises(Difference, match="failed on the way"):
+        compare(rows, [{**jobs[0], "status": "FAILED"}])
+    with pytest.raises(Difference, match="left behind"):
+        compare(rows, traces=("a/.runnel-1",))
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from typing import Any
+from tests.torture.fault_points import die_at
+die_at({number}, Path({folder!r}))
+for i in range(9):
+    print(i, flush=True)
+    {operation}
+"""
+
+
+@pytest.mark.parametrize(
+    ("operation", "each"),
+    [
+        ("open('{folder}/new', 'w').close()", 1),
+        ("open('{folder}/f', 'w').close(); os.replace('{folder}/f', '{folder}/g')", 2),
+        ("f = open('{folder}/f'); f.close()", 0),
+        ("f = open(os.devnull, 'w'); os.fsync(1)", 1),
+        ("os.makedirs('{folder}/a'); os.rmdir('{folder}/a')", 2),
+    ],
+)
+def test_fault_points_count_changes_only(tmp_path: Path, operation: str, each: int) -> None:
+    (tmp_path / "f").touch()
+    text = KILLED.format(number=6, folder=str(tmp_path), operation=operation.format(folder=tmp_path))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT)])}
+    with (tmp_path.parent / "out").open("w+") as out:
+        ended = subprocess.run([sys.executable, "-c", text], stdout=out, cwd=ROOT, env=environment, check=False)
+        out.seek(0)
+        seen = len(out.read().split())
+    assert (ended.returncode, seen) == ((-9, -(-6 // each)) if each else (0, 9))
