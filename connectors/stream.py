@@ -5,6 +5,8 @@ after its `execute` returned, and nothing from before. With no reader, and when 
 nothing is lost and nothing grows without bound. Closing the writer ends the stream: its readers get the rows that are still
 on the way, then the end.
 
+A named job that is stopped to go on later stays a reader: what it hasn't taken waits for its next execution.
+
 A writer that knows more of event time than the rows tell says so by `watermark`; readers get that in order with the rows.
 """
 
@@ -40,7 +42,7 @@ class ReaderQueue:
     """What is on its way to one reader, which wants some of the columns. Guarded by the channel's condition."""
 
     def __init__(self, columns: Sequence[int]) -> None:
-        self._columns = list(columns)
+        self.columns = list(columns)
         self.items: deque[pa.RecordBatch | EventTimeMark] = deque()
         self.rows = 0
         self.wake: Callable[[], None] | None = None
@@ -72,9 +74,9 @@ class ReaderQueue:
             taken.append(following)
             rows += following.num_rows
         self.rows -= rows
-        if not self._columns:
+        if not self.columns:
             return empty_columns(rows)
-        chosen = [batch.select(self._columns) for batch in taken]
+        chosen = [batch.select(self.columns) for batch in taken]
         return chosen[0] if len(chosen) == 1 else pa.concat_batches(chosen)
 
 
@@ -86,6 +88,7 @@ class StreamChannel:
         self._buffered_rows = buffered_rows
         self._condition = Condition()
         self._readers: dict[int, ReaderQueue] = {}
+        self._parked: dict[str, list[int]] = {}
         self._next_reader = 0
         self._mark: EventTimeMark | None = None
         self._closed = False
@@ -99,9 +102,16 @@ class StreamChannel:
     def reader_count(self) -> int:
         return len(self._readers)
 
-    def attach(self, columns: Sequence[int]) -> tuple[int, ReaderQueue]:
-        """A new reader of some columns, which gets what is written from now on, and first what was promised of that."""
+    def attach(self, columns: Sequence[int], owner: str = "") -> tuple[int, ReaderQueue]:
+        """A new reader of some columns, which gets what is written from now on, and first what was promised of that. A reader
+        of an owner takes the place of one that the owner has left."""
         with self._condition:
+            parked = self._parked.get(owner)
+            if parked:
+                reader = parked.pop(0)
+                queue = self._readers[reader]
+                queue.columns = list(columns)
+                return reader, queue
             self._next_reader += 1
             queue = self._readers[self._next_reader] = ReaderQueue(columns)
             if self._mark is not None:
@@ -109,10 +119,21 @@ class StreamChannel:
             self._condition.notify_all()
             return self._next_reader, queue
 
-    def detach(self, reader: int) -> None:
-        """The reader is gone: nobody waits for it any longer."""
+    def detach(self, reader: int, owner: str = "") -> None:
+        """The reader is gone: nobody waits for it any longer. That of an owner is kept for a next one."""
         with self._condition:
+            if owner and reader in self._readers and not self._closed:
+                self._readers[reader].wake = None
+                self._parked.setdefault(owner, []).append(reader)
+                return
             self._readers.pop(reader, None)
+            self._condition.notify_all()
+
+    def forget(self, owner: str) -> None:
+        """No more readers of the owner come: what was kept for them goes."""
+        with self._condition:
+            for reader in self._parked.pop(owner, ()):
+                self._readers.pop(reader, None)
             self._condition.notify_all()
 
     def put(self, batch: pa.RecordBatch, until: float | None) -> None:
@@ -249,17 +270,20 @@ class StreamSource(Source):
         self._columns = columns
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        return [StreamPartition(self._channel, self._columns)]
+        return [StreamPartition(self._channel, self._columns, context.owner)]
+
+    def forget(self, owner: str) -> None:
+        self._channel.forget(owner)
 
 
 class StreamPartition(SourcePartition):
     """One reader. It counts from the moment it is made, and until it is closed or forgotten."""
 
-    def __init__(self, channel: StreamChannel, columns: tuple[int, ...]) -> None:
+    def __init__(self, channel: StreamChannel, columns: tuple[int, ...], owner: str = "") -> None:
         self._channel = channel
-        reader, self._queue = channel.attach(columns)
+        reader, self._queue = channel.attach(columns, owner)
         # A reader that is dropped without being closed must not hold back the writers for ever.
-        self._detach = weakref.finalize(self, channel.detach, reader)
+        self._detach = weakref.finalize(self, channel.detach, reader, owner)
         self._detach.atexit = False
 
     def open(self, wake: Callable[[], None]) -> None:

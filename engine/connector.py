@@ -207,6 +207,9 @@ class Source(ABC):
         """The partitions for one execution. Called by the thread that starts the statement, before `execute` returns: what
         a query sees is fixed here."""
 
+    def forget(self, owner: str) -> None:
+        """No execution of the job `owner` (`JobContext.owner`) comes any more: what was kept for the next one may go."""
+
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
         """A partition that a snapshot knows and `split` doesn't give any more; `seek` is called next. OperationalError where it
         can't be had."""

@@ -15,6 +15,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted(path.name for path in (ROOT / "examples").glob("*.py") if "def main(" in path.read_text())
 EXPECTED = {
+    "job_that_comes_back.py": ["run 3: the job is RUNNING", "[(29, 2900, 8695)]"],
     "live_word_count.py": ["the dog sat on the cat", "[('the', 5), ('cat', 3), ('a', 2)]"],
     "main_job.py": ["by SQL", "by a hand-built DAG", "turnover by the seller's state"],
     "pandas_and_polars.py": ["NL", "NO"],

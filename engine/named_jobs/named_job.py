@@ -34,8 +34,10 @@ from runnel.named_jobs.states import (
     check_allowed,
 )
 from runnel.processor import Guarantee
+from runnel.processors.scan import ScanMetaSupplier
 
 if TYPE_CHECKING:
+    from runnel.dag import DAG
     from runnel.named_jobs.registry import NamedJobs
     from runnel.runtime.snapshots import SnapshotReport
     from runnel.snapshots.store import SnapshotStore
@@ -85,6 +87,7 @@ class NamedJob(JobView):
         self._lock = RLock()
         self._changed = Condition(self._lock)
         self._aim = Aim.COMPLETE
+        self._dag: DAG | None = None
         self._failures = 0
         self._listeners: list[Listener] = []
 
@@ -284,6 +287,8 @@ class NamedJob(JobView):
             self._set(NOT_RUNNING, "it couldn't be started")
             raise error if isinstance(error, Error) else internal(str(error) or type(error).__name__) from error
         self._run, self._aim = run, Aim.COMPLETE
+        self._forget_sources()  # those of the last execution that this one doesn't have any more
+        self._dag = prepared.dag
         now = self._home.jobs.clock.wall()
         found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "promise": prepared.promise, "is_resumable": False}
         found["meanings"] = prepared.meanings
@@ -358,8 +363,16 @@ class NamedJob(JobView):
         self._record = replace(self._record, restarts=self._record.restarts + 1)
         self._launch_or_fail(description)
 
+    def _forget_sources(self) -> None:
+        """The sources of the last execution need keep nothing for a next one."""
+        if self._dag is not None:
+            for vertex in self._dag.vertices.values():
+                if isinstance(vertex.supplier, ScanMetaSupplier):
+                    vertex.supplier.source.forget(str(self.id))
+
     def _end(self, status: JobStatus, description: str, **changes: Any) -> None:
         is_user = bool(changes.get("is_user_cancelled"))
+        self._forget_sources()
         self._set(status, description, is_user=is_user, finished=self._home.jobs.clock.wall(), **changes)
         self._save()
         self._home.errands.post(lambda: self._home.ended(self))

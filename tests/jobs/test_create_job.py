@@ -351,3 +351,34 @@ def test_state_that_cannot_be_read(counting: Connection, call: str, message: str
     with pytest.raises(runnel.DatabaseError, match=message) as caught:
         counting.execute(f"SELECT * FROM TABLE({call})")
     assert caught.value.position is not None
+
+
+def test_rows_that_a_stopped_job_has_not_taken_wait_for_it(connection: Connection) -> None:
+    writer = connection.register_stream("s", SCHEMA)
+    other = connection.execute("SELECT k FROM s")
+    connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v FROM s")
+    for round in range(20):
+        writer.write([(round * 3, 1)])
+        connection.execute("ALTER JOB j RESTART", timeout=PATIENCE)
+        writer.write([(round * 3 + 1, 1)])
+        connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
+        writer.write([(round * 3 + 2, 1)])
+        connection.execute("ALTER JOB j RESUME", timeout=PATIENCE)
+    assert writer.reader_count == 2
+    writer.close()
+    connection.job("j").join(PATIENCE)
+    assert rows(connection) == [(i, 1) for i in range(60)]
+    assert other.fetchall() == [(i,) for i in range(60)]
+
+
+@pytest.mark.parametrize("end", ["DROP JOB j", "ALTER JOB j AS SINK INTO m SELECT k, v FROM t"])
+def test_a_job_that_reads_a_stream_no_more_does_not_hold_back_its_writers(connection: Connection, end: str) -> None:
+    writer = connection.register_stream("s", SCHEMA)
+    connection.register_stream("t", SCHEMA)
+    connection.execute("CREATE JOB j OPTIONS ('processingGuarantee'='none') AS SINK INTO m SELECT k, v FROM s")
+    connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
+    assert writer.reader_count == 1
+    if not end.startswith("DROP"):
+        connection.execute("ALTER JOB j RESUME", timeout=PATIENCE)
+    connection.execute(end, timeout=PATIENCE)
+    assert writer.reader_count == 0
