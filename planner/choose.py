@@ -16,7 +16,7 @@ from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanReque
 from runnel.errors import NotSupportedError, internal
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate, literal_count, never_ends
 from runnel.planner.index_choice import OrderColumn, choose_index
 from runnel.planner.physical import Physical
@@ -29,13 +29,13 @@ from runnel.windows import Window, WindowCall
 
 Narrowable: TypeAlias = (
     physical.HashJoin
-    | physical.IntervalJoin
-    | physical.AsOfJoin
-    | physical.TimedJoin
-    | physical.LookupJoin
+    | physical_streams.IntervalJoin
+    | physical_streams.AsOfJoin
+    | physical_streams.TimedJoin
+    | physical_streams.LookupJoin
     | physical.Unnest
     | physical.Series
-    | physical.AssignWindows
+    | physical_streams.AssignWindows
 )
 """The operators that can leave out columns."""
 
@@ -201,7 +201,7 @@ def _assign_windows(node: AssignWindows, snapshot: Snapshot) -> Physical:
         from runnel.planner.choose_sessions import choose_session_rows
 
         return choose_session_rows(node, lambda below: choose(below, snapshot))
-    return physical.AssignWindows(
+    return physical_streams.AssignWindows(
         fields=node.fields, rows=estimate(node), input=choose(node.input, snapshot), shape=node.shape, time=node.time
     )
 

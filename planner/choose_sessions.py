@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from runnel.expressions.nodes import Column, Expression
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time import time_bounds
 from runnel.planner.physical import Physical
@@ -26,7 +26,7 @@ def choose_session_rows(node: AssignWindows, choose: Callable[[Relation], Physic
             expressions=(*references(below.fields), *computed),
             names=(*(item.name for item in below.fields), *names),
         )
-    return physical.SessionRows(
+    return physical_streams.SessionRows(
         fields=node.fields,
         rows=estimate(node),
         input=choose(below),
@@ -39,7 +39,7 @@ def choose_session_rows(node: AssignWindows, choose: Callable[[Relation], Physic
 
 def passing_late(rows: Physical) -> Physical:
     """The input of an aggregation by sessions that writes its late rows somewhere: late ones reach it."""
-    if isinstance(rows, physical.SessionRows):
+    if isinstance(rows, physical_streams.SessionRows):
         return replace(rows, passes_late=True)
     return replace(rows, input=passing_late(rows.input)) if isinstance(rows, physical.Calc) else rows
 

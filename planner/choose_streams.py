@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runnel.expressions.nodes import Column, Expression
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.physical import Physical
 from runnel.processors.event_time import TimeRule
 from runnel.relation import references
@@ -19,7 +19,7 @@ def choose_impose_order(node: ImposeOrder, below: Physical) -> Physical:
     if type(below) is physical.SourceScan and below.time is None:
         return replace(below, time=_rule(node, _expressions(below)[node.time], below.condition))
     rule = _rule(node, references(below.fields)[node.time], None)
-    return physical.ImposeOrder(fields=node.fields, rows=below.rows, input=below, time=rule)
+    return physical_streams.ImposeOrder(fields=node.fields, rows=below.rows, input=below, time=rule)
 
 
 def _rule(node: ImposeOrder, time: Expression, condition: Expression | None) -> TimeRule:

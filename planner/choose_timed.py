@@ -10,7 +10,7 @@ from runnel.connector import SinkRequest, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of
-from runnel.planner import physical
+from runnel.planner import physical_streams
 from runnel.planner.estimates import estimate, never_ends
 from runnel.planner.event_time import bound_of, constant_of, moved_column, time_bounds
 from runnel.planner.physical import Physical
@@ -41,7 +41,7 @@ def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
         from runnel.planner.choose_sessions import passing_late
 
         rows = rows if late is None else passing_late(rows)
-    return physical.TimedAggregate(
+    return physical_streams.TimedAggregate(
         fields=node.fields,
         rows=estimate(node),
         input=rows,
@@ -102,20 +102,20 @@ def _lateness(node: Aggregate, key: int) -> int:
     return found
 
 
-def late_rows(emission: Emission | None) -> physical.LateRows | None:
+def late_rows(emission: Emission | None) -> physical_streams.LateRows | None:
     """Where the late rows of an operator go; None where they are left out."""
     if emission is None or emission.late_table is None:
         return None
     return late_rows_into(emission.late_table, emission.late_columns, emission.late)
 
 
-def late_rows_into(table: Table, columns: tuple[int, ...], values: tuple[Expression, ...]) -> physical.LateRows | None:
+def late_rows_into(table: Table, columns: tuple[int, ...], values: tuple[Expression, ...]) -> physical_streams.LateRows | None:
     """The way of late rows to columns of a table; None without values."""
     if not values:
         return None
     assert isinstance(table, WritableTable)
     mode = WriteMode.SINK if WriteMode.SINK in table.write_modes else WriteMode.INSERT
-    return physical.LateRows(table=table, request=SinkRequest(mode, columns), expressions=values)
+    return physical_streams.LateRows(table=table, request=SinkRequest(mode, columns), expressions=values)
 
 
 class _Windowed(NamedTuple):
@@ -171,7 +171,7 @@ def _framed(node: Aggregate, found: _Windowed, choose: Choose) -> Physical | Non
     if windows.shape.kind is WindowKind.CUMULATE and not {-1, -2} & set(found.columns):
         return None  # windows with the same start are one group
     late = None if bound is None else late_rows(found.moved.emission)
-    return physical.FramedAggregate(
+    return physical_streams.FramedAggregate(
         fields=node.fields,
         rows=estimate(node),
         input=choose(found.source),
@@ -196,7 +196,7 @@ def _by_sessions(node: Aggregate, found: _Windowed, choose: Choose) -> Physical 
         return None
     if any(key not in found.keys for key in windows.partition):
         return None
-    return physical.SessionAggregate(
+    return physical_streams.SessionAggregate(
         fields=node.fields,
         rows=estimate(node),
         input=choose(found.source),

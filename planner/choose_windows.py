@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.choose_sessions import passing_late
 from runnel.planner.choose_timed import late_rows
 from runnel.planner.estimates import estimate
@@ -16,7 +16,7 @@ from runnel.planner.window_times import Stage, places_of, sort_bound, stages_of
 from runnel.relation import Sort, references
 from runnel.windows import Window
 
-_Waiting = TypeVar("_Waiting", physical.TimedWindow, physical.TimedSort)
+_Waiting = TypeVar("_Waiting", physical_streams.TimedWindow, physical_streams.TimedSort)
 
 ChooseOne = Callable[[Window, Physical | None], physical.Window]
 """Chooses the operator for a window over a table, over the operator that is given for its input (None: to be chosen)."""
@@ -42,9 +42,9 @@ def choose_timed_window(node: Window, choose: ChooseOne) -> Physical:
     return physical.Calc(fields=node.fields, rows=estimate(node), input=below, projections=tuple(order))
 
 
-def _stage(node: Window, stage: Stage, choose: ChooseOne, below: Physical | None) -> physical.TimedWindow:
+def _stage(node: Window, stage: Stage, choose: ChooseOne, below: Physical | None) -> physical_streams.TimedWindow:
     window = choose(node, below)
-    return physical.TimedWindow(
+    return physical_streams.TimedWindow(
         fields=window.fields,
         rows=window.rows,
         input=window.input,
@@ -60,10 +60,10 @@ def choose_timed_sort(node: Sort, below: Physical) -> Physical:
     """The operator for ORDER BY on a stream, of which `planner.streaming` has seen that it can be run."""
     bound = sort_bound(node)
     assert bound is not None
-    chosen = physical.TimedSort(fields=node.fields, rows=estimate(node), input=below, keys=node.keys, bound=bound)
+    chosen = physical_streams.TimedSort(fields=node.fields, rows=estimate(node), input=below, keys=node.keys, bound=bound)
     return _taking_late(chosen, late_rows(node.emission))
 
 
-def _taking_late(node: _Waiting, late: physical.LateRows | None) -> _Waiting:
+def _taking_late(node: _Waiting, late: physical_streams.LateRows | None) -> _Waiting:
     """The operator with the way of its late rows. Those of a session that is over must reach it."""
     return node if late is None else replace(node, late=late, input=passing_late(node.input))

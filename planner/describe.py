@@ -14,7 +14,7 @@ from runnel.catalog import Table
 from runnel.connector import IndexLookup
 from runnel.expressions.nodes import Column, Expression, SortKey
 from runnel.frozen import frozen
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.physical import Physical
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import SqlType
@@ -134,7 +134,7 @@ def _aggregate(node: logical.Aggregate | physical.HashAggregate) -> _Description
     return title, properties
 
 
-def _timed_aggregate(node: physical.TimedAggregate) -> _Description:
+def _timed_aggregate(node: physical_streams.TimedAggregate) -> _Description:
     title, properties = _aggregate(node)
     first = node.bounds[0][0]
     properties["until"] = listed(node.keys[number] for number, _ in node.bounds)
@@ -145,7 +145,7 @@ def _timed_aggregate(node: physical.TimedAggregate) -> _Description:
     return title, properties | _late(node.late)
 
 
-def _session_aggregate(node: physical.SessionAggregate) -> _Description:
+def _session_aggregate(node: physical_streams.SessionAggregate) -> _Description:
     by = ", ".join(WINDOW_COLUMNS[place] if place < 0 else str(node.keys[place]) for place in node.columns)
     properties = {"by": by, "compute": listed(node.aggregates), "time": str(node.time)}
     properties["gap"] = time_span(node.gap, node.time.type)
@@ -157,7 +157,7 @@ def _session_aggregate(node: physical.SessionAggregate) -> _Description:
     return "Aggregate by sessions", properties | _late(node.late)
 
 
-def _late(late: physical.LateRows | None) -> Properties:
+def _late(late: physical_streams.LateRows | None) -> Properties:
     return {} if late is None else {"late rows": late.table.name}
 
 
@@ -186,9 +186,9 @@ def refreshed_every(node: physical.HashJoin) -> str:
     return f", refreshed every {time}"
 
 
-def _stream_join(node: physical.IntervalJoin | physical.TimedJoin) -> _Description:
+def _stream_join(node: physical_streams.IntervalJoin | physical_streams.TimedJoin) -> _Description:
     link = node.times.link
-    how = " of streams" if isinstance(node, physical.IntervalJoin) else " of streams, when complete"
+    how = " of streams" if isinstance(node, physical_streams.IntervalJoin) else " of streams, when complete"
     return _join_title(node.kind, how), {
         "on": _pairs(node.left_keys, node.right_keys, node.null_safe),
         "times": "" if link is None else time_link(link, node.left.fields, node.right.fields),
@@ -197,11 +197,11 @@ def _stream_join(node: physical.IntervalJoin | physical.TimedJoin) -> _Descripti
     } | _late_sides(node.late)
 
 
-def _late_sides(late: tuple[physical.LateRows | None, physical.LateRows | None]) -> Properties:
+def _late_sides(late: tuple[physical_streams.LateRows | None, physical_streams.LateRows | None]) -> Properties:
     return _late(late[0] or late[1])
 
 
-def _lookup_join(node: physical.LookupJoin) -> _Description:
+def _lookup_join(node: physical_streams.LookupJoin) -> _Description:
     table = node.lookup.table
     names = [table.columns[place].name for place in table.key_columns]
     return _join_title(node.kind, f" by look-up in {table.name}"), {
@@ -212,7 +212,7 @@ def _lookup_join(node: physical.LookupJoin) -> _Description:
     }
 
 
-def _as_of_join(node: AsOfJoin | physical.AsOfJoin) -> _Description:
+def _as_of_join(node: AsOfJoin | physical_streams.AsOfJoin) -> _Description:
     shape = node if isinstance(node, AsOfJoin) else node.shape
     sign = ("<" if shape.forward else ">") + ("" if shape.strict else "=")
     columns = "" if isinstance(node, AsOfJoin) or node.columns is None else ", ".join(_field_names(node.fields)) or "none"
@@ -239,7 +239,7 @@ def _sort(node: logical.Sort | physical.Sort) -> _Description:
     return "Sort", {"by": _sort_keys(node.keys)}
 
 
-def _timed_sort(node: physical.TimedSort) -> _Description:
+def _timed_sort(node: physical_streams.TimedSort) -> _Description:
     title, properties = _sort(node)
     return title, {**properties, "complete": "by the watermark"} | _late(node.late)
 
@@ -269,7 +269,7 @@ def _impose_order(node: ImposeOrder) -> _Description:
     return "Impose order", {"watermark": f"{column.name} - {time_span(node.lag, column.type)}"}
 
 
-def _assign_windows(node: AssignWindows | physical.AssignWindows) -> _Description:
+def _assign_windows(node: AssignWindows | physical_streams.AssignWindows) -> _Description:
     shape, time = node.shape, node.time.type
     spans = {"step": shape.step, "offset": shape.offset}
     properties = {"time": str(node.time), "gap" if shape.kind is WindowKind.SESSION else "size": time_span(shape.size, time)}
@@ -281,7 +281,7 @@ def _assign_windows(node: AssignWindows | physical.AssignWindows) -> _Descriptio
     return f"{shape.kind.value.capitalize()} windows", properties
 
 
-def _framed_aggregate(node: physical.FramedAggregate) -> _Description:
+def _framed_aggregate(node: physical_streams.FramedAggregate) -> _Description:
     shape, time = node.shape, node.time.type
     by = ", ".join(WINDOW_COLUMNS[place] if place < 0 else str(node.keys[place]) for place in node.columns)
     properties = {"by": by, "compute": listed(node.aggregates), "time": str(node.time), "size": time_span(shape.size, time)}
@@ -293,12 +293,12 @@ def _framed_aggregate(node: physical.FramedAggregate) -> _Description:
     return f"Aggregate in frames of {shape.kind.value.capitalize()} windows", properties
 
 
-def _session_rows(node: physical.SessionRows) -> _Description:
+def _session_rows(node: physical_streams.SessionRows) -> _Description:
     properties = {"time": str(node.time), "gap": time_span(node.gap, node.time.type), "of": listed(node.keys)}
     return "Session windows", properties | {"complete": "by the watermark" if node.bound is not None else "at the end"}
 
 
-def _physical_impose_order(node: physical.ImposeOrder) -> _Description:
+def _physical_impose_order(node: physical_streams.ImposeOrder) -> _Description:
     return "Impose order", {"watermark": _watermark(node.time)}
 
 
@@ -336,7 +336,7 @@ def _window(node: Window | physical.Window) -> _Description:
     return "Window", properties
 
 
-def _timed_window(node: physical.TimedWindow) -> _Description:
+def _timed_window(node: physical_streams.TimedWindow) -> _Description:
     title, properties = _window(node)
     lead = max((reach.lead for reach in node.reaches), default=0)
     order = {"in order of" if node.reaches else "until": listed(item for item, _ in node.held)}
@@ -439,12 +439,12 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     logical.Sort: _sort,
     logical.Limit: _limit,
     ImposeOrder: _impose_order,
-    physical.ImposeOrder: _physical_impose_order,
+    physical_streams.ImposeOrder: _physical_impose_order,
     physical.Shared: _shared,
     physical.Hold: _hold,
     AssignWindows: _assign_windows,
-    physical.AssignWindows: _assign_windows,
-    physical.SessionRows: _session_rows,
+    physical_streams.AssignWindows: _assign_windows,
+    physical_streams.SessionRows: _session_rows,
     logical.Union: _union,
     logical.SetOperation: _set_operation,
     logical.Unnest: _unnest,
@@ -462,17 +462,17 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.Generate: _generate,
     physical.Calc: _calc,
     physical.HashAggregate: _aggregate,
-    physical.TimedAggregate: _timed_aggregate,
-    physical.FramedAggregate: _framed_aggregate,
-    physical.SessionAggregate: _session_aggregate,
+    physical_streams.TimedAggregate: _timed_aggregate,
+    physical_streams.FramedAggregate: _framed_aggregate,
+    physical_streams.SessionAggregate: _session_aggregate,
     physical.HashJoin: _hash_join,
-    physical.IntervalJoin: _stream_join,
-    physical.TimedJoin: _stream_join,
+    physical_streams.IntervalJoin: _stream_join,
+    physical_streams.TimedJoin: _stream_join,
     AsOfJoin: _as_of_join,
-    physical.AsOfJoin: _as_of_join,
-    physical.LookupJoin: _lookup_join,
+    physical_streams.AsOfJoin: _as_of_join,
+    physical_streams.LookupJoin: _lookup_join,
     physical.Sort: _sort,
-    physical.TimedSort: _timed_sort,
+    physical_streams.TimedSort: _timed_sort,
     physical.TopN: _top,
     physical.Limit: _limit,
     physical.Union: _union,
@@ -482,7 +482,7 @@ _RULES: dict[type[Any], Callable[[Any], _Description]] = {
     physical.Expand: _expand,
     Window: _window,
     physical.Window: _window,
-    physical.TimedWindow: _timed_window,
+    physical_streams.TimedWindow: _timed_window,
     physical.Series: _series,
     physical.GroupLimit: _group_limit,
     physical.Write: _write,

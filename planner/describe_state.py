@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.describe import Node, describe, listed, refreshed_every, time_span
 from runnel.planner.physical import Physical
 from runnel.relation import Field
@@ -36,7 +36,7 @@ def _grouped(node: physical.HashAggregate) -> str:
     return "a row for each group, until the input ends" if node.keys else "one row"
 
 
-def _timed_aggregate(node: physical.TimedAggregate) -> str:
+def _timed_aggregate(node: physical_streams.TimedAggregate) -> str:
     bounds = ", ".join(str(node.keys[number]) for number, _ in node.bounds)
     until = f"until the watermark completes its {bounds}"
     if node.lateness:
@@ -44,23 +44,23 @@ def _timed_aggregate(node: physical.TimedAggregate) -> str:
     return f"a row for each group, {until}"
 
 
-def _framed_aggregate(node: physical.FramedAggregate) -> str:
+def _framed_aggregate(node: physical_streams.FramedAggregate) -> str:
     span = time_span(node.shape.size, node.time.type)
     until = "until the watermark is past them" if node.bound is not None else "until the input ends"
     return f"a row for each group and frame of the last {span}, {until}"
 
 
-def _session_aggregate(node: physical.SessionAggregate) -> str:
+def _session_aggregate(node: physical_streams.SessionAggregate) -> str:
     past = f"{time_span(node.lateness, node.time.type)} past" if node.lateness else "past"
     return f"a row for each session, until the watermark is {past} its end"
 
 
-def _session_rows(node: physical.SessionRows) -> str:
+def _session_rows(node: physical_streams.SessionRows) -> str:
     until = "the watermark is past its end" if node.bound is not None else "the input ends"
     return f"the rows of each session, until {until}"
 
 
-def _timed_window(node: physical.TimedWindow) -> str:
+def _timed_window(node: physical_streams.TimedWindow) -> str:
     if not node.reaches:
         return "the rows of each partition, until the watermark completes it"
     reach, time = furthest(node.reaches), node.held[0][0].type
@@ -79,7 +79,7 @@ def _timed_window(node: physical.TimedWindow) -> str:
     return "; ".join(kept)
 
 
-def _interval_join(node: physical.IntervalJoin) -> str:
+def _interval_join(node: physical_streams.IntervalJoin) -> str:
     left = _waiting("left", node.times.left, node.left.fields, node.right.fields)
     return f"{left}; {_waiting('right', node.times.right, node.right.fields, node.left.fields)}"
 
@@ -95,13 +95,13 @@ def _moved(units: int, time: SqlType) -> str:
     return "" if not units else f" {'+' if units > 0 else '-'} {time_span(abs(units), time)}"
 
 
-def _timed_join(node: physical.TimedJoin) -> str:
+def _timed_join(node: physical_streams.TimedJoin) -> str:
     link = node.times.link
     left, right = node.left.fields[link.left].name, node.right.fields[link.right].name
     return f"the rows of both sides until both watermarks are past their {left if left == right else f'{left} and {right}'}"
 
 
-def _as_of_join(node: physical.AsOfJoin) -> str:
+def _as_of_join(node: physical_streams.AsOfJoin) -> str:
     if node.shape.version is None:
         return "all rows of the right side"
     versions = "the versions of each key from the last one before the left watermark on"
@@ -118,20 +118,20 @@ def _hash_join(node: physical.HashJoin) -> str:
 
 _RULES: dict[type[Physical], Callable[[Any], str]] = {
     physical.HashAggregate: _grouped,
-    physical.TimedAggregate: _timed_aggregate,
-    physical.FramedAggregate: _framed_aggregate,
-    physical.SessionAggregate: _session_aggregate,
-    physical.SessionRows: _session_rows,
+    physical_streams.TimedAggregate: _timed_aggregate,
+    physical_streams.FramedAggregate: _framed_aggregate,
+    physical_streams.SessionAggregate: _session_aggregate,
+    physical_streams.SessionRows: _session_rows,
     physical.HashJoin: _hash_join,
-    physical.IntervalJoin: _interval_join,
-    physical.TimedJoin: _timed_join,
-    physical.AsOfJoin: _as_of_join,
+    physical_streams.IntervalJoin: _interval_join,
+    physical_streams.TimedJoin: _timed_join,
+    physical_streams.AsOfJoin: _as_of_join,
     physical.Sort: lambda node: "all rows",
-    physical.TimedSort: lambda node: "rows until the watermark",
+    physical_streams.TimedSort: lambda node: "rows until the watermark",
     physical.TopN: lambda node: f"the first {node.count} rows",
     physical.SetOperation: lambda node: "all rows of both inputs",
     physical.Window: lambda node: "all rows of a partition" if node.keys else "all rows",
-    physical.TimedWindow: _timed_window,
+    physical_streams.TimedWindow: _timed_window,
     physical.GroupLimit: lambda node: f"the first rows of each group of {listed(node.keys)}",
     physical.Recursion: lambda node: "all rows" if node.distinct else "the rows of a round",
 }

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from runnel.connector import Source
 from runnel.dag import DAG, between
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.choose import needed_rows
 from runnel.planner.lowering import Lowering, Output, Rule, key_names
 from runnel.planner.physical import Physical, column_names
@@ -75,14 +75,14 @@ def _hold(to: Lowering, node: physical.Hold) -> Output:
     return to.follow(rows, "hold", hold(), to.beside(rows))
 
 
-def _impose_order(to: Lowering, node: physical.ImposeOrder) -> Output:
+def _impose_order(to: Lowering, node: physical_streams.ImposeOrder) -> Output:
     from runnel.processors.impose_order import impose_order
 
     rows = to.lower(node.input)
     return to.follow(rows, "impose order", impose_order(node.time), to.beside(rows))
 
 
-def _assign_windows(to: Lowering, node: physical.AssignWindows) -> Output:
+def _assign_windows(to: Lowering, node: physical_streams.AssignWindows) -> Output:
     from runnel.processors.assign_windows import assign_windows
 
     rows = to.lower(node.input)
@@ -91,7 +91,7 @@ def _assign_windows(to: Lowering, node: physical.AssignWindows) -> Output:
     return to.follow(rows, node.shape.kind.value, supplier, to.beside(rows), names)
 
 
-def _session_rows(to: Lowering, node: physical.SessionRows) -> Output:
+def _session_rows(to: Lowering, node: physical_streams.SessionRows) -> Output:
     from runnel.processors.session_rows import session_rows
 
     rows = to.lower(node.input)
@@ -175,7 +175,7 @@ def _aggregate_by_key(to: Lowering, node: physical.HashAggregate, rows: Output, 
 
 
 def _stream_aggregate(
-    to: Lowering, node: physical.TimedAggregate | physical.FramedAggregate | physical.SessionAggregate
+    to: Lowering, node: physical_streams.TimedAggregate | physical_streams.FramedAggregate | physical_streams.SessionAggregate
 ) -> Output:
     from runnel.planner.lower_aggregates import lower_stream_aggregate
 
@@ -215,19 +215,19 @@ def _join(to: Lowering, node: physical.HashJoin) -> Output:
     return Output(vertex, is_parallel, names)
 
 
-def _interval_join(to: Lowering, node: physical.IntervalJoin) -> Output:
+def _interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Output:
     from runnel.planner.lower_streams import lower_interval_join
 
     return lower_interval_join(to, node)
 
 
-def _timed_join(to: Lowering, node: physical.TimedJoin) -> Output:
+def _timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
     from runnel.planner.lower_streams import lower_timed_join
 
     return lower_timed_join(to, node)
 
 
-def _lookup_join(to: Lowering, node: physical.LookupJoin) -> Output:
+def _lookup_join(to: Lowering, node: physical_streams.LookupJoin) -> Output:
     from runnel.processors.join_table import JoinShape
     from runnel.processors.lookup_join import lookup_join
 
@@ -238,7 +238,7 @@ def _lookup_join(to: Lowering, node: physical.LookupJoin) -> Output:
     return to.follow(rows, f"look-up {node.lookup.table.name}", supplier, to.beside(rows), names)
 
 
-def _as_of_join(to: Lowering, node: physical.AsOfJoin) -> Output:
+def _as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
     from runnel.planner.lower_streams import lower_as_of_join
 
     return lower_as_of_join(to, node)
@@ -251,7 +251,7 @@ def _sort(to: Lowering, node: physical.Sort) -> Output:
     return to.follow(rows, "sort", sort(node.keys, None, None), 1)
 
 
-def _timed_sort(to: Lowering, node: physical.TimedSort) -> Output:
+def _timed_sort(to: Lowering, node: physical_streams.TimedSort) -> Output:
     from runnel.planner.lower_streams import timed_sort_of
 
     return to.with_late(to.follow(to.lower(node.input), "sort", timed_sort_of(node), 1), node.late)
@@ -325,7 +325,7 @@ def _window(to: Lowering, node: physical.Window) -> Output:
     return to.by_key(rows, "window", supplier, key_names(node.keys, rows.names), names)
 
 
-def _timed_window(to: Lowering, node: physical.TimedWindow) -> Output:
+def _timed_window(to: Lowering, node: physical_streams.TimedWindow) -> Output:
     from runnel.planner.lower_streams import timed_window_of
 
     rows = to.lower(node.input)
@@ -378,23 +378,23 @@ RULES: dict[type[Physical], Rule] = {
     physical.Shared: _shared,
     physical.Hold: _hold,
     physical.Fragment: _fragment,
-    physical.ImposeOrder: _impose_order,
-    physical.AssignWindows: _assign_windows,
-    physical.SessionRows: _session_rows,
+    physical_streams.ImposeOrder: _impose_order,
+    physical_streams.AssignWindows: _assign_windows,
+    physical_streams.SessionRows: _session_rows,
     physical.Values: _values,
     physical.Generate: _generate,
     physical.Calc: _calc,
     physical.HashAggregate: _aggregate,
-    physical.TimedAggregate: _stream_aggregate,
-    physical.FramedAggregate: _stream_aggregate,
-    physical.SessionAggregate: _stream_aggregate,
+    physical_streams.TimedAggregate: _stream_aggregate,
+    physical_streams.FramedAggregate: _stream_aggregate,
+    physical_streams.SessionAggregate: _stream_aggregate,
     physical.HashJoin: _join,
-    physical.IntervalJoin: _interval_join,
-    physical.AsOfJoin: _as_of_join,
-    physical.TimedJoin: _timed_join,
-    physical.LookupJoin: _lookup_join,
+    physical_streams.IntervalJoin: _interval_join,
+    physical_streams.AsOfJoin: _as_of_join,
+    physical_streams.TimedJoin: _timed_join,
+    physical_streams.LookupJoin: _lookup_join,
     physical.Sort: _sort,
-    physical.TimedSort: _timed_sort,
+    physical_streams.TimedSort: _timed_sort,
     physical.TopN: _top,
     physical.Limit: _limit,
     physical.Union: _union,
@@ -402,7 +402,7 @@ RULES: dict[type[Physical], Rule] = {
     physical.Unnest: _unnest,
     physical.Expand: _expand,
     physical.Window: _window,
-    physical.TimedWindow: _timed_window,
+    physical_streams.TimedWindow: _timed_window,
     physical.Series: _series,
     physical.Recursion: _recursion,
     physical.GroupLimit: _group_limit,

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from runnel.dag import Supplier
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.lowering import Lowering, Output, key_names
 from runnel.planner.physical import column_names
 from runnel.processors.aggregation import Stage
 
-StreamAggregate = physical.TimedAggregate | physical.FramedAggregate | physical.SessionAggregate
+StreamAggregate = physical_streams.TimedAggregate | physical_streams.FramedAggregate | physical_streams.SessionAggregate
 
 
 @frozen
@@ -38,7 +38,7 @@ def lower_stream_aggregate(to: Lowering, node: StreamAggregate, rows: Output) ->
     return to.with_late(to.by_key(rows, "aggregate", stages.make(Stage.SINGLE), keys, names), node.late)
 
 
-def _timed(node: physical.TimedAggregate, names: tuple[str, ...]) -> _Stages:
+def _timed(node: physical_streams.TimedAggregate, names: tuple[str, ...]) -> _Stages:
     from runnel.processors.timed_aggregate import Timing, timed_aggregate
 
     timing = Timing(node.bounds, node.late is not None, node.every, node.lateness)
@@ -50,7 +50,7 @@ def _timed(node: physical.TimedAggregate, names: tuple[str, ...]) -> _Stages:
     return _Stages(make, node.keys, node.two_stage, keys, keys)
 
 
-def _framed(node: physical.FramedAggregate, names: tuple[str, ...]) -> _Stages:
+def _framed(node: physical_streams.FramedAggregate, names: tuple[str, ...]) -> _Stages:
     """A group's frames meet in one processor: the frame, which is the first key, doesn't divide."""
     from runnel.processors.framed_aggregate import FramedKeys, framed_aggregate
 
@@ -63,7 +63,7 @@ def _framed(node: physical.FramedAggregate, names: tuple[str, ...]) -> _Stages:
     return _Stages(make, node.keys, node.two_stage, keys, keys[1:])
 
 
-def _sessions(node: physical.SessionAggregate, names: tuple[str, ...]) -> _Stages:
+def _sessions(node: physical_streams.SessionAggregate, names: tuple[str, ...]) -> _Stages:
     from runnel.processors.session_aggregate import SessionEmission, SessionKeys, session_aggregate
 
     keys = SessionKeys(
@@ -78,7 +78,7 @@ def _sessions(node: physical.SessionAggregate, names: tuple[str, ...]) -> _Stage
 
 
 _STAGES: dict[type[physical.Physical], Callable[..., _Stages]] = {
-    physical.TimedAggregate: _timed,
-    physical.FramedAggregate: _framed,
-    physical.SessionAggregate: _sessions,
+    physical_streams.TimedAggregate: _timed,
+    physical_streams.FramedAggregate: _framed,
+    physical_streams.SessionAggregate: _sessions,
 }

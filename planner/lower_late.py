@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from runnel.dag import between
 from runnel.planner.lowering import Lowering, Output
-from runnel.planner.physical import LateRows
+from runnel.planner.physical_streams import LateRows
 from runnel.processors.calc import calc
 from runnel.processors.write import late_write
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runnel.dag import Supplier, between
-from runnel.planner import physical
+from runnel.planner import physical_streams
 from runnel.planner.lowering import Lowering, Output
 from runnel.planner.physical import column_names
 from runnel.stream_joins import divided_by
@@ -11,7 +11,7 @@ from runnel.stream_joins import divided_by
 LEFT, RIGHT = 0, 1
 
 
-def lower_interval_join(to: Lowering, node: physical.IntervalJoin) -> Output:
+def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Output:
     """The vertex of a join of two streams. Several processors run it where there are keys that are columns of both sides, by
     which the rows are divided."""
     from runnel.processors.interval_join import interval_join
@@ -34,7 +34,7 @@ def lower_interval_join(to: Lowering, node: physical.IntervalJoin) -> Output:
     return to.with_late(Output(vertex, is_parallel, names), *node.late)
 
 
-def lower_timed_join(to: Lowering, node: physical.TimedJoin) -> Output:
+def lower_timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
     """The vertex of a join by a time that both sides share, as with `lower_interval_join`; rows are divided by that time."""
     from runnel.processors.join_table import JoinShape
     from runnel.processors.timed_join import timed_join
@@ -58,7 +58,7 @@ def lower_timed_join(to: Lowering, node: physical.TimedJoin) -> Output:
     return Output(vertex, is_parallel, names)
 
 
-def lower_as_of_join(to: Lowering, node: physical.AsOfJoin) -> Output:
+def lower_as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
     """The vertex of an as-of join, as with `lower_interval_join`; without such keys several processors are given the whole
     right side each, if it ends."""
     from runnel.processors.as_of_join import as_of_join
@@ -94,7 +94,7 @@ def lower_as_of_join(to: Lowering, node: physical.AsOfJoin) -> Output:
     return to.with_late(Output(vertex, is_parallel, names), *node.late)
 
 
-def timed_window_of(node: physical.TimedWindow, names: tuple[str, ...]) -> Supplier:
+def timed_window_of(node: physical_streams.TimedWindow, names: tuple[str, ...]) -> Supplier:
     """The processors of OVER on a stream."""
     from runnel.processors.held_rows import Holding
 
@@ -115,7 +115,7 @@ def timed_window_of(node: physical.TimedWindow, names: tuple[str, ...]) -> Suppl
     return timed_window(node.calls, (node.width, names), Holding(node.held), most, keys, diverts)
 
 
-def timed_sort_of(node: physical.TimedSort) -> Supplier:
+def timed_sort_of(node: physical_streams.TimedSort) -> Supplier:
     """The processors of ORDER BY on a stream."""
     from runnel.processors.held_rows import Holding
     from runnel.processors.timed_sort import timed_sort

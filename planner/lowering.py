@@ -10,7 +10,8 @@ from runnel.errors import internal
 from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import is_slow
 from runnel.frozen import frozen
-from runnel.planner.physical import LateRows, Physical
+from runnel.planner.physical import Physical
+from runnel.planner.physical_streams import LateRows
 
 if TYPE_CHECKING:
     from runnel.planner.lower_shared import SharedVertices

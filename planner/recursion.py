@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from runnel.catalog import Snapshot
 from runnel.errors import NotSupportedError, Position
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.choose import choose
 from runnel.planner.estimates import estimate
 from runnel.planner.physical import Physical, column_names
@@ -150,13 +150,13 @@ def _group_limit(node: physical.GroupLimit) -> StageDefinition:
     return StageDefinition(group_limit(node.keys, node.order, node.count, node.offset), needs_all=True)
 
 
-def _assign_windows(node: physical.AssignWindows) -> StageDefinition:
+def _assign_windows(node: physical_streams.AssignWindows) -> StageDefinition:
     from runnel.processors.assign_windows import assign_windows
 
     return StageDefinition(assign_windows(node.shape, node.time, column_names(node.fields), node.columns))
 
 
-def _session_rows(node: physical.SessionRows) -> StageDefinition:
+def _session_rows(node: physical_streams.SessionRows) -> StageDefinition:
     from runnel.processors.session_rows import session_rows
 
     keys = tuple(dict.fromkeys(key.index for key in node.keys))
@@ -183,6 +183,6 @@ _STAGES: dict[type[Physical], Callable[[Any], StageDefinition]] = {
     physical.Limit: _limit,
     physical.GroupLimit: _group_limit,
     physical.Window: _window,
-    physical.AssignWindows: _assign_windows,
-    physical.SessionRows: _session_rows,
+    physical_streams.AssignWindows: _assign_windows,
+    physical_streams.SessionRows: _session_rows,
 }

@@ -18,7 +18,7 @@ from typing import Any
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.properties import is_volatile
 from runnel.frozen import frozen
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.merged_scans import UNWANTED, merged_scans
 from runnel.planner.physical import Physical, Shared, SourceScan
 from runnel.processors.event_time import TimeRule
@@ -26,13 +26,13 @@ from runnel.streams import TimeBound
 
 _LINKS = (
     physical.Calc,
-    physical.ImposeOrder,
-    physical.AssignWindows,
-    physical.SessionRows,
-    physical.TimedAggregate,
-    physical.FramedAggregate,
-    physical.SessionAggregate,
-    physical.TimedWindow,
+    physical_streams.ImposeOrder,
+    physical_streams.AssignWindows,
+    physical_streams.SessionRows,
+    physical_streams.TimedAggregate,
+    physical_streams.FramedAggregate,
+    physical_streams.SessionAggregate,
+    physical_streams.TimedWindow,
     physical.Unnest,
     physical.Expand,
 )
@@ -69,7 +69,7 @@ def _free_inputs(node: Physical) -> dict[str, Physical]:
     if isinstance(node, physical.Recursion):
         return {}
     names: tuple[str, ...] = ("input", "left", "right", "probe")
-    if isinstance(node, physical.AsOfJoin) and node.shape.version is None:
+    if isinstance(node, physical_streams.AsOfJoin) and node.shape.version is None:
         names = ("left",)
     return {name: getattr(node, name) for name in names if hasattr(node, name)}
 

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from runnel.expressions.nodes import Expression
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.merged_scans import merged_scans
 from runnel.planner.physical import Hold, Physical, Shared, SourceScan
 from runnel.planner.sharing import VolatileError, key_of
@@ -24,10 +24,10 @@ _LINKS = (
     physical.Values,
     physical.Generate,
     physical.Calc,
-    physical.AssignWindows,
+    physical_streams.AssignWindows,
     physical.HashAggregate,
-    physical.FramedAggregate,
-    physical.SessionAggregate,
+    physical_streams.FramedAggregate,
+    physical_streams.SessionAggregate,
     physical.HashJoin,
     physical.Sort,
     physical.TopN,
@@ -43,8 +43,8 @@ _LINKS = (
 
 _WORTH_KEEPING = (
     physical.HashAggregate,
-    physical.FramedAggregate,
-    physical.SessionAggregate,
+    physical_streams.FramedAggregate,
+    physical_streams.SessionAggregate,
     physical.HashJoin,
     physical.SetOperation,
     physical.Window,
@@ -54,8 +54,8 @@ _WORTH_KEEPING = (
 
 _TAKE_ALL = (
     physical.HashAggregate,
-    physical.FramedAggregate,
-    physical.SessionAggregate,
+    physical_streams.FramedAggregate,
+    physical_streams.SessionAggregate,
     physical.Sort,
     physical.TopN,
 )

@@ -14,7 +14,7 @@ from runnel.connector import KeyedTable
 from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.nodes import Cast, Column, Expression, conjuncts
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate, never_ends
 from runnel.planner.event_time import Bounds, bound_of, time_bounds
 from runnel.planner.physical import Physical
@@ -133,7 +133,7 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
         return _timed_join(node, choose)
     shape, rest = interval_shape(node)
     late = _late(node)
-    return physical.IntervalJoin(
+    return physical_streams.IntervalJoin(
         fields=node.fields,
         rows=estimate(node),
         kind=node.kind,
@@ -148,11 +148,11 @@ def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
     )
 
 
-def _told(late: tuple[physical.LateRows | None, physical.LateRows | None]) -> tuple[bool, bool]:
+def _told(late: tuple[physical_streams.LateRows | None, physical_streams.LateRows | None]) -> tuple[bool, bool]:
     return late[0] is not None, late[1] is not None
 
 
-def _late(node: Join | AsOfJoin) -> tuple[physical.LateRows | None, physical.LateRows | None]:
+def _late(node: Join | AsOfJoin) -> tuple[physical_streams.LateRows | None, physical_streams.LateRows | None]:
     """Where the late rows of each side go."""
     if node.late is None:
         return None, None
@@ -166,7 +166,7 @@ def _late(node: Join | AsOfJoin) -> tuple[physical.LateRows | None, physical.Lat
 def _timed_join(node: Join, choose: Choose) -> Physical:
     times = timed_shape(node)
     assert times is not None
-    return physical.TimedJoin(
+    return physical_streams.TimedJoin(
         fields=node.fields,
         rows=estimate(node),
         kind=node.kind,
@@ -198,7 +198,7 @@ def _look_up(node: Join, choose: Choose) -> Physical | None:
             rest.append(build.call("eq", [left, shift(right, len(node.left.fields))]))
     if node.kind not in KINDS or set(keys) != set(scan.table.key_columns):
         return None
-    return physical.LookupJoin(
+    return physical_streams.LookupJoin(
         fields=node.fields,
         rows=estimate(node),
         input=choose(node.left),
@@ -288,7 +288,7 @@ def choose_as_of_join(node: AsOfJoin, choose: Choose) -> Physical:
         bounds=tuple(sorted(left.items())),
         told=_told(late),
     )
-    return physical.AsOfJoin(
+    return physical_streams.AsOfJoin(
         fields=node.fields,
         rows=estimate(node.left),
         left=choose(node.left),

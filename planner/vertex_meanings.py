@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from runnel.dag import Supplier, Vertex
-from runnel.planner import physical
+from runnel.planner import physical, physical_streams
 from runnel.planner.describe import describe
 from runnel.planner.describe_state import keeps
 from runnel.planner.lower import RULES
@@ -63,7 +63,7 @@ def _meaning(node: Physical) -> str:
     if isinstance(node, physical.Write):
         return f"write {node.table.name} of connector {node.table.connector}"
     types = ", ".join(str(field.type) for field in node.fields)
-    over = "".join(f" over {_text(item)}" for item in _below(node) if isinstance(item, physical.AssignWindows))
+    over = "".join(f" over {_text(item)}" for item in _below(node) if isinstance(item, physical_streams.AssignWindows))
     return f"{_text(node)} of {types}{over}"
 
 
