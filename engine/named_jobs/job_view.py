@@ -22,6 +22,9 @@ class JobView:
     def __init__(self, record: JobRecord, store: SnapshotStore) -> None:
         self.store = store
         self.last_snapshot: SnapshotReport | None = None
+        """The last that is safe."""
+        self.last_report: SnapshotReport | None = None
+        """The last, also where it failed."""
         self._record = record
         self._run: Run | None = None
 
@@ -56,6 +59,14 @@ class JobView:
         """The last error, also of a job that was restarted after it."""
         failure = self._record.last_error
         return None if failure is None else failure.error()
+
+    @property
+    def last_trouble(self) -> str | None:
+        """The last error as text, or why the last snapshot failed."""
+        report, failure = self.last_report, self._record.last_error
+        if report is not None and report.error is not None and self._run is not None:
+            return f"snapshot {report.snapshot_id} failed: {_told(report.error)}"
+        return None if failure is None else str(failure)
 
     @property
     def is_done(self) -> bool:
@@ -95,3 +106,9 @@ class JobView:
         """What each vertex has done in this execution; empty where none runs."""
         job = self.execution
         return {} if job is None else job.metrics()
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, Error):
+        return error.message if error.detail is None else f"{error.message} ({error.detail})"
+    return str(error) or type(error).__name__

@@ -379,8 +379,9 @@ class NamedJob(JobView):
 
     def _reported(self, report: SnapshotReport) -> None:
         """A snapshot is safe, or was given up. On any thread, without the lock."""
-        self.last_snapshot = report
+        self.last_report = report
         if report.is_safe:
+            self.last_snapshot = report
             self._failures = 0
 
     def _set(self, status: JobStatus, description: str, *, is_user: bool = False, **changes: Any) -> None:

@@ -141,8 +141,15 @@ class NamedSnapshots:
             if old is not None:
                 _remove(old.folder)
             found[name.lower()] = NamedSnapshot(
-                *(name, about.get("job", ""), about.get("query", ""), json.loads(about.get("meanings", "{}"))),
-                *(info.created, info.rows, info.bytes, store, place),
+                name,
+                about.get("job", ""),
+                about.get("query", ""),
+                json.loads(about.get("meanings", "{}")),
+                info.created,
+                info.rows,
+                info.bytes,
+                store,
+                place,
             )
         return found
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from runnel.database import Database
     from runnel.jobs import Job
     from runnel.named_jobs.named_job import NamedJob
+    from runnel.snapshots.manifest import Manifest
 
 _COLUMNS: dict[str, SqlType] = {
     "id": BIGINT,
@@ -69,7 +70,6 @@ def _named_row(database: Database, job: NamedJob) -> Row:
     record, execution = job.record, job.execution
     uptime = None if execution is None else execution.uptime
     running: Row = (None,) * 3 if execution is None else _event_time(database, execution)
-    failure = record.last_error
     return (
         *(record.id, record.name, str(record.status), job.kind, record.query),
         None if record.started is None else _moment(record.started),
@@ -82,7 +82,7 @@ def _named_row(database: Database, job: NamedJob) -> Row:
         *((None, None) if execution is None else _latency(execution)),
         *("tasklets", record.promise or str(record.options.guarantee), record.restarts),
         *_snapshot(database, job),
-        None if failure is None else str(failure),
+        job.last_trouble,
     )
 
 
@@ -90,12 +90,13 @@ def _snapshot(database: Database, job: NamedJob) -> Row:
     """Number, age, bytes and duration of the last snapshot; of one that was there when the directory was opened what its
     manifest says."""
     report = job.last_snapshot
-    if report is None or report.size is None:
-        found = getattr(job.store, "infos", list)()
+    if report is None:
+        found: list[Manifest] = getattr(job.store, "infos", list)()
         if not found:
             return (None,) * 4
         wall = database.jobs.clock.wall()
         return found[-1].snapshot_id, timedelta(microseconds=wall - found[-1].created), found[-1].bytes, None
+    assert report.size is not None
     age = database.jobs.clock.monotonic() - report.started - report.duration
     return (
         report.snapshot_id,

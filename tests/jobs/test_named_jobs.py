@@ -504,3 +504,47 @@ def test_a_disk_that_is_full_is_told_and_the_job_goes_on(tmp_path: Path, caplog:
         assert json.loads((place / "job.json").read_text())["status"] == "SUSPENDED"
     finally:
         bench.close()
+
+
+def test_snapshots_that_fail_are_told_and_what_they_hold_comes_with_the_next(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    try:
+        job = bench.create(snapshot_interval=1000)
+        place = bench.named.records.place(job.id)
+        assert place is not None
+        (place / "snapshots").write_text("no folder")
+        bench.world.give(2)
+        assert eventually(lambda: job.rows_out == 2)
+        bench.clock.advance(SECOND)
+        assert eventually(lambda: job.last_report is not None)
+        assert job.status is RUNNING and job.last_snapshot is None and bench.world.committed == []
+        assert (job.last_trouble or "").startswith("snapshot 1 failed: ")
+        (place / "snapshots").unlink()
+        bench.clock.advance(SECOND)
+        assert eventually(lambda: bench.world.committed == [0, 1])
+        assert job.last_trouble is None
+        bench.clock.advance(SECOND)
+        assert eventually(lambda: job.last_snapshot is not None and job.last_snapshot.snapshot_id == 3)
+    finally:
+        bench.close()
+
+
+def test_a_last_snapshot_that_fails_is_told_and_the_one_before_is_used(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    try:
+        job = bench.create()
+        place = bench.named.records.place(job.id)
+        assert place is not None
+        bench.world.give(2)
+        assert eventually(lambda: job.rows_out == 2)
+        (place / "snapshots").write_text("no folder")
+        job.suspend(PATIENCE)
+        assert job.status is SUSPENDED
+        assert (job.last_trouble or "").startswith("the last snapshot failed, so the one before it is used")
+        (place / "snapshots").unlink()
+        job.resume()
+        assert eventually(lambda: job.rows_out == 2)
+        job.suspend(PATIENCE)
+        assert bench.world.committed == [0, 1]
+    finally:
+        bench.close()
