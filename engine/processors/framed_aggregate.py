@@ -219,8 +219,8 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
             if self._without_time and self._without_time[0] is not None:
                 yield self._result([[] if part is None else [part] for part in self._without_time])
                 self._without_time = []
-            return
-        self._until = max(self._until, until)
+        else:
+            self._until = max(self._until, until)
         for frames in self._frames:
             frames.forget(self._until)
 
