@@ -35,21 +35,25 @@ class KafkaJobSink(Sink):
         self._number = 0
 
     def recover(self, tokens: Sequence[Token]) -> None:
-        last = self._open().last()
         for token in tokens:
-            self._number = max(self._number, token["number"])
-            if token["number"] > last:
+            if token["owner"] == self._request.owner:
+                self._open()
                 self.commit(token)
-        self._number = max(self._number, last)
+                self._number = max(self._number, token["number"])
+            elif token["number"] > self._open().last_of(token["owner"]):
+                # Of the job whose snapshot this one begins with, which didn't come to send it.
+                self._number += 1
+                self._open().send(_unpacked(token["messages"]), self._number)
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._messages.extend(encoded(self._table, self._request.columns, batch))
 
     def stage(self, epoch: int) -> Token:
+        self._open()
         messages, self._messages = self._messages, []
         self._number += 1
         self._staged[self._number] = messages
-        return {"topic": self._table.topic, "number": self._number, "messages": _packed(messages)}
+        return {"owner": self._request.owner, "number": self._number, "messages": _packed(messages)}
 
     def commit(self, token: Token) -> None:
         number = token["number"]
@@ -78,6 +82,7 @@ class KafkaJobSink(Sink):
         if self._transactions is None:
             table = self._table
             self._transactions = Transactions(table.client_options, table.topic, self._request.owner)
+            self._number = max(self._number, self._transactions.last())
         return self._transactions
 
 

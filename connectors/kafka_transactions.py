@@ -28,17 +28,33 @@ class Transactions:
         self._topic = topic
         # Who gives names of their own has them as prefixes, which access rules are written for.
         name = f"{options.get('transactional.id', 'runnel')}-{owner}"
-        self._group = consumer({**options, "group.id": f"{options.get('group.id', 'runnel')}-{owner}"})
+        self._options = dict(options)
+        self._group = self._group_of(owner)
         self._client = producer({**options, "transactional.id": name})
         partitions_of(self._client, topic)
         self._tried("transactions can't be begun", lambda: self._client.init_transactions(SECONDS))
 
+    def _group_of(self, owner: str) -> Any:
+        return consumer({**self._options, "group.id": f"{self._options.get('group.id', 'runnel')}-{owner}"})
+
     def last(self) -> int:
         """The number of the last epoch that was sent; 0 if none was, or if it was so long ago that the broker has forgotten."""
-        with calling(f'what was sent to topic "{self._topic}" can\'t be looked up'):
-            [found] = self._group.committed([kafka().TopicPartition(self._topic, 0)], timeout=SECONDS)
+        return self._last_of(self._group)
+
+    def last_of(self, owner: str) -> int:
+        """`last` of another owner: of the job whose snapshot this one began with."""
+        group = self._group_of(owner)
+        try:
+            return self._last_of(group)
+        finally:
+            group.close()
+
+    def _last_of(self, group: Any) -> int:
+        what = f'what was sent to topic "{self._topic}" can\'t be looked up'
+        with calling(what):
+            [found] = group.committed([kafka().TopicPartition(self._topic, 0)], timeout=SECONDS)
         if found.error is not None:
-            raise failed(f'what was sent to topic "{self._topic}" can\'t be looked up', found.error)
+            raise failed(what, found.error)
         return max(int(found.offset), 0)
 
     def send(self, messages: Sequence[Message], number: int) -> None:

@@ -52,7 +52,8 @@ class Write(EmittingProcessor):
             self._sink.close()
 
 
-MakeWrite = Callable[[Sink, JobContext], Processor]
+MakeWrite = Callable[[Sink, JobContext, str], Processor]
+"""Makes the processor, of a sink, the execution and the connector's name."""
 
 
 class WriteSupplier(ProcessorSupplier):
@@ -79,7 +80,7 @@ class WriteMetaSupplier(ProcessorMetaSupplier):
         return 1
 
     def get(self, context: JobContext, members: int, parallelism: int) -> Sequence[ProcessorSupplier]:
-        return [WriteSupplier(lambda: self._make(self.sink(context), context))] * members
+        return [WriteSupplier(lambda: self._make(self.sink(context), context, self.table.connector))] * members
 
     def sink(self, context: JobContext) -> Sink:
         """A sink of the execution."""
@@ -88,11 +89,11 @@ class WriteMetaSupplier(ProcessorMetaSupplier):
         return self.table.sink(replace(self._request, owner=f"{context.owner}/{self._place}"))
 
 
-def _rows_write(sink: Sink, context: JobContext) -> Processor:
+def _rows_write(sink: Sink, context: JobContext, connector: str) -> Processor:
     if context.guarantee is not Guarantee.NONE:
         from runnel.processors.durable_write import DurableWrite
 
-        return DurableWrite(sink, counts=True)
+        return DurableWrite(sink, counts=True, connector=connector)
     if context.owner and context.is_unbounded:
         from runnel.processors.stream_write import COMMIT_INTERVAL, StreamWrite
 
@@ -100,11 +101,11 @@ def _rows_write(sink: Sink, context: JobContext) -> Processor:
     return Write(sink)
 
 
-def _late_write(sink: Sink, context: JobContext) -> Processor:
+def _late_write(sink: Sink, context: JobContext, connector: str) -> Processor:
     if context.guarantee is not Guarantee.NONE:
         from runnel.processors.durable_write import DurableWrite
 
-        return DurableWrite(sink, counts=False)
+        return DurableWrite(sink, counts=False, connector=connector)
     from runnel.processors.stream_write import StreamWrite
 
     return StreamWrite(sink)
