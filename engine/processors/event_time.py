@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes
+from runnel.batches import Indexes, numbers
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
 from runnel.expressions.nodes import Expression
@@ -82,7 +82,10 @@ class CompiledTimeRule:
         if not batch.num_rows:
             return None
         found = evaluate(self._time, Frame(batch.columns, batch.num_rows, context))
-        greatest: int | None = pc.max(event_times(found)).as_py()
+        times = event_times(found)
+        if not times.null_count:
+            return int(numbers(times, np.int64).max())
+        greatest: int | None = pc.max(times).as_py()
         return greatest
 
 
