@@ -57,7 +57,7 @@ class DuckDBSink(Sink):
     def recover(self, tokens: Sequence[Token]) -> None:
         for token in tokens:
             self.commit(token)
-        for name in self._staged_names():
+        for name in self._staged_names() if self._mark else ():
             self._run(f"DROP TABLE IF EXISTS {self._beside(name)}")
 
     def write(self, batch: pa.RecordBatch) -> None:

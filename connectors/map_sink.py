@@ -44,7 +44,7 @@ class MapSink(Sink):
     def recover(self, tokens: Sequence[Token]) -> None:
         for token in tokens:
             self.commit(token)
-        for name in self._staging.names_of(self._owner):
+        for name in self._staging.names_of(self._owner) if self._owner else ():
             self._staging.abort(name)
 
     def write(self, batch: pa.RecordBatch) -> None:

@@ -143,7 +143,7 @@ class FilesSink(GatheringSink):
             for final in gone:
                 logger.warning('file "%s" was written by a job and has been taken away since', final)
             self.commit({**token, "renames": [pair for pair in token["renames"] if pair[1] not in gone]})
-        for name in self._files.folders(self._folder):
+        for name in self._files.folders(self._folder) if self._mark else ():
             if name.startswith(STAGING_PREFIX + self._mark):
                 self._remove(f"{self._folder}/{name}")
 

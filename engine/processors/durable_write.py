@@ -123,7 +123,7 @@ class DurableWrite(EmittingProcessor):
             self._sink.recover([item["token"] for item in saved if item["connector"] == self._connector])
             for former in {item["connector"] for item in saved} - {self._connector}:
                 self.context.logger.warning(
-                    'vertex "%s" wrote to a mapping of TYPE %s before: what it had staged there and didn\'t commit is left there',
+                    'vertex "%s" wrote to a mapping of TYPE %s before: what is staged there and isn\'t committed stays so',
                     self.context.vertex,
                     former,
                 )

@@ -126,6 +126,8 @@ def late_write(table: WritableTable, request: SinkRequest, place: str) -> WriteM
 def give_up_staged(dag: DAG, context: JobContext) -> None:
     """Gives up what the sinks of a durable job have staged and no execution of it will commit: for a job that is dropped, or
     failed for good."""
+    if context.guarantee is Guarantee.NONE:
+        return
     for vertex in dag.vertices.values():
         supplier = vertex.supplier
         if isinstance(supplier, WriteMetaSupplier):

@@ -108,6 +108,16 @@ class DurableConformance:
         assert sorted(self.rows_in(self.reopened(tmp_path))) == ROWS[3:6]
         assert own != other
 
+    def test_a_sink_without_owner_gives_up_nothing_of_others(self, tmp_path: Path) -> None:
+        token = self.staged(self.reopened(tmp_path), BATCHES[0])
+        light = self.sink(self.reopened(tmp_path), "")
+        light.recover(())
+        light.close()
+        sink = self.sink(self.reopened(tmp_path))
+        sink.recover([token])
+        sink.close()
+        assert sorted(self.rows_in(self.reopened(tmp_path))) == ROWS[:3]
+
     def test_closing_keeps_what_is_staged(self, tmp_path: Path) -> None:
         sink = self.sink(self.reopened(tmp_path))
         sink.recover(())

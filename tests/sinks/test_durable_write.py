@@ -326,6 +326,8 @@ def test_what_a_dropped_job_had_staged_is_given_up() -> None:
     dag.vertex("write t", write(table, REQUEST), 1)
     dag.vertex("write t 2", late_write(table, REQUEST, "late rows of window"), 1)
     table.disk.staged = {("7/write t", "a"): [1], ("7/late rows of window", "b"): [2], ("8/write t", "c"): [3]}
+    give_up_staged(dag, job_context(owner="7", guarantee=Guarantee.NONE))
+    assert len(table.disk.staged) == 3
     give_up_staged(dag, job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE))
     assert list(table.disk.staged) == [("8/write t", "c")]
     assert table.disk.visible == []
