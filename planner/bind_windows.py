@@ -132,14 +132,8 @@ class WindowBinder:
                 key = _OTHER_NAMES.get(key, key)
             elif named:
                 raise ProgrammingError("a named argument can't be followed by one without a name", position=self._at(argument))
-            elif len(given) == len(parameters):
-                raise ProgrammingError(
-                    f"{name} takes at most {len(parameters)} arguments",
-                    hint=f"write {_EXAMPLES[name]}",
-                    position=self._at(argument),
-                )
             else:
-                key, value = parameters[len(given)], argument
+                key, value = self._next_parameter(name, len(given), argument), argument
             if key not in parameters:
                 raise ProgrammingError(
                     f'{name} has no argument "{key}"',
@@ -149,12 +143,22 @@ class WindowBinder:
             if key in given:
                 raise ProgrammingError(f'argument "{key}" of {name} is given twice', position=self._at(argument))
             given[key] = value
-        for key in parameters:
-            if key not in given and key != "offset":
-                raise ProgrammingError(
-                    f'{name} needs the argument "{key}"', hint=f"write {_EXAMPLES[name]}", position=self._at(tree)
-                )
+        missing = next((key for key in parameters if key not in given and key != "offset"), None)
+        if missing is not None:
+            raise ProgrammingError(
+                f'{name} needs the argument "{missing}"', hint=f"write {_EXAMPLES[name]}", position=self._at(tree)
+            )
         return _Call(name, given, keys or (), self._at(tree))
+
+    def _next_parameter(self, name: str, given: int, argument: Any) -> str:
+        parameters = _PARAMETERS[name]
+        if given == len(parameters):
+            raise ProgrammingError(
+                f"{name} takes at most {len(parameters)} arguments",
+                hint=f"write {_EXAMPLES[name]}",
+                position=self._at(argument),
+            )
+        return parameters[given]
 
     def _keys(self, name: str, keys: list[Any], before: tuple[Any, ...] | None, tree: Any) -> tuple[Any, ...]:
         if name != "SESSION":

@@ -229,38 +229,41 @@ class ProcessorTasklet(Tasklet):
         if inputs.inbox:
             self.state = PROCESS
             self.unflushed = True
-        elif event is None:
-            if inputs.are_done:
-                self.state = COMPLETE
-            elif self.unflushed or inputs.fell_idle:
-                inputs.fell_idle = False
-                self.state = FLUSH
-            else:
-                if alarm:
-                    self._wake_for(alarm)
-                return False
-        elif event.__class__ is InputEdge:
-            self.ended_edge = event
-            self.state = COMPLETE_EDGE
-        elif event.__class__ is Watermark:
+        elif event is not None:
+            self._turn_to(event)
+        elif inputs.are_done:
+            self.state = COMPLETE
+        elif self.unflushed or inputs.fell_idle:
+            inputs.fell_idle = False
+            self.state = FLUSH
+        else:
+            if alarm:
+                self._wake_for(alarm)
+            return False
+        if self.told_idle and (self.state is PROCESS or self.state is WATERMARK):
+            self._forward_active(self.state)
+        return True
+
+    def _turn_to(self, event: Item | InputEdge) -> None:
+        """What an event of the inputs leads to."""
+        if event.__class__ is Watermark:
             self.watermark = event
             self.state = WATERMARK
             self.unflushed = True
+        elif event.__class__ is InputEdge:
+            self.ended_edge = event
+            self.state = COMPLETE_EDGE
         elif event is IDLE or event.__class__ is LatencyMarker:
             self.control = event
             self.state = FORWARD
         elif event is ACTIVE:
             if self.told_idle:
                 self._forward_active(NEXT)
-            return True
         else:
             assert event.__class__ is Barrier, event
             self.barrier = event
             self.state = SAVE
             self.resume = NEXT
-        if self.told_idle and (self.state is PROCESS or self.state is WATERMARK):
-            self._forward_active(self.state)
-        return True
 
     def _forward_active(self, following: State) -> None:
         """What comes now may be held here, so those behind hear of it."""
