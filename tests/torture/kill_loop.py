@@ -2,8 +2,9 @@
 
     python -m tests.torture.kill_loop [--minutes M] [--kills N] [--seed S] [--cases window_parquet,join_map]
 
-A round is a new directory with some of the jobs. Its process is killed by SIGKILL: at a random moment, or right before a file
-operation (so in the middle of snapshots, commits and recoveries too), and started again, until all jobs have given everything.
+A round is a new directory with some of the jobs. Its process is killed by SIGKILL: at a random moment of its start or its
+work, or right before a file operation (in the middle of snapshots, commits and recoveries), and started again, until all jobs
+have given everything.
 Then each sink must hold each row once. All is drawn from the seed of the round, which a failure prints: with it, the same
 jobs are killed at the same operations, and, as near as a clock allows, at the same moments.
 """
@@ -33,6 +34,10 @@ MOST_KILLS = 14
 JOBS = 4
 """At once in one process."""
 PATIENCE = 180.0
+
+AT_START, AT_WORK, AT_OPERATION = "at the start", "at work", "at a file operation"
+KINDS = (AT_START, AT_WORK, AT_WORK, AT_OPERATION, AT_OPERATION)
+"""When the process is killed: some time after it was started, some time after its jobs were, before a file operation."""
 
 
 class Difference(AssertionError):
@@ -94,26 +99,27 @@ class KillLoop:
 
     def _run(self, folder: Path, chosen: Sequence[cases.Case], random: Random, kills: int) -> int:
         """Runs the process once; 1 if it was killed."""
-        fault, delay = 0, PATIENCE
-        if kills < self._most_kills:
-            if random.random() < 0.5:
-                fault = int(2 ** random.uniform(0, 8.5))
-            else:
-                delay = random.uniform(0.3, 3.0)
+        kind = random.choice(KINDS) if kills < self._most_kills else ""
+        fault = int(2 ** random.uniform(0, 8.5)) if kind == AT_OPERATION else 0
+        delay = random.uniform(0, 1.5)
+        is_ready = folder / "ready"
+        is_ready.unlink(missing_ok=True)
         command = [sys.executable, "-m", "tests.torture.worker", str(folder), cases.described(chosen), str(fault)]
         with (folder / "log").open("ab") as log:
             process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-            try:
-                code = process.wait(delay)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-                if delay == PATIENCE:
-                    raise Difference(f"not over after {PATIENCE:g} s") from None
-                self.tally.kills["at a moment"] += 1
-                return 1
-        if code == -9 and fault:
-            self.tally.kills["at a file operation"] += 1
+        until = time.monotonic() + PATIENCE
+        while kind == AT_WORK and process.poll() is None and not is_ready.exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        try:
+            code = process.wait(delay if kind in (AT_WORK, AT_START) else PATIENCE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            if kind not in (AT_WORK, AT_START):
+                raise Difference(f"not over after {PATIENCE:g} s") from None
+            code = -9
+        if code == -9 and kind:
+            self.tally.kills[kind] += 1
             return 1
         if code != 0:
             raise Difference(f"the process ended with code {code}\n" + (folder / "log").read_text(errors="replace")[-6000:])
