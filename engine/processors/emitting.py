@@ -26,7 +26,8 @@ class EmittingProcessor(Processor):
     def __init__(self) -> None:
         self._waiting: deque[pa.RecordBatch] = deque()
         self._making: Iterator[pa.RecordBatch] | None = None
-        self._saving: deque[pa.RecordBatch] | None = None
+        self._saving: Iterator[pa.RecordBatch] | None = None
+        self._refused: pa.RecordBatch | None = None
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         """Deals with one batch of input; `emit` or `emit_all` what comes of it."""
@@ -92,20 +93,27 @@ class EmittingProcessor(Processor):
         return self.drain()
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """What `restore_snapshot` needs to go on from here, when nothing waits to be emitted."""
+        """What `restore_snapshot` needs to go on from here, when nothing waits to be emitted. It is asked for bit by bit, and
+        nothing else is called before it has all been given. What it gives doesn't change afterwards."""
         return ()
 
     def save_snapshot(self) -> bool:
         if self._saving is None:
             if not self.drain():
                 return False
-            self._saving = deque(piece for batch in self.state() for piece in slices(batch))
-        while self._saving:
-            if not self.outbox.offer_snapshot(self._saving[0]):
+            self._saving = (piece for batch in self.state() for piece in slices(batch))
+        until = self.context.job.clock() + MAKING_TIME
+        while True:
+            piece = next(self._saving, None) if self._refused is None else self._refused
+            if piece is None:
+                self._saving = None
+                return True
+            self._refused = None if self.outbox.offer_snapshot(piece) else piece
+            if self._refused is not None:
                 return False
-            self._saving.popleft()
-        self._saving = None
-        return True
+            if self.context.job.clock() > until:
+                self.context.wake()
+                return False
 
     def check_accumulated(self, rows: int) -> None:
         """Fails where the processor holds more rows than the job allows."""
@@ -115,7 +123,7 @@ class EmittingProcessor(Processor):
 
     def close(self) -> None:
         self._waiting.clear()
-        self._making = None
+        self._making = self._saving = self._refused = None
 
 
 def accumulated_too_much(vertex: str, limit: int) -> OperationalError:
