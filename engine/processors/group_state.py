@@ -41,6 +41,9 @@ FEW_PARTIALS = 3
 WEIGHT = 4
 """How much memory a group-by needs for each byte that is held: its hash table, and its input and output in one piece."""
 
+JOINED_ROWS = 1 << 16
+"""So many rows are put in one piece before they are grouped: kernels over many small pieces cost more than the copy."""
+
 BUFFERED_ROWS_UNKEYED = 1 << 16
 """The same without keys, where rows collapse to one and Arrow's kernels need no large batches."""
 
@@ -286,7 +289,10 @@ class GroupState:
         """Rows, `count` in all, as one partial: parts of them, each the key columns, then the argument columns."""
         layout = self._layout
         types = (*layout.key_types, *layout.argument_types)
-        columns: list[Column] = [_column(parts, kind) for parts, kind in zip(zip(*rows, strict=True), types, strict=False)]
+        columns: list[Column] = [
+            join_arrays(parts) if count <= JOINED_ROWS else _column(parts, kind)
+            for parts, kind in zip(zip(*rows, strict=True), types, strict=False)
+        ]
         if not rows:
             columns = [pa.nulls(0, kind) for kind in types]
         keys, arguments = columns[: len(layout.key_types)], columns[len(layout.key_types) :]
