@@ -266,12 +266,6 @@ class spark_errors:  # noqa: N801 - reads as a statement, like contextlib.suppre
                 raise found from error
 
 
-def is_frame(value: object) -> bool:
-    """Whether a value is a Spark DataFrame, found out without importing pyspark."""
-    module = type(value).__module__
-    return module.startswith("pyspark.sql") and type(value).__name__ == "DataFrame"
-
-
 def session_of(frame: Any) -> Any:
     """The session of a DataFrame."""
     if not hasattr(frame, "_jdf"):

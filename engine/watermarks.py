@@ -57,10 +57,6 @@ class WatermarkCoalescer:
         self._done[index] = True
         return [] if all(self._done) else self._leave_out()
 
-    def last(self, column: int = 0) -> int | None:
-        """The last watermark that was passed on."""
-        return self._told.get(column)
-
     def behind(self) -> int:
         """The time column of which least was promised. May be asked by other threads."""
         known = {column for seen in self._seen for column in tuple(seen)}.union(self._carriers or ())

@@ -20,7 +20,7 @@ def test_minimum_of_all_inputs() -> None:
     assert two.observe(1, Watermark(4)) == [Watermark(4)]
     assert two.observe(1, Watermark(20)) == [Watermark(10)]
     assert two.holding(0) == 0
-    assert two.last() == 10
+    assert two.observe(0, Watermark(11)) == [Watermark(11)]
 
 
 def test_same_minimum_is_not_repeated() -> None:
@@ -42,8 +42,7 @@ def test_time_columns_are_apart() -> None:
     two.observe(0, Watermark(5, 0))
     two.observe(0, Watermark(7, 1))
     assert two.observe(1, Watermark(3, 1)) == [Watermark(3, 1)]
-    assert two.last(0) is None
-    assert two.last(1) == 3
+    assert two.behind() == 0, "of which nothing was promised yet"
 
 
 def test_idle_input_is_left_out_and_comes_back() -> None:
