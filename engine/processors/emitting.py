@@ -101,7 +101,7 @@ class EmittingProcessor(Processor):
         if self._saving is None:
             if not self.drain():
                 return False
-            self._saving = (piece for batch in self.state() for piece in slices(batch))
+            self._saving = (piece for batch in self.state() for piece in _pieces(batch))
         until = self.context.job.clock() + MAKING_TIME
         while True:
             piece = next(self._saving, None) if self._refused is None else self._refused
@@ -126,8 +126,14 @@ class EmittingProcessor(Processor):
         self._making = self._saving = self._refused = None
 
 
+def _pieces(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+    """A batch that is short enough stays the same object, by which a snapshot knows what it has already."""
+    return (batch,) if 0 < batch.num_rows <= MAX_ROWS else slices(batch)
+
+
 def accumulated_too_much(vertex: str, limit: int) -> OperationalError:
     return OperationalError(
         f'vertex "{vertex}" would hold more than {limit} rows at once',
-        hint="raise the option maxProcessorAccumulatedRecords, or let the query keep less (filter earlier, group by less)",
+        hint="raise the setting max_processor_accumulated_records, of a job its option maxProcessorAccumulatedRecords; or let "
+        "the query keep less (filter earlier, group by less)",
     )
