@@ -40,15 +40,13 @@ _STATE = pa.schema(
 
 class DurableWrite(EmittingProcessor):
     """Writes its input to a sink, and is complete only when a snapshot has committed the last of it. With `counts` it then
-    gives one row: the number of rows written by all executions of the job. `connector` is that of the sink, which alone
-    understands its tokens. Runs at parallelism 1."""
+    gives one row: the number of rows written by all executions of the job. Runs at parallelism 1."""
 
-    def __init__(self, sink: Sink, *, counts: bool, connector: str = "") -> None:
+    def __init__(self, sink: Sink, *, counts: bool) -> None:
         super().__init__()
         self.cooperative = sink.cooperative
         self._sink = sink
         self._counts = counts
-        self._connector = connector
         self._epoch = 0
         self._written = 0
         self._has_unstaged = False
@@ -102,7 +100,7 @@ class DurableWrite(EmittingProcessor):
     def _state_rows(self) -> Iterator[tuple[int, int, int, str]]:
         yield self._epoch, self._written, -1, ""
         for number, token in enumerate(self._staged):
-            text = json.dumps({"connector": self._connector, "token": token})
+            text = json.dumps(token)
             for start in range(0, len(text), PIECE):
                 yield self._epoch, self._written, number, text[start : start + PIECE]
 
@@ -119,14 +117,7 @@ class DurableWrite(EmittingProcessor):
     def _recover(self) -> None:
         """Before anything is written, once: what the snapshot counts is made visible, what it doesn't is given up."""
         if not self._is_recovered:
-            saved = [json.loads("".join(self._restored[number])) for number in sorted(self._restored)]
-            self._sink.recover([item["token"] for item in saved if item["connector"] == self._connector])
-            for former in {item["connector"] for item in saved} - {self._connector}:
-                self.context.logger.warning(
-                    'vertex "%s" wrote to a mapping of TYPE %s before: what is staged there and isn\'t committed stays so',
-                    self.context.vertex,
-                    former,
-                )
+            self._sink.recover([json.loads("".join(self._restored[number])) for number in sorted(self._restored)])
             self._restored = {}
             self._is_recovered = True
 

@@ -52,8 +52,7 @@ class Write(EmittingProcessor):
             self._sink.close()
 
 
-MakeWrite = Callable[[Sink, JobContext, str], Processor]
-"""Makes the processor, of a sink, the execution and the connector's name."""
+MakeWrite = Callable[[Sink, JobContext], Processor]
 
 
 class WriteSupplier(ProcessorSupplier):
@@ -80,7 +79,7 @@ class WriteMetaSupplier(ProcessorMetaSupplier):
         return 1
 
     def get(self, context: JobContext, members: int, parallelism: int) -> Sequence[ProcessorSupplier]:
-        return [WriteSupplier(lambda: self._make(self.sink(context), context, self.table.connector))] * members
+        return [WriteSupplier(lambda: self._make(self.sink(context), context))] * members
 
     def sink(self, context: JobContext) -> Sink:
         """A sink of the execution."""
@@ -89,11 +88,11 @@ class WriteMetaSupplier(ProcessorMetaSupplier):
         return self.table.sink(replace(self._request, owner=f"{context.owner}/{self._place}"))
 
 
-def _rows_write(sink: Sink, context: JobContext, connector: str) -> Processor:
+def _rows_write(sink: Sink, context: JobContext) -> Processor:
     if context.guarantee is not Guarantee.NONE:
         from runnel.processors.durable_write import DurableWrite
 
-        return DurableWrite(sink, counts=True, connector=connector)
+        return DurableWrite(sink, counts=True)
     if context.owner and context.is_unbounded:
         from runnel.processors.stream_write import COMMIT_INTERVAL, StreamWrite
 
@@ -101,11 +100,11 @@ def _rows_write(sink: Sink, context: JobContext, connector: str) -> Processor:
     return Write(sink)
 
 
-def _late_write(sink: Sink, context: JobContext, connector: str) -> Processor:
+def _late_write(sink: Sink, context: JobContext) -> Processor:
     if context.guarantee is not Guarantee.NONE:
         from runnel.processors.durable_write import DurableWrite
 
-        return DurableWrite(sink, counts=False, connector=connector)
+        return DurableWrite(sink, counts=False)
     from runnel.processors.stream_write import StreamWrite
 
     return StreamWrite(sink)

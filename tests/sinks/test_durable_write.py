@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from typing import Any
 
 import pyarrow as pa
@@ -166,7 +165,7 @@ def test_rows_show_when_the_snapshot_is_safe() -> None:
     assert writer.prepare_commit(1)
     assert disk.visible == []
     assert len(disk.staged) == 1
-    assert json.loads(outbox.state[0].column(3)[1].as_py())["token"]["epoch"] == 1
+    assert json.loads(outbox.state[0].column(3)[1].as_py())["epoch"] == 1
     assert writer.commit(1, True)
     assert disk.visible == [0, 1, 2]
 
@@ -241,21 +240,6 @@ def test_a_commit_that_fails_is_made_good_at_the_restart() -> None:
         again.restore_snapshot(batch)
     assert again.finish_restore()
     assert disk.visible == [0, 1, 2]
-
-
-def test_tokens_of_another_connectors_sink_are_left_and_told(caplog: pytest.LogCaptureFixture) -> None:
-    disk = Disk()
-    writer, outbox, _ = started(disk)
-    writer.process(0, Inbox(ROWS[:1]))
-    assert writer.save_snapshot()
-    other = DurableWrite(DiskSink(Disk(), "j/t"), counts=True, connector="Tape")
-    other.init(SavingOutbox(), place()[1])
-    for batch in outbox.state:
-        other.restore_snapshot(batch)
-    with caplog.at_level(logging.WARNING):
-        assert other.finish_restore()
-    assert "wrote to a mapping of TYPE  before" in caplog.text
-    assert list(disk.staged.values()) == [[0, 1, 2]]
 
 
 def test_a_token_longer_than_a_piece_survives(monkeypatch: pytest.MonkeyPatch) -> None:
