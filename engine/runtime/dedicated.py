@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from threading import Thread, current_thread
 
 from runnel.runtime.clock import Clock
 from runnel.runtime.idle import Parker
 from runnel.runtime.progress import DONE, NO_PROGRESS
 from runnel.runtime.tasklet import Tasklet, take_turn
-from runnel.runtime.timers import NEVER
 
 
 class DedicatedThread:
     """Owns one tasklet and calls it until it ends. The thread bears the tasklet's name."""
 
-    __slots__ = ("_alarm", "_clock", "_parker", "tasklet", "thread")
+    __slots__ = ("_alarms", "_clock", "_parker", "tasklet", "thread")
 
     def __init__(self, tasklet: Tasklet, name: str, clock: Clock) -> None:
         self.tasklet = tasklet
         self._clock = clock
         self._parker = Parker()
-        self._alarm = NEVER
+        self._alarms: list[int] = []
+        """The times at which the tasklet is to be called, a heap; of its own thread only."""
         tasklet.owner = self
         self.thread = Thread(target=self._run, name=f"runnel {name}", daemon=True)
 
@@ -36,7 +37,8 @@ class DedicatedThread:
         self._parker.unpark()
 
     def wake_at(self, tasklet: Tasklet, time: int) -> None:
-        self._alarm = min(self._alarm, time)
+        if time not in self._alarms:
+            heappush(self._alarms, time)
 
     def _run(self) -> None:
         tasklet = self.tasklet
@@ -47,9 +49,12 @@ class DedicatedThread:
     def _wait_while_parked(self) -> None:
         tasklet = self.tasklet
         while tasklet.parking:
-            alarm = self._alarm
-            if alarm <= self._clock.monotonic():
-                self._alarm = NEVER
+            now = self._clock.monotonic()
+            is_due = False
+            while self._alarms and self._alarms[0] <= now:
+                heappop(self._alarms)
+                is_due = True
+            if is_due:
                 tasklet.wake()
                 return
-            self._parker.park(None if alarm == NEVER else self._clock.timeout(alarm))
+            self._parker.park(self._clock.timeout(self._alarms[0]) if self._alarms else None)

@@ -9,7 +9,11 @@ import pytest
 
 from runnel.dag import DAG, between
 from runnel.processor import IDLE, Inbox, Item, Outbox, Processor, ProcessorContext, Watermark
+from runnel.runtime.clock import SYSTEM_CLOCK
+from runnel.runtime.dedicated import DedicatedThread
+from runnel.runtime.progress import DONE, NO_PROGRESS, Progress
 from runnel.runtime.simulation import Simulation, SimulationOptions
+from runnel.runtime.tasklet import Tasklet
 from tests.runtime.sample_processors import ItemSource, ToResults, numbers
 
 SEEDS = range(60)
@@ -264,6 +268,35 @@ def test_an_alarm_that_each_row_postpones_is_one_timer(seed: int) -> None:
     alarms = [value for batch in simulation.batches for value in batch.column(0).to_pylist()]
     assert all(alarm > 1_000_000_000 for alarm in alarms), "a second after a row"
     assert most <= 3, "the next row's, and of the alarm the one that is due and at most one more"
+
+
+class Sleeper(Tasklet):
+    """Asks for two wake-ups in its first call, and is done at the second."""
+
+    def __init__(self) -> None:
+        super().__init__(is_cooperative=False)
+        self.calls: list[int] = []
+
+    def call(self) -> Progress:
+        now = SYSTEM_CLOCK.monotonic()
+        self.calls.append(now)
+        if len(self.calls) == 1:
+            self.owner.wake_at(self, now)
+            self.owner.wake_at(self, now + 1_000_000)
+        return DONE if now >= self.calls[0] + 1_000_000 else NO_PROGRESS
+
+    def ended(self) -> None:
+        pass
+
+
+def test_a_thread_of_its_own_keeps_all_wake_ups() -> None:
+    """Who asked for a later one before doesn't ask for it again."""
+    sleeper = Sleeper()
+    dedicated = DedicatedThread(sleeper, "sleeper", SYSTEM_CLOCK)
+    dedicated.start()
+    dedicated.thread.join(10)
+    assert not dedicated.thread.is_alive()
+    assert len(sleeper.calls) >= 2
 
 
 class Unmade(Processor):
