@@ -26,7 +26,7 @@ from runnel.processors.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME
 from runnel.processors.given_groups import GivenGroups
-from runnel.processors.group_state import GroupState, Partial, exported, partial_of
+from runnel.processors.group_state import GroupState, Layout, Partial, exported, partial_of
 from runnel.processors.timed_groups import DueTimes, TimedGroups, with_keys
 from runnel.streams import TimeBound
 
@@ -47,6 +47,8 @@ class Timing:
 
 class TimedAggregateProcessor(DivertingProcessor):
     """Holds the open groups of its input."""
+
+    holds = "the states of open groups"
 
     def __init__(self, aggregation: Aggregation, timing: Timing) -> None:
         first = aggregation.layout.key_types[timing.bounds[0][0]]
@@ -264,10 +266,13 @@ class TimedAggregateProcessor(DivertingProcessor):
         """Groups, and sets of distinct arguments, in columns whose names begin with `prefix`."""
         count = len(self._aggregation.keys)
         for i, groups in enumerate(sets):
-            for partial in groups.partials():
-                batch = exported(partial, groups.layout)
+
+            def batch_of(partial: Partial, i: int = i, layout: Layout = groups.layout) -> pa.RecordBatch:
+                batch = exported(partial, layout)
                 names = [f"{prefix}d{i - 1}_{j}" if i else prefix + name for j, name in enumerate(batch.schema.names)]
-                yield self.keyed(batch.rename_columns(names), names[:count])
+                return self.keyed(batch.rename_columns(names), names[:count])
+
+            yield from groups.saved(batch_of)
 
     def keyed(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
         """State by the keys that divide it over processors."""

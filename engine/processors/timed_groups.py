@@ -8,14 +8,14 @@ paid for by the rows that came since the last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes, Mask, indexes, join_arrays, numbers, repeated, validity
+from runnel.batches import Indexes, Mask, indexes, join_arrays, numbers, repeated, slices, validity
 from runnel.memory import size_of
 from runnel.processors.event_time import event_times, less
 from runnel.processors.group_state import GroupState, Layout, Partial
@@ -99,6 +99,8 @@ class _Run:
     partial: Partial
     due: list[Indexes]
     start: int = 0
+    saved: tuple[int, list[pa.RecordBatch]] | None = None
+    """What it was saved as, and where it began then."""
 
     @property
     def left(self) -> int:
@@ -112,6 +114,7 @@ class _Run:
         self.partial = self.partial.take(indexes(rows))
         self.due = [due[rows] for due in self.due]
         self.start = 0
+        self.saved = None
 
 
 class TimedGroups:
@@ -276,6 +279,15 @@ class TimedGroups:
         """All that was taken, as it lies there, and stays."""
         self.collapse()
         return [run.rest() for run in self._runs]
+
+    def saved(self, make: Callable[[Partial], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """All that was taken, as `make` puts it into batches: for what is as it was the last time the very same ones, so that it
+        needn't be written again."""
+        self.collapse()
+        for run in self._runs:
+            if run.saved is None or run.saved[0] != run.start:
+                run.saved = run.start, list(slices(make(run.rest())))
+            yield from run.saved[1]
 
     def merged(self) -> Partial:
         """All groups, each once, which stay."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from runnel.expressions.aggregate_states import Count, SumInteger
 from runnel.processors import timed_groups
-from runnel.processors.group_state import Layout
+from runnel.processors.group_state import Layout, exported
 from runnel.processors.timed_groups import DueTimes, TimedGroups
 from runnel.streams import TimeBound
 
@@ -85,3 +85,23 @@ def test_many_groups_are_not_merged_for_a_few_rows() -> None:
     found = given(waiting)
     assert len(found) == many
     assert sum(found[key][0] - 1 for key in range(10)) == rows
+
+
+def test_what_stays_is_saved_as_the_same_batches() -> None:
+    """So a snapshot needn't write them again; what was taken or added is saved anew."""
+    waiting = groups()
+    make = lambda partial: exported(partial, LAYOUT)  # noqa: E731
+    add(waiting, 1000)
+    first = list(waiting.saved(make))
+    again = list(waiting.saved(make))
+    assert [batch.num_rows for batch in first] == [KEYS]
+    assert [one is other for one, other in zip(first, again, strict=True)] == [True]
+    add(waiting, 10)
+    more = list(waiting.saved(make))
+    assert more[0] is first[0]
+    assert [batch.num_rows for batch in more] == [KEYS, 10]
+    later = [pa.array([DUE + 5]), pa.array([1]), pa.array([1])]
+    waiting.add(later, 1, [DUE + 5])
+    assert waiting.take_due([DUE + 1]) is not None
+    (rest,) = waiting.saved(make)
+    assert rest.column(0).to_pylist() == [DUE + 5]
