@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
+from runnel.expressions.buffers import DAY_US
 from runnel.expressions.nodes import Call, Cast, Column, Expression, conjuncts
 from runnel.planner.event_time import Bounds, constant_of, time_bounds
 from runnel.planner.rules.rewriting import conjunction
@@ -43,9 +44,10 @@ def sum_of(expression: Expression) -> Sum | None:
         if expression.function == "add" and constant_of(first) is not None:
             first, second = second, first
         found, constant = sum_of(first), constant_of(second)
-        is_interval = second.type.kind is Kind.INTERVAL
-        if found is None or constant is None or is_interval == expression.type.is_integer:
+        is_interval, of_days = second.type.kind is Kind.INTERVAL, expression.type.kind is Kind.DATE
+        if found is None or constant is None or is_interval == (expression.type.is_integer or of_days):
             return None
+        constant *= DAY_US if of_days else 1
         return Sum(found.column, found.plus + (constant if expression.function == "add" else -constant))
     return None
 
@@ -76,9 +78,10 @@ def link_of(part: Expression, width: int) -> TimeLink | None:
         if (first.type.kind is Kind.INTERVAL) != (second.type.kind is Kind.INTERVAL):
             return None
         one, other = (sum_of(item) for item in first.arguments)
-        if one is None or other is None or _differs(first.arguments) or first.arguments[0].type.kind is Kind.DATE:
-            # The difference of two DATEs counts days.
+        if one is None or other is None or _differs(first.arguments):
             return None
+        # The difference of two DATEs counts days.
+        constant *= DAY_US if first.arguments[0].type.kind is Kind.DATE else 1
         return _compared(function, one, Sum(other.column, other.plus + constant), width)
     one, other = sum_of(first), sum_of(second)
     if one is None or other is None or _differs((first, second)):

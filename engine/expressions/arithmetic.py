@@ -96,7 +96,8 @@ def bits(expression: Expression) -> int:
     width = INTEGER_WIDTHS[expression.type.kind] - 1
     if isinstance(expression, Call) and width < _BIGINT_BITS and expression.function in _DECIMAL_TYPES:
         left, right = expression.arguments
-        return min(_result_bits(expression.function, bits(left), bits(right)), width)
+        if left.type.is_integer and right.type.is_integer:
+            return min(_result_bits(expression.function, bits(left), bits(right)), width)
     return width
 
 
@@ -113,7 +114,7 @@ def _can_fail(call: Call) -> bool:
     if call.function in ("divide", "remainder"):
         return True
     left, right = call.arguments
-    if call.type.is_integer:
+    if call.type.is_integer and left.type.is_integer:
         return _result_bits(call.function, bits(left), bits(right)) > _BIGINT_BITS
     if call.type.kind is Kind.DECIMAL:
         fails = decimals.multiply_can_fail if call.function == "multiply" else decimals.add_can_fail

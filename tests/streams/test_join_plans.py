@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date, timedelta
 
 import pyarrow as pa
 import pytest
@@ -133,3 +134,32 @@ def test_bounds_are_read_from_comparisons(connection: runnel.Connection, conditi
     for sql in (f"SELECT * FROM a JOIN b ON {condition}", f"SELECT * FROM a, b WHERE {condition}"):
         lines = connection.execute(f"EXPLAIN (PHYSICAL) {sql}").fetchall()
         assert any(f"times: {times}" in line for (line,) in lines), lines
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        "y.d BETWEEN x.d AND x.d + 1",
+        "x.d - y.d BETWEEN -1 AND 0",
+        "x.d <= y.d AND y.d < x.d + 2",
+        "y.d - 1 <= x.d AND x.d <= y.d",
+        "y.d >= x.d AND x.d + INTERVAL '47' HOUR >= y.d",
+    ],
+)
+def test_days_bound_streams_of_dates(connection: runnel.Connection, bounds: str) -> None:
+    """Numbers that are added to dates, and differences of dates, count days."""
+    schema = pa.schema([("d", pa.date32())])
+    days = [date(1969, 12, 29) + timedelta(days=number) for number in range(6)]
+    first, second = (connection.register_stream(name, schema, time_column="d") for name in ("x", "y"))
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT x.d, y.d FROM x LEFT JOIN y ON {bounds}")
+        for day in days:
+            first.write([(day,)])
+            second.write([(day,)] if day.day % 3 else [])
+        first.close()
+        second.close()
+        pairs = [(day, other) for day in days for other in days if 0 <= (other - day).days <= 1 and other.day % 3]
+        alone = [(day, None) for day in days if all(day != one for one, _ in pairs)]
+        assert sorted(cursor.fetchall(), key=str) == sorted(pairs + alone, key=str)
+    state = str(connection.execute(f"EXPLAIN (STATE) SELECT x.d, y.d FROM x LEFT JOIN y ON {bounds}").fetchall())
+    assert "past d + 1 day" in state or "past d + 1 day, 23:00:00" in state
