@@ -148,7 +148,8 @@ class NamedJob(JobView):
                 raise
 
     def restart(self, timeout: float | None = None) -> None:
-        """Takes a last snapshot, stops, and starts anew from there; waits until it runs again."""
+        """Takes a last snapshot, stops, and starts anew from there; waits until it runs again. Raises what made it fail on the
+        way; it is then suspended, or tried again later."""
         with self._lock:
             self._check("restarted")
             if self.status is NOT_RUNNING:
@@ -418,7 +419,7 @@ class NamedJob(JobView):
                     if self.status is FAILED and self.error is not None:
                         raise self.error
                     check_allowed("suspended" if what == "suspended" else "restarted", self.name, self.status)
-                if self.status is SUSPENDED and what == "restarted":
+                if self.status in (SUSPENDED, NOT_RUNNING) and what == "restarted":  # it failed on the way
                     raise self.error or OperationalError(f'job "{self.name}" was suspended', code=ErrorCode.GENERIC)
                 left = None if until is None else until - monotonic()
                 if left is not None and left <= 0:

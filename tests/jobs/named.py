@@ -37,7 +37,7 @@ class World:
         self.ends = False
         self.failures: list[Exception] = []
         self.commit_failures: list[Exception] = []
-        self.committed: list[int] = []
+        self.committed: dict[str, list[int]] = {}
         self.starts: list[int] = []
         self.lock = Lock()
         self.wakes: list[Callable[[], None]] = []
@@ -49,6 +49,11 @@ class World:
             wakes = list(self.wakes)
         for wake in wakes:
             wake()
+
+    @property
+    def rows(self) -> list[int]:
+        """What all jobs have committed."""
+        return sorted(row for rows in self.committed.values() for row in rows)
 
     def fail(self, error: Exception) -> None:
         """The source fails with it, once."""
@@ -93,12 +98,14 @@ class Counter(Processor):
 
 
 class Keeper(Processor):
-    """Commits what it got with each snapshot, and is complete when all is committed."""
+    """Commits what it got with each snapshot, and is complete when all is committed. What it staged is its state: a snapshot
+    that was completed and not committed is committed by the next execution, once."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.got: list[int] = []
         self.staged: list[int] = []
+        self.epoch = 0
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
         while (batch := inbox.poll()) is not None:
@@ -107,7 +114,7 @@ class Keeper(Processor):
     def complete(self) -> bool:
         job = self.context.job
         if job.request_snapshot is None:
-            self.world.committed += self.got
+            self.commit_rows(self.got)
             self.got = []
         elif self.got or self.staged:
             if not self.staged:
@@ -116,15 +123,29 @@ class Keeper(Processor):
             return False
         return True
 
-    def prepare_commit(self, snapshot_id: int) -> bool:
-        self.staged, self.got = self.staged + self.got, []
-        return True
+    def save_snapshot(self) -> bool:
+        if self.got:
+            self.epoch += 1
+            self.staged, self.got = self.staged + self.got, []
+        return self.outbox.offer_snapshot(numbers(self.epoch, *self.staged))
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        self.epoch, *staged = batch.column(0).to_pylist()
+        self.commit_rows(staged)
 
     def commit(self, snapshot_id: int, success: bool) -> bool:
+        if self.world.commit_failures:
+            raise self.world.commit_failures.pop(0)
         if success:
-            self.world.committed += self.staged
+            self.commit_rows(self.staged)
             self.staged = []
         return True
+
+    def commit_rows(self, rows: list[int]) -> None:
+        """Rows come in order, so what is there already is told by the last."""
+        with self.world.lock:
+            committed = self.world.committed.setdefault(self.context.job.owner, [])
+            committed += [row for row in rows if not committed or row > committed[-1]]
 
 
 class Bench:

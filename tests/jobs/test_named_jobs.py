@@ -53,7 +53,7 @@ def test_a_job_with_an_end_completes(bench: Bench) -> None:
     bench.world.give(5, ends=True)
     job = bench.create(query="bounded")
     job.join(PATIENCE)
-    assert bench.world.committed == [0, 1, 2, 3, 4]
+    assert bench.world.rows == [0, 1, 2, 3, 4]
     assert job.status is COMPLETED and job.is_done and job.error is None
     assert (job.rows_in, job.rows_out) == (5, 5)
 
@@ -63,13 +63,13 @@ def test_snapshots_are_taken_at_intervals_and_commit(bench: Bench) -> None:
     bench.world.give(3)
     assert eventually(lambda: job.rows_out == 3)
     bench.clock.advance(4_999_999_999)
-    assert job.last_snapshot is None and bench.world.committed == []
+    assert job.last_snapshot is None and bench.world.rows == []
     bench.clock.advance(1)
-    assert eventually(lambda: bench.world.committed == [0, 1, 2])
+    assert eventually(lambda: bench.world.rows == [0, 1, 2])
     bench.world.give(4)
     assert eventually(lambda: job.rows_out == 4)
     snapshot(bench, job)
-    assert eventually(lambda: bench.world.committed == [0, 1, 2, 3])
+    assert eventually(lambda: bench.world.rows == [0, 1, 2, 3])
     assert job.last_snapshot is not None and job.last_snapshot.is_safe
 
 
@@ -81,7 +81,7 @@ def test_no_snapshots_without_a_guarantee(bench: Bench) -> None:
     assert job.last_snapshot is None
     bench.world.give(3, ends=True)
     job.join(PATIENCE)
-    assert bench.world.committed == [0, 1, 2]
+    assert bench.world.rows == [0, 1, 2]
 
 
 @pytest.mark.parametrize("guarantee", list(Guarantee))
@@ -91,12 +91,12 @@ def test_suspended_and_resumed_nothing_is_lost(bench: Bench, guarantee: Guarante
     assert eventually(lambda: job.rows_out == 3)
     job.suspend(PATIENCE)
     assert job.status is SUSPENDED and job.execution is None and job.metrics() == {}
-    assert bench.world.committed == [0, 1, 2]
+    assert bench.world.rows == [0, 1, 2]
     bench.world.give(6, ends=True)
     job.resume()
     job.join(PATIENCE)
     assert bench.world.starts == [3]
-    assert bench.world.committed == [0, 1, 2, 3, 4, 5]
+    assert bench.world.rows == [0, 1, 2, 3, 4, 5]
 
 
 def test_restart_goes_on_from_a_last_snapshot(bench: Bench) -> None:
@@ -105,7 +105,7 @@ def test_restart_goes_on_from_a_last_snapshot(bench: Bench) -> None:
     assert eventually(lambda: job.rows_out == 3)
     job.restart(PATIENCE)
     assert job.status is RUNNING and job.record.restarts == 1
-    assert bench.world.committed == [0, 1, 2]
+    assert bench.world.rows == [0, 1, 2]
     assert eventually(lambda: bench.world.starts == [3])
 
 
@@ -115,7 +115,7 @@ def test_cancelled_it_has_failed_and_says_by_whom(bench: Bench) -> None:
     assert eventually(lambda: job.rows_out == 3)
     job.cancel(PATIENCE)
     assert job.status is FAILED and job.record.is_user_cancelled
-    assert bench.world.committed == []
+    assert bench.world.rows == []
     with pytest.raises(OperationalError, match="was cancelled"):
         job.join(PATIENCE)
 
@@ -133,7 +133,7 @@ def test_a_failure_that_may_pass_is_tried_again_from_the_last_snapshot(bench: Be
     assert job.error is not None and job.error.message == "the source is down"
     assert eventually(lambda: job.rows_out == 2)
     snapshot(bench, job)
-    assert eventually(lambda: bench.world.committed == [0, 1, 2, 3, 4])
+    assert eventually(lambda: bench.world.rows == [0, 1, 2, 3, 4])
 
 
 def test_the_delay_doubles_until_a_snapshot_succeeds(bench: Bench) -> None:
@@ -183,7 +183,7 @@ def test_a_failure_that_would_come_again(bench: Bench, query: str, option: bool 
         bench.world.give(2, ends=True)
         job.resume()
         job.join(PATIENCE)
-        assert bench.world.committed == [0, 1]
+        assert bench.world.rows == [0, 1]
 
 
 def test_suspended_while_it_waits_for_a_restart(bench: Bench) -> None:
@@ -320,9 +320,9 @@ def test_exported_snapshots_begin_other_jobs(bench: Bench) -> None:
     bench.world.give(4)
     assert eventually(lambda: job.rows_out == 4)
     job.export_snapshot("four", PATIENCE)
-    assert job.status is RUNNING and bench.world.committed == [0, 1, 2, 3]
+    assert job.status is RUNNING and bench.world.rows == [0, 1, 2, 3]
     (found,) = bench.named.snapshots.all()
-    assert (found.name, found.job, found.query, found.rows) == ("four", "j", "endless", 1)
+    assert (found.name, found.job, found.query, found.rows) == ("four", "j", "endless", 6)
     other = bench.create("k", initial_snapshot="Four", guarantee=Guarantee.NONE)
     assert eventually(lambda: bench.world.starts == [4])
     other.cancel(PATIENCE)
@@ -337,8 +337,8 @@ def test_cancel_and_export(bench: Bench) -> None:
     assert eventually(lambda: job.rows_out == 2)
     job.cancel_and_export_snapshot("last", PATIENCE)
     assert job.status is FAILED and job.record.is_user_cancelled
-    assert bench.world.committed == [0, 1]
-    assert bench.named.snapshots.get("last").rows == 1
+    assert bench.world.rows == [0, 1]
+    assert bench.named.snapshots.get("last").rows == 4
 
 
 def test_a_directory_keeps_jobs(tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_a_directory_keeps_jobs(tmp_path: Path) -> None:
     first.create("stopped").suspend(PATIENCE)
     first.create("gone").cancel(PATIENCE)
     first.close()
-    assert set(world.committed) == {0, 1, 2}
+    assert set(world.rows) == {0, 1, 2}
     world.starts.clear()
     second = Bench(tmp_path, world)
     try:
@@ -475,7 +475,7 @@ def test_many_threads_at_one_job(bench: Bench) -> None:
         job.resume()
     bench.world.give(40, ends=True)
     job.join(PATIENCE)
-    assert bench.world.committed == list(range(40))
+    assert bench.world.rows == list(range(40))
 
 
 def test_a_disk_that_is_full_is_told_and_the_job_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -517,11 +517,11 @@ def test_snapshots_that_fail_are_told_and_what_they_hold_comes_with_the_next(tmp
         assert eventually(lambda: job.rows_out == 2)
         bench.clock.advance(SECOND)
         assert eventually(lambda: job.last_report is not None)
-        assert job.status is RUNNING and job.last_snapshot is None and bench.world.committed == []
+        assert job.status is RUNNING and job.last_snapshot is None and bench.world.rows == []
         assert (job.last_trouble or "").startswith("snapshot 1 failed: ")
         (place / "snapshots").unlink()
         bench.clock.advance(SECOND)
-        assert eventually(lambda: bench.world.committed == [0, 1])
+        assert eventually(lambda: bench.world.rows == [0, 1])
         assert job.last_trouble is None
         bench.clock.advance(SECOND)
         assert eventually(lambda: job.last_snapshot is not None and job.last_snapshot.snapshot_id == 3)
@@ -545,6 +545,6 @@ def test_a_last_snapshot_that_fails_is_told_and_the_one_before_is_used(tmp_path:
         job.resume()
         assert eventually(lambda: job.rows_out == 2)
         job.suspend(PATIENCE)
-        assert bench.world.committed == [0, 1]
+        assert bench.world.rows == [0, 1]
     finally:
         bench.close()
