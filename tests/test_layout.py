@@ -217,6 +217,7 @@ FOR_LATER = {
     *("processors.scan", "processors.set_operation", "processors.sort", "processors.unnest", "processors.write"),
     *("dbapi20", "runtime.simulation", "runtime.snapshots", "statements.batches", "statements.definitions"),
     *("statements.show", "statements.writes", "testing"),
+    *("named_jobs.registry", "planner.parse_jobs", "planner.vertex_meanings", "statements.jobs", "statements.show_jobs"),
 }
 """Our modules that `SELECT 1` has no use for. What is loaded before the first answer is what a new process waits for."""
 MOST_MODULES = 148
