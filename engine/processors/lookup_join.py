@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Mask, from_flags, indexes, true_flags
+from runnel.batches import Indexes, Mask, from_flags, indexes, true_flags
 from runnel.connector import KeyedTable
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
@@ -78,7 +78,7 @@ class LookupJoin(StatelessProcessor):
         matched[asked] = found
         return self._result(batch, right, places, matched)
 
-    def _result(self, batch: pa.RecordBatch, right: Sequence[pa.Array], places: np.ndarray, matched: Mask) -> pa.RecordBatch:
+    def _result(self, batch: pa.RecordBatch, right: Sequence[pa.Array], places: Indexes, matched: Mask) -> pa.RecordBatch:
         plan = self._plan.rows
         left = plan.left_columns(batch)
         if plan.kind is JoinKind.EXISTS_MARK:

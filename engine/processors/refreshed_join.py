@@ -147,20 +147,20 @@ class Versions:
                 return self._due
             self._begin(reader, now)
         assert self._open is not None
-        for place, (partition, source) in enumerate(self._open):
-            if partition.due > now:
+        for place, (reading, partition) in enumerate(self._open):
+            if reading.due > now:
                 continue
-            item = partition.read()
+            item = reading.read()
             if isinstance(item, End):
                 del self._open[place]
-                source.close()
+                partition.close()
             elif isinstance(item, pa.RecordBatch):
                 self._hold(reader, item)
             break
         if not self._open:
             self._finish(reader)
             return self._due
-        return min(partition.due for partition, _ in self._open)
+        return min(reading.due for reading, _ in self._open)
 
     def _begin(self, reader: RefreshedJoin, now: int) -> None:
         self._started = now
