@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.errors import OperationalError
+from runnel.errors import ErrorCode, OperationalError
 
 if TYPE_CHECKING:
     from runnel.spill import SpillFile
@@ -126,6 +126,19 @@ def too_large(what: str, memory: Memory) -> OperationalError:
     return OperationalError(
         f"{what} need more than the memory_limit of {memory.limit:,} bytes",
         hint="raise memory_limit: SET memory_limit = '4GB'",
+    )
+
+
+def state_too_large(what: str, vertex: str, state: tuple[int, int], memory: Memory) -> OperationalError:
+    """Of what an operator on a stream keeps, with its rows and bytes, for which there is no room: it must be in memory."""
+    rows, size = state
+    others = memory.used - size
+    return OperationalError(
+        f"{what} need more than the memory_limit of {memory.limit:,} bytes",
+        code=ErrorCode.OUT_OF_MEMORY,
+        detail=f'vertex "{vertex}" keeps {rows:,} rows in {size:,} bytes' + (f"; others hold {others:,}" if others > 0 else ""),
+        hint="let the query keep less, with narrower bounds of time, smaller windows, fewer columns or keys (EXPLAIN (STATE) "
+        "tells what it keeps, and until when); or raise memory_limit: SET memory_limit = '4GB'",
     )
 
 

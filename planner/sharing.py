@@ -17,6 +17,7 @@ from typing import Any
 
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.properties import is_volatile
+from runnel.expressions.python_function import PythonFunction
 from runnel.frozen import frozen
 from runnel.planner import physical, physical_streams
 from runnel.planner.merged_scans import UNWANTED, merged_scans
@@ -189,6 +190,8 @@ def _key_of_node(node: Physical, numbers: list[int]) -> Any:
 def key_of(value: Any, numbers: list[int]) -> Any:
     """What equal parts of two nodes have in common, whatever they are: numbers of watermarks by where they occur first. Raises
     VolatileError for what gives something else each time."""
+    if isinstance(value, PythonFunction) and not value.is_deterministic:
+        raise VolatileError
     if isinstance(value, TimeBound):
         return "bound", _place(value.watermark, numbers), value.offset
     if isinstance(value, TimeRule):

@@ -1,4 +1,6 @@
-"""What operators share that know late rows: they are counted and logged, and may go on by an output of their own."""
+"""What operators on streams share: late rows are counted and logged, and may go on by an output of their own; and what is kept
+has to fit into memory, since nothing of it can wait in files.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +8,34 @@ from collections import deque
 
 import pyarrow as pa
 
-from runnel.processor import Outbox, ProcessorContext
+from runnel.memory import LEAST_SHARE, Reservation, state_too_large
+from runnel.processor import Inbox, Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.late_rows import LateRows
 
 RESULTS, LATE = 0, 1
 
+ACCOUNTED_ROWS = 4_096
+"""What is kept is looked at after so many rows, at least: it takes a time that grows with its parts."""
+
+LARGE_BATCH = 256
+"""It is looked at after each batch that takes more than one in so many parts of the limit."""
+
 
 class DivertingProcessor(EmittingProcessor):
     """Gives results; with `diverts` late rows as well, by output 1 (or further ones, as `divert` says). Without it there is one
-    output, or several alike. `unit` is that of event times, as in LateRows."""
+    output, or several alike. `unit` is that of event times, as in LateRows. What `state_size` tells is held against the memory
+    of the connection: OperationalError where there is no room."""
+
+    holds = "the rows that it keeps"
+    """What is kept, for errors."""
 
     def __init__(self, diverts: bool, unit: str) -> None:
         super().__init__()
         self._diverts = diverts
+        self._reservation = Reservation(None)
+        self._unaccounted = 0
+        self._accounted_at = ACCOUNTED_ROWS
         self._unit = unit
         self._late_rows: LateRows | None = None
         self._late: deque[tuple[pa.RecordBatch, int]] = deque()
@@ -27,6 +43,35 @@ class DivertingProcessor(EmittingProcessor):
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
         self._late_rows = LateRows(context, self._unit)
+        self._reservation = Reservation(context.job.memory)
+
+    def process(self, ordinal: int, inbox: Inbox) -> None:
+        if self.drain():
+            batch = inbox.poll()
+            if batch is not None:
+                self.take(ordinal, batch)
+                self.drain()
+                self._unaccounted += batch.num_rows
+                if self._unaccounted >= self._accounted_at or self._is_large(batch):
+                    self._account()
+
+    def _is_large(self, batch: pa.RecordBatch) -> bool:
+        if not self._reservation.is_limited:
+            return False
+        taken: int = batch.get_total_buffer_size()
+        return taken * LARGE_BATCH > self._reservation.memory.limit
+
+    def _account(self) -> None:
+        """Tells how much is kept. OperationalError where that, and what all others hold, is more than there is room for."""
+        self._unaccounted = 0
+        if not self._reservation.is_limited:
+            return
+        rows, size = self.state_size()
+        self._reservation.set(size)
+        self._accounted_at = max(ACCOUNTED_ROWS, rows // 8)
+        memory = self._reservation.memory
+        if memory.used > memory.limit and size * LEAST_SHARE >= memory.limit:
+            raise state_too_large(self.holds, self.context.vertex, (rows, size), memory)
 
     @property
     def late_rows(self) -> int:
@@ -57,5 +102,6 @@ class DivertingProcessor(EmittingProcessor):
     def close(self) -> None:
         super().close()
         self._late.clear()
+        self._reservation.release()
         if self._late_rows is not None:
             self._late_rows.tell()

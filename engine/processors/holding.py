@@ -17,6 +17,8 @@ class HoldingProcessor(DivertingProcessor):
     """Gives `results` of the rows that a watermark completes, and at the end of all others. `keys` are the columns by which
     rows are divided among processors. `diverts`: whether late rows go to output 1."""
 
+    holds = "the rows that wait for the watermark"
+
     def __init__(self, holding: CompiledHolding, keys: tuple[int, ...] = (), diverts: bool = False) -> None:
         super().__init__(diverts, holding.unit)
         self.held = HeldRows(holding)

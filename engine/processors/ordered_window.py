@@ -67,6 +67,8 @@ class OrderedPlan:
 class OrderedWindow(DivertingProcessor):
     """Gives each row with the values of its calls when the watermark is beyond it."""
 
+    holds = "the rows that OVER keeps"
+
     def __init__(self, plan: OrderedPlan, diverts: bool) -> None:
         super().__init__(diverts, plan.holding.unit)
         self._plan = plan

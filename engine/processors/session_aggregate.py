@@ -214,6 +214,8 @@ def session_numbers(partial: Partial) -> tuple[Indexes, Mask | None]:
 class SessionAggregateProcessor(DivertingProcessor):
     """Holds the states of open sessions."""
 
+    holds = "the states of open sessions"
+
     def __init__(self, aggregation: SessionAggregation, emission: SessionEmission) -> None:
         super().__init__(emission.diverts, "" if aggregation.by.time.type.is_integer else "µs")
         self._aggregation = aggregation

@@ -29,6 +29,8 @@ _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
 class SessionRows(DivertingProcessor):
     """Holds the rows of open sessions."""
 
+    holds = "the rows of open sessions"
+
     def __init__(self, plan: SessionPlan, bound: TimeBound, passes_late: bool) -> None:
         super().__init__(False, "" if plan.type.is_integer else "µs")
         self._plan = plan

@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from runnel.batches import Indexes, Mask, empty_columns, flags, from_flags, from_numbers, indexes, make_batch, numbers, validity
 from runnel.key_hash import keyed_state
-from runnel.memory import Reservation, too_large
-from runnel.processor import Outbox, ProcessorContext, Watermark
+from runnel.processor import Watermark
 from runnel.processors.diverting import LATE, DivertingProcessor
 from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME
 from runnel.processors.time_runs import Rows, RunBuffer
@@ -52,7 +51,6 @@ class WaitingProcessor(DivertingProcessor):
         super().__init__(any(told), unit)
         self._late_outputs = (LATE if told[0] else None, LATE + told[0] if told[1] else None)
         self.buffers = (RunBuffer(), RunBuffer())
-        self._reservation = Reservation(None)
         self._pair = pair
         self.seen: dict[int, int] = {}
         self.ended = [False, False]
@@ -62,10 +60,6 @@ class WaitingProcessor(DivertingProcessor):
         self._told: dict[int, int] = {}
         self._promises: deque[Watermark] = deque()
         self._step = _Step.NONE
-
-    def init(self, outbox: Outbox, context: ProcessorContext) -> None:
-        super().init(outbox, context)
-        self._reservation = Reservation(context.job.memory)
 
     def state_size(self) -> tuple[int, int]:
         runs = [run for buffer in self.buffers for run in buffer]
@@ -85,11 +79,6 @@ class WaitingProcessor(DivertingProcessor):
     def account(self) -> None:
         """To be called when a buffer has grown. OperationalError where it may not."""
         self.check_accumulated(sum(buffer.held for buffer in self.buffers))
-        if self._reservation.is_limited:
-            self._reservation.set(sum(buffer.size for buffer in self.buffers))
-            memory = self._reservation.memory
-            if self._reservation.bytes > memory.limit:
-                raise too_large(self.holds, memory)
 
     def on_watermark(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
         """What comes out at a watermark, which is in `seen` already."""
@@ -185,7 +174,6 @@ class WaitingProcessor(DivertingProcessor):
         super().close()
         for buffer in self.buffers:
             buffer.runs = []
-        self._reservation.release()
 
     def watermark_state(self) -> Iterator[pa.RecordBatch]:
         """The watermarks that were seen and promised."""
