@@ -17,7 +17,8 @@ DAY = 86_400_000
 class NamedJobOptions:
     """The options of a named job. `snapshot_interval` and `retention` are in milliseconds: how often a snapshot is begun, and
     how long the job is shown when it has ended. `suspend_on_failure` None: as a job is, so if it reads a stream.
-    `accumulation_limit`: rows that a processor may hold, None: as the setting max_processor_accumulated_records says."""
+    `accumulation_limit`: rows that a processor may hold, None: as the setting max_processor_accumulated_records says.
+    `modules`: the paths of Python modules whose sources are kept with the job."""
 
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     snapshot_interval: int = 10_000
@@ -26,6 +27,7 @@ class NamedJobOptions:
     accumulation_limit: int | None = None
     is_measured: bool = False
     retention: int = 7 * DAY
+    modules: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON values by name, without defaults."""
@@ -40,6 +42,8 @@ class NamedJobOptions:
         given = {name: value for name, value in values.items() if name in known}
         if "guarantee" in given:
             given["guarantee"] = Guarantee(given["guarantee"])
+        if "modules" in given:
+            given["modules"] = tuple(given["modules"])
         return NamedJobOptions(**given)
 
 
@@ -86,6 +90,13 @@ def _name(text: str) -> str:
     return text
 
 
+def _paths(text: str) -> tuple[str, ...]:
+    paths = tuple(part.strip() for part in text.split(","))
+    if not all(paths):
+        raise ValueError(text)
+    return paths
+
+
 _GUARANTEES = "'exactlyOnce', 'atLeastOnce' or 'none'"
 _BOOLEANS = "'true' or 'false'"
 
@@ -96,6 +107,7 @@ OPTIONS: dict[str, _Option] = {
     "suspendOnFailure": _Option("suspend_on_failure", _boolean, _BOOLEANS),
     "maxProcessorAccumulatedRecords": _Option("accumulation_limit", _number(0), "a whole number of rows; 0 is no limit"),
     "metricsEnabled": _Option("is_measured", _boolean, _BOOLEANS),
+    "modules": _Option("modules", _paths, "paths of Python files, with commas between them", is_changeable=False),
     "resultRetentionMillis": _Option("retention", _number(0), "a whole number of milliseconds"),
 }
 """By the name that users write."""

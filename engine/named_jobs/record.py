@@ -53,7 +53,7 @@ class JobRecord:
     those of its parameters; times are in µs since the epoch (UTC). `is_resumable`: its last snapshot is to be used although it
     promises nothing after a failure, since it was taken when the job was stopped. `may_drop_state`: the state that it starts
     with may be of another query. `promise`: what holds of its guarantee from end to end. `meanings`: what the vertices of its
-    plan are for. Rows are those of the execution that ended last."""
+    plan are for. `modules`: sources of Python modules, by name. Rows are those of the execution that ended last."""
 
     id: int
     name: str
@@ -74,6 +74,7 @@ class JobRecord:
     may_drop_state: bool = False
     promise: str = ""
     meanings: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
     rows_in: int = 0
     rows_out: int = 0
     late_rows: int = 0
@@ -87,6 +88,7 @@ class JobRecord:
             **value,
             "options": self.options.to_json(),
             "meanings": dict(self.meanings),
+            "modules": dict(self.modules),
             "arguments": [encode(item) for item in self.arguments],
             "status": self.status.value,
             "last_error": None if error is None else {item.name: getattr(error, item.name) for item in fields(error)},

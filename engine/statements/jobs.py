@@ -40,6 +40,11 @@ NO_COUNT = -1
 
 def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
     """Plans a job's query as the catalog is now, for the arguments and in the time zone that it was made with."""
+    if record.modules:
+        # Loaded on first use: few jobs have any.
+        from runnel.statements.job_modules import load_modules
+
+        load_modules(database, record.modules)
     types = argument_types(record.arguments)
     plan = database.plan_job(record.query, types, record.zone)
     values = converted(record.arguments, types, plan.parameters, record.zone)
@@ -79,7 +84,13 @@ def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
         return NO_COUNT
     if options.initial_snapshot is not None:
         jobs.snapshots.get(options.initial_snapshot)
+    modules = {}
+    if options.modules:
+        from runnel.statements.job_modules import read_modules
+
+        modules = read_modules(options.modules)
     record = JobRecord(
+        modules=modules,
         id=0,
         name=plan.name,
         query=plan.text,
