@@ -25,6 +25,7 @@ from benchmarks import (
     nexmark_speed,
     point_queries,
     scans,
+    snapshots,
     soak,
     spark,
     streams,
@@ -33,7 +34,7 @@ from benchmarks import (
 from benchmarks.measure import Result, spelled
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
-SUITES = (point_queries, scans, group_by, bids, tpch_parquet, streams, latency, spark, cold_start, memory)
+SUITES = (point_queries, scans, group_by, bids, tpch_parquet, streams, snapshots, latency, spark, cold_start, memory)
 
 
 def table(result: Result) -> str:

@@ -281,8 +281,8 @@ class TimedGroups:
         return [run.rest() for run in self._runs]
 
     def saved(self, make: Callable[[Partial], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """All that was taken, as `make` puts it into batches: for what is as it was the last time the very same ones, so that it
-        needn't be written again."""
+        """All that was taken, as `make` puts it into batches: the very same ones for what is as it was the last time, so that
+        it needn't be written again."""
         self.collapse()
         for run in self._runs:
             if run.saved is None or run.saved[0] != run.start:
