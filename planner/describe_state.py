@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.planner import physical, physical_streams
-from runnel.planner.describe import Node, describe, listed, refreshed_every, time_span
+from runnel.planner.describe import Node, describe, refreshed_every
+from runnel.planner.describe_parts import listed, time_span
 from runnel.planner.physical import Physical
 from runnel.relation import Field
 from runnel.sqltypes import SqlType

@@ -13,7 +13,8 @@ from typing import Any
 
 from runnel.dag import DAG, Edge, Routing
 from runnel.errors import NotSupportedError
-from runnel.planner.describe import Node, describe, listed, plain
+from runnel.planner.describe import Node, describe
+from runnel.planner.describe_parts import listed, plain
 from runnel.planner.physical import Physical
 from runnel.planner.plans import ClearPlan, KeyGetPlan, KeyPutPlan, Plan, QueryPlan, WritePlan
 from runnel.relation import Relation

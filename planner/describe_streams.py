@@ -1,0 +1,159 @@
+"""What nodes of event time say of themselves in EXPLAIN: as in `describe`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from runnel.planner import physical_streams
+from runnel.planner.describe_parts import (
+    Description,
+    Properties,
+    aggregate,
+    field_names,
+    join_title,
+    listed,
+    optional,
+    pairs,
+    sort,
+    time_link,
+    time_span,
+    watermark_of,
+    window,
+)
+from runnel.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
+
+
+def _timed_aggregate(node: physical_streams.TimedAggregate) -> Description:
+    title, properties = aggregate(node)
+    first = node.bounds[0][0]
+    properties["until"] = listed(node.keys[number] for number, _ in node.bounds)
+    if node.every is not None:
+        properties["early results every"] = str(timedelta(microseconds=node.every))
+    if node.lateness:
+        properties["allowed lateness"] = time_span(node.lateness, node.keys[first].type)
+    return title, properties | _late(node.late)
+
+
+def _session_aggregate(node: physical_streams.SessionAggregate) -> Description:
+    by = ", ".join(WINDOW_COLUMNS[place] if place < 0 else str(node.keys[place]) for place in node.columns)
+    properties = {"by": by, "compute": listed(node.aggregates), "time": str(node.time)}
+    properties["gap"] = time_span(node.gap, node.time.type)
+    properties["of"] = listed(node.keys[i] for i in node.partition)
+    if node.every is not None:
+        properties["early results every"] = str(timedelta(microseconds=node.every))
+    if node.lateness:
+        properties["allowed lateness"] = time_span(node.lateness, node.time.type)
+    return "Aggregate by sessions", properties | _late(node.late)
+
+
+def _late(late: physical_streams.LateRows | None) -> Properties:
+    return {} if late is None else {"late rows": late.table.name}
+
+
+def _stream_join(node: physical_streams.IntervalJoin | physical_streams.TimedJoin) -> Description:
+    link = node.times.link
+    how = " of streams" if isinstance(node, physical_streams.IntervalJoin) else " of streams, when complete"
+    return join_title(node.kind, how), {
+        "on": pairs(node.left_keys, node.right_keys, node.null_safe),
+        "times": "" if link is None else time_link(link, node.left.fields, node.right.fields),
+        "where": optional(node.condition),
+        "columns": "" if node.columns is None else ", ".join(field_names(node.fields)) or "none",
+    } | _late_sides(node.late)
+
+
+def _late_sides(late: tuple[physical_streams.LateRows | None, physical_streams.LateRows | None]) -> Properties:
+    return _late(late[0] or late[1])
+
+
+def _lookup_join(node: physical_streams.LookupJoin) -> Description:
+    table = node.lookup.table
+    names = [table.columns[place].name for place in table.key_columns]
+    return join_title(node.kind, f" by look-up in {table.name}"), {
+        "key": ", ".join(f"{name} = {key}" for name, key in zip(names, node.keys, strict=True)),
+        "where": " AND ".join(str(item) for item in (node.lookup.predicate, node.condition) if item is not None),
+        "values": "as they are when the row comes",
+        "columns": "" if node.columns is None else ", ".join(field_names(node.fields)) or "none",
+    }
+
+
+def _as_of_join(node: AsOfJoin | physical_streams.AsOfJoin) -> Description:
+    shape = node if isinstance(node, AsOfJoin) else node.shape
+    sign = ("<" if shape.forward else ">") + ("" if shape.strict else "=")
+    columns = "" if isinstance(node, AsOfJoin) or node.columns is None else ", ".join(field_names(node.fields)) or "none"
+    return "Left as-of join" if shape.outer else "As-of join", {
+        "on": pairs(node.left_keys, node.right_keys, ()),
+        "time": f"{node.left_time} {sign} {node.right_time}",
+        "columns": columns,
+    } | ({} if isinstance(node, AsOfJoin) else _late_sides(node.late))
+
+
+def _timed_sort(node: physical_streams.TimedSort) -> Description:
+    title, properties = sort(node)
+    return title, {**properties, "complete": "by the watermark"} | _late(node.late)
+
+
+def _impose_order(node: ImposeOrder) -> Description:
+    column = node.fields[node.time]
+    return "Impose order", {"watermark": f"{column.name} - {time_span(node.lag, column.type)}"}
+
+
+def _assign_windows(node: AssignWindows | physical_streams.AssignWindows) -> Description:
+    shape, time = node.shape, node.time.type
+    spans = {"step": shape.step, "offset": shape.offset}
+    properties = {"time": str(node.time), "gap" if shape.kind is WindowKind.SESSION else "size": time_span(shape.size, time)}
+    properties |= {name: time_span(value, time) for name, value in spans.items() if value}
+    if isinstance(node, AssignWindows):
+        properties["of"] = listed(node.partition)
+    elif node.columns is not None:
+        properties["columns"] = ", ".join(field_names(node.fields)) or "none"
+    return f"{shape.kind.value.capitalize()} windows", properties
+
+
+def _framed_aggregate(node: physical_streams.FramedAggregate) -> Description:
+    shape, time = node.shape, node.time.type
+    by = ", ".join(WINDOW_COLUMNS[place] if place < 0 else str(node.keys[place]) for place in node.columns)
+    properties = {"by": by, "compute": listed(node.aggregates), "time": str(node.time), "size": time_span(shape.size, time)}
+    properties |= {"step": time_span(shape.step, time)}
+    if shape.offset:
+        properties["offset"] = time_span(shape.offset, time)
+    properties["complete"] = "by the watermark" if node.bound is not None else "at the end"
+    properties |= _late(node.late)
+    return f"Aggregate in frames of {shape.kind.value.capitalize()} windows", properties
+
+
+def _session_rows(node: physical_streams.SessionRows) -> Description:
+    properties = {"time": str(node.time), "gap": time_span(node.gap, node.time.type), "of": listed(node.keys)}
+    return "Session windows", properties | {"complete": "by the watermark" if node.bound is not None else "at the end"}
+
+
+def _physical_impose_order(node: physical_streams.ImposeOrder) -> Description:
+    return "Impose order", {"watermark": watermark_of(node.time)}
+
+
+def _timed_window(node: physical_streams.TimedWindow) -> Description:
+    title, properties = window(node)
+    lead = max((reach.lead for reach in node.reaches), default=0)
+    order = {"in order of" if node.reaches else "until": listed(item for item, _ in node.held)}
+    behind = {"behind": time_span(lead, node.held[0][0].type)} if lead else {}
+    return title, properties | order | behind | _late(node.late)
+
+
+STREAM_RULES: dict[type[Any], Callable[[Any], Description]] = {
+    ImposeOrder: _impose_order,
+    physical_streams.ImposeOrder: _physical_impose_order,
+    AssignWindows: _assign_windows,
+    physical_streams.AssignWindows: _assign_windows,
+    physical_streams.SessionRows: _session_rows,
+    physical_streams.TimedAggregate: _timed_aggregate,
+    physical_streams.FramedAggregate: _framed_aggregate,
+    physical_streams.SessionAggregate: _session_aggregate,
+    physical_streams.IntervalJoin: _stream_join,
+    physical_streams.TimedJoin: _stream_join,
+    AsOfJoin: _as_of_join,
+    physical_streams.AsOfJoin: _as_of_join,
+    physical_streams.LookupJoin: _lookup_join,
+    physical_streams.TimedSort: _timed_sort,
+    physical_streams.TimedWindow: _timed_window,
+}
