@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
 
-from runnel.catalog import DataConnection, Mapping, Snapshot, View, WatermarkClause
+from runnel.catalog import DataConnection, Mapping, Snapshot, Table, View, WatermarkClause
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
@@ -41,12 +41,30 @@ def mapping_ddl(mapping: Mapping) -> str:
 
 
 def _watermark(clause: WatermarkClause) -> str:
-    name, lag = quoted(clause.column), str(clause.lag)
-    if clause.is_interval:
-        whole, fraction = divmod(clause.lag, 1_000_000)
-        seconds = f"{whole}.{fraction:06}".rstrip("0") if fraction else str(whole)
-        lag = f"INTERVAL '{seconds}' SECOND"
-    return f"WATERMARK FOR {name} AS {name}" + (f" - {lag}" if clause.lag else "")
+    name = quoted(clause.column)
+    return f"WATERMARK FOR {name} AS {_behind(name, clause.lag, clause.is_interval)}"
+
+
+def _behind(name: str, lag: int, is_interval: bool) -> str:
+    if not lag:
+        return name
+    whole, fraction = divmod(lag, 1_000_000)
+    seconds = f"{whole}.{fraction:06}".rstrip("0") if fraction else str(whole)
+    return f"{name} - " + (f"INTERVAL '{seconds}' SECOND" if is_interval else str(lag))
+
+
+def watermark_of(table: Table, column: int) -> str | None:
+    """What DESCRIBE says of the watermark that a column of a table gives: what it is, and when a partition counts as idle. None
+    for a column that gives none."""
+    times = table.event_time
+    if times is None or times.column != column:
+        return None
+    # Loaded on first use: few tables have one.
+    from runnel.processors.event_time import IDLE_TIMEOUT
+
+    time = table.columns[column]
+    idle = IDLE_TIMEOUT if times.idle_timeout is None else times.idle_timeout
+    return f"{_behind(time.name, times.lag, time.type.is_temporal)}, " + (f"idle after {idle} ms" if idle else "never idle")
 
 
 def view_ddl(view: View) -> str:

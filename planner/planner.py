@@ -297,7 +297,13 @@ def _show(binder: Binder, statement: syntax.Show) -> Plan:
     if isinstance(found, View):
         rows = tuple((column.name, str(column.type), "NO") for column in binder.view_fields(found))
     else:
-        rows = tuple((item.name, str(item.type), "YES" if item.hidden else "NO") for item in found.table.columns)
+        # Loaded on first use.
+        from runnel.planner.ddl import watermark_of
+
+        rows = tuple(
+            (item.name, str(item.type), "YES" if item.hidden else "NO", watermark_of(found.table, number))
+            for number, item in enumerate(found.table.columns)
+        )
     return ShowPlan(what=statement.what, name=found.name, rows=rows)
 
 

@@ -29,7 +29,7 @@ def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
     if plan.what == "resources":
         return _resources(database, plan.name or "")
     if plan.what == "columns":
-        return Result(_texts("column_name", "data_type", "is_hidden"), list(plan.rows))
+        return Result(_texts("column_name", "data_type", "is_hidden", "watermark"), list(plan.rows))
     if plan.what == "views":
         return Result(_texts("name", "query", "columns"), list(plan.rows))
     show = _SHOWS.get(plan.what)

@@ -94,7 +94,7 @@ def test_types(con: Connection, tmp_path: Path, name: str) -> None:
     schema, sql_type, value, expected = TYPES[name]
     path = of_type(tmp_path / "f.avro", schema, value, value)
     con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{path}')")
-    assert con.execute("DESCRIBE m").fetchall() == [("v", sql_type, "NO")]
+    assert con.execute("DESCRIBE m").fetchall() == [("v", sql_type, "NO", None)]
     assert con.execute("SELECT * FROM m").fetchall() == [(expected,), (expected,)]
 
 

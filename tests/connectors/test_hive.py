@@ -43,7 +43,11 @@ def sales(tmp_path: Path) -> Path:
 
 def test_keys_are_columns_with_types(con: Connection, sales: Path) -> None:
     con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}')")
-    assert rows(con, "DESCRIBE m") == [("amount", "BIGINT", "NO"), ("year", "BIGINT", "NO"), ("country", "VARCHAR", "NO")]
+    assert rows(con, "DESCRIBE m") == [
+        ("amount", "BIGINT", "NO", None),
+        ("year", "BIGINT", "NO", None),
+        ("country", "VARCHAR", "NO", None),
+    ]
     assert rows(con, "SELECT year, country, sum(amount) FROM m GROUP BY year, country ORDER BY 1, 2") == [
         (year, country, year + 1) for year in (2023, 2024) for country in (None, "de", "fr")
     ]
@@ -113,7 +117,7 @@ def test_detection_can_be_told(con: Connection, sales: Path) -> None:
     with pytest.raises(runnel.OperationalError, match="has no files to read"):
         con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}', 'hivePartitioning' = 'false')")
     con.execute(f"CREATE MAPPING m TYPE File OPTIONS ('path' = '{sales}', 'hivePartitioning' = 'false', 'glob' = '**/*.csv')")
-    assert rows(con, "DESCRIBE m") == [("amount", "BIGINT", "NO")]
+    assert rows(con, "DESCRIBE m") == [("amount", "BIGINT", "NO", None)]
     con.execute(f"CREATE MAPPING g TYPE File OPTIONS ('path' = '{sales}/*/*/*.csv', 'hivePartitioning' = 'true')")
     assert rows(con, "SELECT count(*) FROM g WHERE year = 2023 AND country = 'fr'") == [(2,)]
 

@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -291,3 +292,27 @@ def test_what_is_kept(con: Connection) -> None:
     ):
         found = con.execute(f"EXPLAIN (STATE) SELECT window_end, k, COUNT(*) FROM {rest}").fetchall()
         assert f"(keeps: {kept})" in found[0][0]
+
+
+def test_describe_tells_the_watermark(con: Connection, tmp_path: Path) -> None:
+    (tmp_path / "clicks.csv").write_text("n,ts\n1,2024-01-01 00:00:00\n")
+    con.execute(
+        "CREATE MAPPING clicks (n INT, ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL '1.5' SECOND) TYPE File "
+        f"OPTIONS ('path'='{tmp_path}', 'format'='csv', 'follow'='true', 'idleTimeoutMillis'='250')"
+    )
+    assert con.execute("DESCRIBE clicks").fetchall() == [
+        ("n", "INTEGER", "NO", None),
+        ("ts", "TIMESTAMP", "NO", "ts - INTERVAL '1.5' SECOND, idle after 250 ms"),
+    ]
+    con.register_stream("s", {"t": "BIGINT", "odd name": "DATE"}, time_column="t", max_disorder=7)
+    assert con.execute("SHOW COLUMNS FROM s").fetchall()[0][3] == "t - 7, idle after 1000 ms"
+    con.register_stream("o", {"odd name": "DATE"}, time_column="odd name", idle_timeout=timedelta(0))
+    assert con.execute("DESCRIBE o").fetchall() == [("odd name", "DATE", "NO", "odd name, never idle")]
+    con.execute("CREATE VIEW v AS SELECT ts FROM clicks")
+    assert con.execute("DESCRIBE v").fetchall() == [("ts", "TIMESTAMP", "NO", None)]
+    assert (
+        "idleTimeoutMillis"
+        in con.execute(
+            "SELECT CAST(mapping_options AS VARCHAR) FROM information_schema.mappings WHERE table_name = 'clicks'"
+        ).fetchall()[0][0]
+    )
