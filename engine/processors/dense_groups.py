@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,10 @@ LEAST_ROWS = 128
 MOST_ROWS = 1 << 18
 """numpy holds the interpreter while it aggregates; with more rows Acero, which works on several cores, is better."""
 
-PLACES_PER_ROW = 4
+FEW_PLACES = 1 << 15
+"""So many may be four for each row; more than that are at most as many as rows. Arrays of places that nobody takes would push
+those that are taken out of the processor's caches."""
+
 ROWS_PER_RUN = 64
 
 _WIDTHS = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
@@ -49,7 +53,7 @@ def group_dense(
         return None
     if not all(is_simple(request) for request in requests):
         return None
-    placed = _placed(keys, PLACES_PER_ROW * num_rows)
+    placed = _placed(keys, max(num_rows, min(4 * num_rows, FEW_PLACES)))
     if placed is None:
         return None
     codes, count = placed[0].codes, placed[0].count
@@ -77,10 +81,14 @@ def _is_integer(key: Column) -> bool:
 
 def _placed(keys: Sequence[Column], most: int) -> list[_Places] | None:
     """The places of each key; None where there are more than `most` in all."""
+    bounds = [_bounds(key) for key in keys]
+    # Looked at first, since it mostly tells at little cost that it won't do.
+    if prod(high - low + 1 for low, high in bounds if high - low < most) > most:
+        return None
     found = []
-    for key in keys:
+    for key, (low, high) in zip(keys, bounds, strict=True):
         array = contiguous(key)
-        places = _places(numbers(array, _WIDTHS[array.type.bit_width]), most)
+        places = _places(numbers(array, _WIDTHS[array.type.bit_width]), low, high, most)
         if places is None:
             return None
         most //= places.count
@@ -88,8 +96,14 @@ def _placed(keys: Sequence[Column], most: int) -> list[_Places] | None:
     return found
 
 
-def _places(values: Numbers, most: int) -> _Places | None:
-    low, high = int(values.min()), int(values.max())
+def _bounds(key: Column) -> tuple[int, int]:
+    """The least and the greatest value."""
+    parts = key.chunks if isinstance(key, pa.ChunkedArray) else [key]
+    values = [numbers(part, _WIDTHS[part.type.bit_width]) for part in parts if len(part)]
+    return min(int(part.min()) for part in values), max(int(part.max()) for part in values)
+
+
+def _places(values: Numbers, low: int, high: int, most: int) -> _Places | None:
     if high - low < most:
         codes = values.astype(np.int64, copy=False)
         return _Places(codes - low if low else codes, high - low + 1, low)
