@@ -288,6 +288,7 @@ def _show(binder: Binder, statement: syntax.Show) -> Plan:
     """The columns of a table, or those of views, which have to be bound."""
     from runnel.planner.information_schema import view_fields
 
+    rows: tuple[tuple[str | None, ...], ...]
     if statement.name is None:
         views = [item for item in binder.snapshot if isinstance(item, View)]
         columns = [", ".join(f"{item.name} {item.type}" for item in view_fields(binder, view)) for view in views]
@@ -295,7 +296,7 @@ def _show(binder: Binder, statement: syntax.Show) -> Plan:
         return ShowPlan(what=statement.what, rows=rows)
     found = binder.lookup(statement.name.text, statement.name.position)
     if isinstance(found, View):
-        rows = tuple((column.name, str(column.type), "NO") for column in binder.view_fields(found))
+        rows = tuple((column.name, str(column.type), "NO", None) for column in binder.view_fields(found))
     else:
         # Loaded on first use.
         from runnel.planner.ddl import watermark_of

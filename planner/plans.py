@@ -209,7 +209,7 @@ class ShowPlan(Plan):
 
     what: str
     name: str | None = None
-    rows: tuple[tuple[str, ...], ...] = ()
+    rows: tuple[tuple[str | None, ...], ...] = ()
 
 
 @frozen(kw_only=True)
