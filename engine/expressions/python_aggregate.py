@@ -88,7 +88,7 @@ def _value(function: PythonFunction, given: list[Any], position: Position | None
         raise failed(function, error, position) from error
 
 
-PYTHON_AGGREGATE = AggregateFunction(
+PYTHON_AGGREGATE: AggregateFunction = AggregateFunction(
     "python",
     anything,
     same,
