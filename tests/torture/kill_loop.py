@@ -104,7 +104,9 @@ class KillLoop:
         delay = random.uniform(0, 1.5)
         is_ready = folder / "ready"
         is_ready.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "tests.torture.worker", str(folder), cases.described(chosen), str(fault)]
+        # Each process has another parallelism, so that state is divided anew.
+        arguments = [str(folder), cases.described(chosen), str(random.choice((1, 2, 3))), str(fault)]
+        command = [sys.executable, "-m", "tests.torture.worker", *arguments]
         with (folder / "log").open("ab") as log:
             process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         until = time.monotonic() + PATIENCE

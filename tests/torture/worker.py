@@ -1,8 +1,9 @@
 """The process that is killed: opens the directory, makes what isn't there yet, and waits until all jobs have given everything.
 
-    python -m tests.torture.worker FOLDER CASES [FAULT]
+    python -m tests.torture.worker FOLDER CASES PARALLELISM FAULT
 
-What the sinks hold then is written to FOLDER/result.json. FAULT is the number of the file operation that it dies at.
+What the sinks hold then is written to FOLDER/result.json. PARALLELISM is that of the jobs, FAULT the number of the file
+operation that it dies at (0: none).
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from tests.torture import cases, fault_points
 PATIENCE = 120.0
 
 
-def main(folder: Path, names: str, fault: int) -> None:
+def main(folder: Path, names: str, parallelism: int, fault: int) -> None:
     if fault:
         fault_points.die_at(fault, folder)
     chosen = cases.named(names)
     wanted = json.loads((folder / "wanted.json").read_text())
     until = time.monotonic() + PATIENCE
-    with runnel.connect(folder / "directory") as connection:
+    with runnel.connect(folder / "directory", query_parallelism=parallelism) as connection:
         for statement in cases.sources(folder, streams=True):
             connection.execute(statement)
         known = {job["name"] for job in _jobs(connection)}  # a job that has ended would be made anew
@@ -74,4 +75,4 @@ def _traces(folder: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 0)
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
