@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from runnel.connector import End, MalformedRecord, SourcePartition
+from runnel.connector import End, MalformedRecord, Pause, SourcePartition
 from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.file_table import FilePartition
 from runnel.connectors.malformed import Malformed
@@ -32,7 +32,7 @@ class LenientPartition(FilePartition):
         super().__init__(batches, asked)
         self._malformed = malformed
 
-    def read(self) -> pa.RecordBatch | End:
+    def read(self) -> pa.RecordBatch | Pause | End:
         item = super().read()
         self.malformed = self._malformed.count
         return item

@@ -17,17 +17,20 @@ from runnel.connector import (
     BATCH_ROWS,
     END,
     End,
+    Pause,
     ReadableTable,
     ScanRequest,
     Sink,
     SinkRequest,
     Source,
     SourcePartition,
+    Token,
     WritableTable,
     WriteMode,
 )
 from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.file_paths import FilePath
+from runnel.connectors.file_place import Marks, check_marks, marks_of, share_name, share_of_marks
 from runnel.connectors.file_sink import FileSink, sink_target
 from runnel.connectors.file_system import DataFile
 from runnel.processor import Guarantee, JobContext
@@ -85,24 +88,30 @@ class FileSource(Source):
     def __init__(self, table: FileTable, request: ScanRequest) -> None:
         self._table = table
         self._request = request
+        self.is_repeatable = table.format.options.on_error.fails
+        self.kind = f'the mapping "{table.name}"'
+
+    def _asked(self, context: JobContext) -> Reading:
+        table, request = self._table, self._request
+        return Reading(request.columns, table.columns, request.predicate, context.evaluation, request.limit, table.is_inferred)
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        table, request = self._table, self._request
-        asked = Reading(
-            request.columns,
-            table.columns,
-            request.predicate,
-            context.evaluation,
-            request.limit,
-            table.is_inferred,
-        )
+        table, asked = self._table, self._asked(context)
         shares = divide(table.format, table.path.files())
         if not table.format.options.on_error.fails:
             # Loaded on first use: most mappings fail on what they can't read.
             from runnel.connectors.file_leniently import lenient_partitions
 
             return lenient_partitions(table.name, table.format, shares, asked)
-        return [FilePartition(table.format.read(share, asked), asked) for share in shares]
+        return [FilePartition(table.format.read(share, asked), asked, share) for share in shares]
+
+    def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
+        """Files that came since have other shares made of them: what a job reads is what it began with."""
+        share = None if token is None else share_of_marks(token["files"], token["parts"])
+        if share is None:
+            return super().reopen(identity, token, context)
+        asked = self._asked(context)
+        return FilePartition(self._table.format.read(share, asked), asked, share)
 
 
 def divide(file_format: FileFormat, files: Sequence[DataFile]) -> list[FileShare]:
@@ -129,8 +138,13 @@ def divide(file_format: FileFormat, files: Sequence[DataFile]) -> list[FileShare
 class FilePartition(SourcePartition):
     """Reads one share; closes its files when it comes to the end."""
 
-    def __init__(self, batches: Batches, asked: Reading) -> None:
+    def __init__(self, batches: Batches, asked: Reading, share: FileShare | None = None) -> None:
         self._batches: Batches | None = batches
+        self._share = share
+        self._marks: Marks | None = None
+        self._to_skip = 0
+        if share is not None:
+            self.identity = share_name(share)
         self._names = asked.names
         self._left: list[pa.RecordBatch] = []
         self._limit = asked.limit
@@ -139,7 +153,9 @@ class FilePartition(SourcePartition):
     def open(self, wake: Callable[[], None]) -> None:
         """Nothing to do: files are opened one at a time as they are read."""
 
-    def read(self) -> pa.RecordBatch | End:
+    def read(self) -> pa.RecordBatch | Pause | End:
+        if self._to_skip and not self._skip():
+            return Pause(0)
         if not self._left:
             self._gather()
         if not self._left:
@@ -151,6 +167,36 @@ class FilePartition(SourcePartition):
         else:
             del self._left[0]
         return batch
+
+    def position(self) -> Token | None:
+        if self._share is None:
+            return None
+        if self._marks is None:
+            self._marks = marks_of(self._share)
+        parts = None if self._share.parts is None else list(self._share.parts)
+        rows = self._given - sum(batch.num_rows for batch in self._left) + self._to_skip
+        return {"files": self._marks, "parts": parts, "rows": rows}
+
+    def seek(self, token: Token) -> None:
+        assert self._share is not None
+        check_marks(self._share, token["files"])
+        self._marks = token["files"]
+        self._to_skip = token["rows"]
+
+    def _skip(self) -> bool:
+        """Reads over rows that were given before. False: there are more."""
+        until = monotonic_ns() + GATHERED_NANOSECONDS
+        while self._to_skip and monotonic_ns() < until:
+            batch = None if self._batches is None else next(self._batches, None)
+            if batch is None:
+                self._to_skip = 0
+                break
+            skipped = min(batch.num_rows, self._to_skip)
+            self._to_skip -= skipped
+            self._given += batch.num_rows
+            if skipped < batch.num_rows:
+                self._left = [batch.slice(skipped)]
+        return not self._to_skip
 
     def _gather(self) -> None:
         """Reads until there are rows enough for a batch, and puts small ones together."""

@@ -1,0 +1,56 @@
+"""Where reading of a share of files is, so that another process can go on there: the files as they were, and how many rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+from runnel.connectors.file_format import FileShare
+from runnel.connectors.file_system import DataFile, RemotePath
+from runnel.errors import OperationalError
+
+Marks = list[list[Any]]
+"""Of each file the path, and what tells that it changed: the size, and on the disk the time of the last change."""
+
+
+def share_name(share: FileShare) -> str:
+    """A name that no other share has."""
+    paths = [str(file.path) for file in share.files]
+    name = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more [{crc32('|'.join(paths).encode()):08x}]"
+    return name if share.parts is None else f"{name}, parts {share.parts[0]} to {share.parts[-1]}"
+
+
+def marks_of(share: FileShare) -> Marks:
+    return [[str(file.path), *_mark(file)] for file in share.files]
+
+
+def _mark(file: DataFile) -> list[int]:
+    if isinstance(file.path, RemotePath):
+        return [file.size]
+    status = Path(file.path).stat()
+    return [status.st_size, status.st_mtime_ns]
+
+
+def check_marks(share: FileShare, marks: Marks) -> None:
+    """Fails where a file isn't what it was."""
+    for file, (path, *was) in zip(share.files, marks, strict=True):
+        try:
+            now = _mark(file)
+        except FileNotFoundError:
+            raise OperationalError(
+                f'file "{path}" is gone, which a job has read in part', hint="bring it back as it was, or create the job anew"
+            ) from None
+        if now != was:
+            raise OperationalError(
+                f'file "{path}" was changed after a job has read it in part',
+                detail=f"it has {now[0]} bytes, and had {was[0]}" if now[0] != was[0] else "it was written anew",
+                hint="bring it back as it was, or create the job anew",
+            )
+
+
+def share_of_marks(marks: Marks, parts: list[int] | None) -> FileShare | None:
+    """The share that a position is of; None where its files aren't on the disk."""
+    if any("://" in path for path, *_ in marks):
+        return None
+    return FileShare(tuple(DataFile(path, size) for path, size, *_ in marks), None if parts is None else tuple(parts))
