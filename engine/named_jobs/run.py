@@ -39,9 +39,18 @@ class PreparedJob:
     meanings: Mapping[str, str] = field(default_factory=dict)
 
 
+Progress = tuple[object, ...]
+"""How far the tasklets of an execution are: equal where nothing has come to any of them."""
+
+
+def _progress(job: Job) -> Progress:
+    tasklets = job.execution.tasklets
+    return tuple([(item.outbox.rows, item.outbox.batches, item.watermark, item.is_closed) for item in tasklets])
+
+
 class Run:
     """One execution, from `start` until `on_end` is called. Where the job promises something, a snapshot is begun at each
-    interval, or when the one before is done, if that takes longer. Safe for threads."""
+    interval if anything came meanwhile, or when the one before is done, if that takes longer. Safe for threads."""
 
     def __init__(
         self,
@@ -58,6 +67,8 @@ class Run:
         self._interval = record.options.snapshot_interval * 1_000_000
         self._promises = record.options.guarantee is not Guarantee.NONE
         self.terminal: SnapshotReport | None = None
+        self._progress: Progress | None = None
+        self._saved: Progress | None = None
         self.is_over = False
         self.restored_from = store.completed if self._promises or record.is_resumable else None
         self.coordinator = SnapshotCoordinator(
@@ -136,11 +147,16 @@ class Run:
         return snapshot_id
 
     def _due(self) -> None:
-        """It is time for a snapshot. On a worker's thread."""
-        if not self.is_over and self.coordinator.begin(on_done=self._taken) is None:
+        """It is time for a snapshot, unless nothing came since the last one. On a worker's thread."""
+        if self.is_over:
+            return
+        self._progress = _progress(self.job)
+        if self._progress == self._saved or self.coordinator.begin(on_done=self._taken) is None:
             self._next(self._jobs.clock.monotonic() + self._interval)
 
     def _taken(self, is_safe: bool) -> None:
+        if is_safe:
+            self._saved = self._progress
         clock = self._jobs.clock.monotonic
         report = self.coordinator.last
         started = clock() if report is None else report.started
