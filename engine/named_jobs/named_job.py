@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
-from threading import Condition, RLock
+from threading import Condition, Lock, RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,8 @@ class NamedJob(JobView):
     def __init__(self, record: JobRecord, home: NamedJobs, store: SnapshotStore) -> None:
         super().__init__(record, store)
         self.is_forgotten = False
+        self.is_clean = False
+        self.cleaning = Lock()
         self._home = home
         self._lock = RLock()
         self._changed = Condition(self._lock)
@@ -376,7 +378,7 @@ class NamedJob(JobView):
         self._forget_sources()
         self._set(status, description, is_user=is_user, finished=self._home.jobs.clock.wall(), **changes)
         self._save()
-        self._home.errands.post(lambda: self._home.ended(self))
+        self._home.errands.post(lambda: self._home.clean(self))
 
     def _reported(self, report: SnapshotReport) -> None:
         """A snapshot is safe, or was given up. On any thread, without the lock."""
@@ -424,7 +426,7 @@ class NamedJob(JobView):
                 left = None if until is None else until - monotonic()
                 if left is not None and left <= 0:
                     message = f'job "{self.name}" is not {what} after {timeout:g} s'
-                    raise OperationalError(message, code=ErrorCode.TIMEOUT, hint="it goes on being so; look at SHOW JOBS")
+                    raise OperationalError(message, code=ErrorCode.TIMEOUT, hint="that goes on; SHOW JOBS tells how far it is")
                 self._changed.wait(left)
 
     def __repr__(self) -> str:

@@ -93,6 +93,7 @@ class NamedJobs:
     def remove(self, job: NamedJob) -> None:
         """Forgets a job that has ended, and all that is kept for it."""
         assert job.is_done
+        self.clean(job)
         self._jobs.pop(job.id, None)
         self._forget(job)
 
@@ -126,17 +127,19 @@ class NamedJobs:
         with self._lock:
             return list(self._jobs.values())
 
-    def ended(self, job: NamedJob) -> None:
-        """A job has ended for good: what only an execution of it would have needed goes. An errand."""
-        if job.is_forgotten:
-            return
-        if job.status is FAILED and job.record.options.guarantee is not Guarantee.NONE:
-            self.give_up(job)
-        if job.status is COMPLETED:
-            job.store.close()
-            place = self.records.place(job.id)
-            if place is not None:
-                shutil.rmtree(place / "snapshots", ignore_errors=True)
+    def clean(self, job: NamedJob) -> None:
+        """A job has ended for good: what only an execution of it would have needed goes, once. Not under the job's lock."""
+        with job.cleaning:
+            if job.is_clean:
+                return
+            job.is_clean = True
+            if job.status is FAILED and job.record.options.guarantee is not Guarantee.NONE:
+                self.give_up(job)
+            if job.status is COMPLETED:
+                job.store.close()
+                place = self.records.place(job.id)
+                if place is not None:
+                    shutil.rmtree(place / "snapshots", ignore_errors=True)
 
     def give_up(self, job: NamedJob) -> None:
         """Removes what the sinks of a job that won't run again have staged."""

@@ -382,3 +382,25 @@ def test_a_job_that_reads_a_stream_no_more_does_not_hold_back_its_writers(connec
         connection.execute("ALTER JOB j RESUME", timeout=PATIENCE)
     connection.execute(end, timeout=PATIENCE)
     assert writer.reader_count == 0
+
+
+@pytest.mark.parametrize("end", ["DROP JOB j", None])
+def test_what_a_job_that_is_gone_has_staged_is_given_up(tmp_path: Path, end: str | None) -> None:
+    with runnel.connect(tmp_path / "db") as connection:
+        writer = connection.register_stream("s", SCHEMA)
+        connection.execute(
+            f"CREATE MAPPING f (k BIGINT, v BIGINT) TYPE File OPTIONS ('path'='{tmp_path / 'out'}', 'format'='parquet')"
+        )
+        connection.execute("CREATE JOB j AS INSERT INTO f SELECT k, v FROM s")
+        job = connection.job("j")
+        writer.write([(1, 1)])
+        assert eventually(lambda: job.rows_out == 1)
+        connection.execute("CREATE SNAPSHOT s FOR JOB j", timeout=PATIENCE)
+        writer.write([(2, 2)])
+        assert eventually(lambda: job.rows_out == 2)
+        if end is None:
+            job.cancel(PATIENCE)
+        else:
+            connection.execute(end, timeout=PATIENCE)
+        assert eventually(lambda: not [path for path in (tmp_path / "out").rglob("*") if path.name.startswith(".")])
+        assert connection.execute("SELECT * FROM f").fetchall() == [(1, 1)]
