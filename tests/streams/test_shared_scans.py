@@ -14,6 +14,8 @@ import pytest
 import runnel
 from runnel.catalog import EventTime
 from runnel.runtime.simulation import Simulation, SimulationOptions
+from runnel.runtime.snapshots import SnapshotCoordinator
+from runnel.snapshots.store import MemorySnapshotStore
 from runnel.testing.rows import rows_of
 from tests.streams.generated import Bench, agree
 from tests.streams.query_generator import QueryGenerator
@@ -136,6 +138,21 @@ def test_a_filter_of_all_stays_in_the_scan() -> None:
         assert any("Scan s" in line and "v > 3" in line for line in plan_of(connection, both))
         one = "SELECT x.t, y.v FROM s x JOIN s y ON x.t = y.t WHERE x.v > 3"
         assert any("Calc" in line and "v > 3" in line for line in plan_of(connection, one))
+
+
+@pytest.mark.parametrize("sql", SHARED)
+def test_barriers_of_snapshots_go_both_ways(sql: str) -> None:
+    """With queues of one place, on two processors and on one."""
+    with runnel.connect() as connection:
+        connection.register("s", ROWS)
+        expected = sorted(map(repr, connection.execute(sql).fetchall()))
+        connection._register("s", ScriptedTable("s", SCHEMA, [ROWS.to_batches(max_chunksize=7)], EventTime(0, 5, 0)))
+        plan: Any = connection._database.prepare(sql, ())
+        for dag in (plan.dag(2), plan.dag(2).narrowed()):
+            options = SimulationOptions(parallelism=2, snapshot=0.05)
+            simulation = Simulation(dag, len(sql), options, snapshots=SnapshotCoordinator(MemorySnapshotStore()))
+            assert sorted(map(repr, rows_of(simulation.run()))) == expected
+            assert simulation.error is None and simulation.snapshots_taken > 2
 
 
 BLOCKS, PLANS, DICE = 8, 8, 2
