@@ -32,6 +32,9 @@ MOST_MESSAGES = 20_000
 WAITING_SECONDS = 0.1
 """How long the reads of all partitions, one after the other, wait for a message."""
 
+FIRST = -2
+"""Stands for the first offset that there is."""
+
 _STARTS = {"earliest": True, "smallest": True, "beginning": True, "latest": False, "largest": False, "end": False}
 
 
@@ -134,6 +137,9 @@ class KafkaPartition(SourcePartition):
             )
         self._offset = token["offset"]
 
+    def begin_anew(self) -> None:
+        self._offset = FIRST
+
     def close(self) -> None:
         client, self._client = self._client, None
         if client is not None:
@@ -146,6 +152,8 @@ class KafkaPartition(SourcePartition):
         partition = kafka().TopicPartition(topic, self._number)
         with calling(f'topic "{topic}" can\'t be read'):
             low, high = client.get_watermark_offsets(partition, timeout=SECONDS)
+            if self._offset == FIRST:
+                self._offset = int(low)
             if not low <= self._offset <= high:
                 raise self._gap(low, high)
             client.assign([kafka().TopicPartition(topic, self._number, self._offset)])

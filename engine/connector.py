@@ -173,6 +173,9 @@ class SourcePartition(ABC):
         or after `open`. What is no longer there (deleted, overwritten) is an OperationalError that tells the gap."""
         raise NotSupportedError(f"a {type(self).__name__} can't be read from a position")
 
+    def begin_anew(self) -> None:
+        """It is newer than the snapshot that a job starts from, so it is read from its start. Before the first `read`."""
+
     def committed(self, is_safe: bool) -> None:
         """The snapshot that the last `position` went into is safe, or was given up. Called between two reads; only in jobs that
         take snapshots."""

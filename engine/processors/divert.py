@@ -112,6 +112,9 @@ class DivertingPartition(SourcePartition):
     def seek(self, token: Token) -> None:
         self._partition.seek(token)
 
+    def begin_anew(self) -> None:
+        self._partition.begin_anew()
+
     def close(self) -> None:
         try:
             self._partition.close()

@@ -29,6 +29,8 @@ LEAST_PAUSE = 1_000_000
 class GenerateSeries(EmittingProcessor):
     """Emits start, start + step, … as far as stop, all from the processor with index 0."""
 
+    holds_snapshots = True
+
     def __init__(self, arguments: tuple[Expression, ...], schema: pa.Schema) -> None:
         super().__init__()
         self._arguments = arguments

@@ -90,6 +90,8 @@ class ScanShare:
         for name, partition in zip(self.names, self.partitions, strict=True):
             item = known.get(name)
             if item is None and (not known or self._source.may_grow):
+                if known:
+                    partition.begin_anew()
                 found.append((name, partition, None))
             elif item is None or item.is_ended:
                 partition.close()

@@ -107,6 +107,13 @@ class SnapshotCoordinator:
         """Whether a snapshot is under way or asked for."""
         return self._active is not None or bool(self._waiting)
 
+    @property
+    def is_held(self) -> bool:
+        """Whether a snapshot can't begin now, as something that couldn't go on from the middle must end first."""
+        execution = self._begun()
+        left = set(execution.left)
+        return self._active is None and any(self._must_end_first(item) for item in execution.tasklets if item in left)
+
     def begin_with(self, execution: Execution) -> None:
         """Called by the execution before any tasklet is."""
         self._execution = execution

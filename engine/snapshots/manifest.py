@@ -57,20 +57,21 @@ class Manifest:
             found[section.vertex] = found.get(section.vertex, 0) + section.rows
         return found
 
-    def encode(self) -> bytes:
-        content = {
-            "format": FORMAT,
-            "snapshot": self.snapshot_id,
-            "created": self.created,
-            "about": dict(self.about),
-            "sections": [[s.file, s.vertex, s.start, s.bytes, s.rows, s.checksum] for s in self.sections],
-        }
-        text = json.dumps(content, ensure_ascii=False).encode()
-        return b"%08x\n%b" % (crc32(text), text)
-
 
 class DamagedError(OperationalError):
     """A snapshot isn't what was written: the message says which file, and what is wrong."""
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    content = {
+        "format": FORMAT,
+        "snapshot": manifest.snapshot_id,
+        "created": manifest.created,
+        "about": dict(manifest.about),
+        "sections": [[s.file, s.vertex, s.start, s.bytes, s.rows, s.checksum] for s in manifest.sections],
+    }
+    text = json.dumps(content, ensure_ascii=False).encode()
+    return b"%08x\n%b" % (crc32(text), text)
 
 
 def read_manifest(folder: Path) -> Manifest:

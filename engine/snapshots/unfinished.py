@@ -12,7 +12,7 @@ import pyarrow.ipc
 from runnel.frozen import frozen
 from runnel.snapshots.disk import Disk, SectionFile
 from runnel.snapshots.kept import KeptFile, KeptFiles
-from runnel.snapshots.manifest import NAME, Manifest, Section
+from runnel.snapshots.manifest import NAME, Manifest, Section, encode_manifest
 
 DATA = "state.arrows"
 """The file for all state that isn't kept from one snapshot to the next."""
@@ -111,5 +111,5 @@ class UnfinishedSnapshot:
 
 def write_manifest(folder: Path, manifest: Manifest, disk: Disk) -> None:
     with closing(disk.create(folder / NAME)) as file:
-        file.write(manifest.encode())
+        file.write(encode_manifest(manifest))
         file.finish()

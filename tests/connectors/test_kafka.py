@@ -239,6 +239,17 @@ def test_where_reading_starts(cluster: Cluster) -> None:
         part.close()
 
 
+def test_a_partition_that_came_after_the_snapshot_is_read_from_its_start(cluster: Cluster) -> None:
+    """Whatever 'auto.offset.reset' says: a query that starts anew hasn't missed it, a job has."""
+    topic = uuid4().hex
+    cluster.send(topic, b"old")
+    parts = partitions(cluster.table(topic, (), valueFormat="varchar", **{"auto.offset.reset": "latest"}))
+    parts[0].begin_anew()
+    assert available(parts[0], 1) == [("old",)]
+    for part in parts:
+        part.close()
+
+
 def test_reading_goes_on_from_a_position(cluster: Cluster) -> None:
     topic = uuid4().hex
     cluster.send(topic, *[str(i).encode() for i in range(50)])
