@@ -18,8 +18,8 @@ from runnel.connector import BATCH_ROWS, Pause, ReadableTable, ScanRequest, Sour
 from runnel.connectors.map_journal import Journal, JournalReader, journal_of, release
 from runnel.connectors.map_layout import Layout
 from runnel.connectors.map_store import MapStore
-from runnel.errors import OperationalError
-from runnel.processor import JobContext
+from runnel.errors import ErrorCode, OperationalError
+from runnel.processor import Guarantee, JobContext
 from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR
 
 
@@ -78,26 +78,43 @@ class ChangesSource(Source):
         self._names = tuple(names)
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        return [ChangesPartition(self._store, self._layout, self._columns, self._names)]
+        return [ChangesPartition(self._store, self._layout, (self._columns, self._names), context)]
+
+    def forget(self, owner: str) -> None:
+        with self._store.lock:
+            journal = None if self._store.watch is None else self._store.watch.journals.get(self._layout)
+            if journal is not None:
+                journal.forget_reader(owner)
+                release(self._store, journal)
 
 
 class ChangesPartition(SourcePartition):
-    """One reader. It counts from the moment it is made, and until it is closed or forgotten."""
+    """One reader. It counts from the moment it is made, and until it is closed or forgotten; that of a named job until its next
+    execution has one, so that the journal stays. `columns` are places in the journal's batches, and names."""
 
-    def __init__(self, store: MapStore, layout: Layout, columns: tuple[int, ...], names: tuple[str, ...]) -> None:
+    def __init__(
+        self, store: MapStore, layout: Layout, columns: tuple[Sequence[int], Sequence[str]], context: JobContext
+    ) -> None:
         self._store = store
-        self._columns = list(columns)
-        self._names = list(names)
+        self._columns, self._names = list(columns[0]), list(columns[1])
+        self._saved = 0
+        owner = context.owner
         with store.lock:
             store.check(layout)
             self._journal = journal_of(store, layout)
             self._reader = JournalReader(self._journal.next)
+            if owner:
+                # What the last execution may have to read again stays until it is known from where this one goes on.
+                self._reader.held = self._journal.forget_reader(owner)
             self._journal.readers.add(self._reader)
-        self._detach = weakref.finalize(self, _detach, store, self._journal, self._reader)
+        self._is_durable = context.guarantee is not Guarantee.NONE
+        self._detach = weakref.finalize(self, _detach, store, self._journal, self._reader, owner)
         self._detach.atexit = False
 
     def open(self, wake: Callable[[], None]) -> None:
         self._reader.wake = wake
+        if not self._is_durable:
+            self._reader.held = None
 
     def read(self) -> pa.RecordBatch | Pause:
         with self._store.lock:
@@ -109,6 +126,7 @@ class ChangesPartition(SourcePartition):
         return batch.select(self._columns).rename_columns(self._names)
 
     def position(self) -> Token | None:
+        self._saved = self._reader.next
         return {"journal": self._journal.identity, "sequence": self._reader.next}
 
     def seek(self, token: Token) -> None:
@@ -116,16 +134,27 @@ class ChangesPartition(SourcePartition):
             if token["journal"] != self._journal.identity:
                 raise OperationalError(
                     f'the changes of map "{self._store.name}" from {token["sequence"]} on are not kept any more',
+                    code=ErrorCode.GENERIC,
                     detail="the journal that they were in is gone",
                     hint="journals are in memory, and last while somebody reads or 'journalCapacity' is given",
                 )
             self._reader.next = token["sequence"]
+            if self._is_durable:
+                self._reader.held = self._reader.next
+
+    def committed(self, is_safe: bool) -> None:
+        if is_safe:
+            with self._store.lock:
+                self._reader.held = self._saved
 
     def close(self) -> None:
         self._detach()
 
 
-def _detach(store: MapStore, journal: Journal, reader: JournalReader) -> None:
+def _detach(store: MapStore, journal: Journal, reader: JournalReader, owner: str) -> None:
     with store.lock:
+        if owner:
+            journal.keep_reader(owner, reader)
+            return
         journal.readers.discard(reader)
         release(store, journal)

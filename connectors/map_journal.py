@@ -43,11 +43,18 @@ def wall_clock() -> int:
 
 
 class JournalReader:
-    """One who reads. `next` is the sequence of the change that comes next."""
+    """One who reads. `next` is the sequence of the change that comes next, `held` that from which on it may have to read again
+    (None: it won't)."""
 
     def __init__(self, following: int) -> None:
         self.next = following
+        self.held: int | None = None
         self.wake: Callable[[], None] | None = None
+
+    @property
+    def needed(self) -> int:
+        """The first change that it may still read."""
+        return self.next if self.held is None else min(self.held, self.next)
 
 
 class Journal:
@@ -61,6 +68,7 @@ class Journal:
         self.is_kept = False
         self.next = 1
         self.readers: set[JournalReader] = set()
+        self._kept: dict[str, list[JournalReader]] = {}
         self._firsts: deque[int] = deque()
         self._batches: deque[pa.RecordBatch] = deque()
         self._single: list[tuple[int, Row | None, Row | None, int]] = []
@@ -78,6 +86,18 @@ class Journal:
             ]
         )
         self._operations = array_of(OPERATIONS, VARCHAR)
+
+    def keep_reader(self, owner: str, reader: JournalReader) -> None:
+        """The reader reads no more, and counts until its owner has another one."""
+        reader.wake = None
+        reader.held = reader.needed
+        self._kept.setdefault(owner, []).append(reader)
+
+    def forget_reader(self, owner: str) -> int:
+        """The readers kept for an owner count no more; gives the first change that they needed."""
+        kept = self._kept.pop(owner, [])
+        self.readers.difference_update(kept)
+        return min((reader.needed for reader in kept), default=self.next)
 
     @property
     def oldest(self) -> int:
@@ -164,7 +184,7 @@ class Journal:
 
     def _forget(self) -> None:
         """Drops what is beyond the capacity, and, where nothing is kept for later readers, what all have read."""
-        needed = min((reader.next for reader in self.readers), default=self.next)
+        needed = min((reader.needed for reader in self.readers), default=self.next)
         while self._batches:
             end = self._firsts[0] + self._batches[0].num_rows
             is_last = len(self._batches) == 1 and not self._single

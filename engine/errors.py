@@ -112,7 +112,8 @@ class DataError(DatabaseError):
 
 
 class OperationalError(DatabaseError):
-    """Input and output, time-outs, cancellation, lack of memory: not the statement's fault."""
+    """Input and output, time-outs, cancellation, lack of memory: not the statement's fault. One of code GENERIC wouldn't pass
+    by itself; a job isn't tried again after it."""
 
     default_code = ErrorCode.INPUT_OUTPUT
 

@@ -335,7 +335,7 @@ class NamedJob(JobView):
         record, failure = self._record, Failure.of(error)
         was_running = record.status is not NOT_RUNNING
         self._failures += 1
-        may_pass = isinstance(error, OperationalError) and error.code is not ErrorCode.CANCELLED
+        may_pass = isinstance(error, OperationalError) and error.code not in (ErrorCode.CANCELLED, ErrorCode.GENERIC)
         if may_pass and (record.is_unbounded or (self._promises and self._failures <= MOST_RESTARTS)):
             delay = min(FIRST_DELAY << min(self._failures - 1, 20), LONGEST_DELAY)
             logger.warning('job "%s" failed and is restarted in %g s: %s', self.name, delay / 1e9, failure)

@@ -404,3 +404,33 @@ def test_what_a_job_that_is_gone_has_staged_is_given_up(tmp_path: Path, end: str
             connection.execute(end, timeout=PATIENCE)
         assert eventually(lambda: not [path for path in (tmp_path / "out").rglob("*") if path.name.startswith(".")])
         assert connection.execute("SELECT * FROM f").fetchall() == [(1, 1)]
+
+
+def test_changes_of_a_map_are_kept_for_a_stopped_job(connection: Connection) -> None:
+    connection.execute(f"CREATE MAPPING a {MAP}")
+    connection.execute("CREATE JOB j AS SINK INTO m SELECT __key, this FROM TABLE(CHANGES(TABLE a))")
+    job = connection.job("j")
+    connection.execute("INSERT INTO a VALUES (1, 1), (2, 2)")
+    assert eventually(lambda: job.rows_out == 2)
+    connection.execute("ALTER JOB j RESTART", timeout=PATIENCE)
+    connection.execute("SINK INTO a VALUES (2, 3), (4, 4)")
+    connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
+    connection.execute("SINK INTO a VALUES (5, 5)")
+    connection.execute("ALTER JOB j RESUME", timeout=PATIENCE)
+    connection.execute("SINK INTO a VALUES (6, 6)")
+    assert eventually(lambda: job.rows_out >= 2)
+    connection.execute("CREATE SNAPSHOT s FOR JOB j", timeout=PATIENCE)
+    assert eventually(lambda: rows(connection) == [(1, 1), (2, 3), (4, 4), (5, 5), (6, 6)])
+
+
+def test_changes_that_are_gone_suspend_the_job(tmp_path: Path) -> None:
+    with runnel.connect(tmp_path) as connection:
+        connection.execute(f"CREATE MAPPING a {MAP}")
+        connection.execute(f"CREATE MAPPING m {MAP}")
+        connection.execute("CREATE JOB j AS SINK INTO m SELECT __key, this FROM TABLE(CHANGES(TABLE a))")
+        connection.execute("INSERT INTO a VALUES (1, 1)")
+        assert eventually(lambda: connection.job("j").rows_out == 1)
+    with runnel.connect(tmp_path) as connection:
+        job = connection.job("j")
+        assert job.await_status(JobStatus.SUSPENDED, PATIENCE)
+        assert job.error is not None and "are not kept any more" in job.error.message
