@@ -96,6 +96,7 @@ class SnapshotCoordinator:
         self._is_deciding = False
         self._is_decided = False
         self._is_safe = False
+        self._is_ending = False
         self._last_states: list[VertexState] = []
         self._more: list[VertexState] = []
         self._savers: set[str] = set()
@@ -136,15 +137,20 @@ class SnapshotCoordinator:
         return self._ask(is_terminal, on_done, only_first=True)
 
     def request(self, *, is_terminal: bool = False, on_done: OnDone | None = None) -> int | None:
-        """Begins a snapshot as soon as none is under way; its id, or None if the job is over. `on_done` hears False too where
-        the job ends before the snapshot begins."""
+        """Begins a snapshot as soon as none is under way; its id, or None if the job is over or about to stop at a terminal
+        one. `on_done` hears False too where the job ends before the snapshot begins. Who doesn't want to hear of it shares the
+        one that waits already."""
         return self._ask(is_terminal, on_done, only_first=False)
 
     def _ask(self, is_terminal: bool, on_done: OnDone | None, only_first: bool) -> int | None:
         execution = self._begun()
         with self._lock:
-            if execution.is_over or (only_first and self.is_active):
+            # Behind a terminal barrier all vertices end, which isn't how the job was.
+            if execution.is_over or self._is_ending or (only_first and self.is_active):
                 return None
+            if self._waiting and on_done is None and not is_terminal:
+                return self._waiting[-1].barrier.snapshot_id
+            self._is_ending = is_terminal
             barrier = Barrier(next(self._ids), is_terminal)
             self._waiting.append(_Asked(barrier, on_done, execution.clock()))
         self._start_if_possible()

@@ -222,6 +222,49 @@ def test_terminal_snapshot_ends_the_job_and_the_next_one_goes_on() -> None:
     assert sorted(first + rest) == list(range(30))
 
 
+def test_after_a_terminal_snapshot_no_other_begins() -> None:
+    """One that began while the job is ending would find all vertices ended, and a job that is restored from it, too."""
+    store = MemorySnapshotStore()
+    batches = [numbers(i) for i in range(30)]
+    coordinator = SnapshotCoordinator(store)
+    heard: list[bool] = []
+    begun: list[int | None] = []
+
+    def begin_another(is_safe: bool) -> None:
+        begun.append(coordinator.begin(on_done=heard.append))
+        begun.append(coordinator.request(on_done=heard.append))
+
+    simulation = Simulation(chain(source(*batches), Pass, ToResults), 4, SimulationOptions(snapshot=0), coordinator)
+    for _ in range(60):
+        simulation.step()
+    terminal = coordinator.begin(is_terminal=True, on_done=begin_another)
+    assert coordinator.request(on_done=heard.append) is None
+    first = values_of(simulation.run())
+    assert begun == [None, None] and heard == []
+    assert store.completed == terminal
+    again = SnapshotCoordinator(store, restore_from=store.completed)
+    rest = values_of(Simulation(chain(source(*batches), Pass, ToResults), 5, snapshots=again).run())
+    assert sorted(first + rest) == list(range(30))
+
+
+def test_a_terminal_snapshot_is_the_last_of_those_that_wait() -> None:
+    coordinator = SnapshotCoordinator(MemorySnapshotStore())
+    simulation = Simulation(chain(source(numbers(1)), Pass, ToResults), 4, SimulationOptions(snapshot=0), coordinator)
+    heard: list[tuple[int, bool]] = []
+    assert coordinator.request(on_done=lambda is_safe: heard.append((1, is_safe))) == 1
+    assert coordinator.request(on_done=lambda is_safe: heard.append((2, is_safe))) == 2
+    assert coordinator.request(is_terminal=True, on_done=lambda is_safe: heard.append((3, is_safe))) == 3
+    assert coordinator.request() is None
+    simulation.run()
+    assert heard == [(1, True), (2, True), (3, True)]
+
+
+def test_requests_of_those_that_only_wait_for_the_next_are_one() -> None:
+    coordinator = SnapshotCoordinator(MemorySnapshotStore())
+    Simulation(chain(source(numbers(1)), Pass, ToResults), 4, SimulationOptions(snapshot=0), coordinator)
+    assert [coordinator.request() for _ in range(4)] == [1, 2, 2, 2]
+
+
 def test_store_that_fails_gives_the_snapshot_up(caplog: pytest.LogCaptureFixture) -> None:
     class Full(MemorySnapshotStore):
         def complete(self, snapshot_id: int, more: Sequence[VertexState], on_done: Callable[[Outcome], None]) -> None:
