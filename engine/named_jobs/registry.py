@@ -63,6 +63,7 @@ class NamedJobs:
 
     def create(self, record: JobRecord) -> NamedJob:
         """Makes and starts a job; a ProgrammingError where one that hasn't ended has its name. The one that has goes."""
+        self._purge()
         with self._lock:
             existing = self.find(record.name)
             if existing is not None and not existing.is_done:
@@ -71,7 +72,6 @@ class NamedJobs:
                     detail=f"its status is {existing.status}",
                     hint="use IF NOT EXISTS, drop it first, or take another name",
                 )
-            self._purge()
             begins_with = record.options.initial_snapshot is not None
             record = replace(record, id=self._new_id(), is_resumable=begins_with, may_drop_state=begins_with)
             store = self._store(record)
@@ -85,9 +85,10 @@ class NamedJobs:
             except BaseException:
                 self._forget(job)
                 raise
-            if existing is not None:
-                self.remove(existing)
             self._jobs[record.id] = job
+        if existing is not None:
+            # Without the lock: planning what is to be cleaned up may need it on another thread.
+            self.remove(existing)
         return job
 
     def remove(self, job: NamedJob) -> None:

@@ -14,6 +14,8 @@ import pytest
 from runnel.errors import DataError, Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.jobs import JobStatus
 from runnel.named_jobs.named_job import NamedJob, StatusChange
+from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.run import PreparedJob
 from runnel.named_jobs.states import ENDED, TRANSITIONS
 from runnel.processor import Guarantee
 from tests.dbapi.test_lifecycle import eventually
@@ -110,6 +112,31 @@ def test_suspended_and_resumed_nothing_is_lost(bench: Bench, guarantee: Guarante
     job.join(PATIENCE)
     assert bench.world.starts == [3]
     assert bench.world.rows == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_job_takes_the_name_of_one_that_is_being_cleaned_up(bench: Bench) -> None:
+    job = bench.create()
+    planning, go_on = threading.Event(), threading.Event()
+    prepare = bench.named.prepare
+
+    def slow(record: JobRecord) -> PreparedJob:
+        if record.id == job.id:
+            planning.set()
+            assert go_on.wait(PATIENCE)
+            assert job in bench.named.all()
+        return prepare(record)
+
+    bench.named.prepare = slow
+    job.cancel(PATIENCE)
+    assert planning.wait(PATIENCE)
+    made: list[NamedJob] = []
+    creating = threading.Thread(target=lambda: made.append(bench.create()))
+    creating.start()
+    assert eventually(lambda: bool(bench.world.wakes)), "it runs"
+    go_on.set()
+    creating.join(PATIENCE)
+    assert not creating.is_alive()
+    assert bench.named.all() == made
 
 
 def test_restart_goes_on_from_a_last_snapshot(bench: Bench) -> None:
