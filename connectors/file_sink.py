@@ -194,6 +194,11 @@ def recover_files(folder: str, mark: str, counted: Sequence[tuple[str, str]]) ->
         with writing(final):
             if file_system.exists(unfinished) or file_system.exists(final):
                 file_system.publish(unfinished, final)
+            elif file_system.may_be_away(folder):
+                raise OperationalError(
+                    f'folder "{folder}" is gone, and with it what a job has written there',
+                    hint="mount it again, or bring it back; if its files were taken away on purpose, make an empty one",
+                )
             else:
                 logger.warning('file "%s" was written by a job and has been taken away since', final)
     if mark:

@@ -159,6 +159,11 @@ def named_like(folder: str, prefix: str) -> list[str]:
     return [str(path) for path in Path(folder).rglob(f"{prefix}*") if path.is_file()]
 
 
+def may_be_away(folder: str) -> bool:
+    """Whether a folder that was there is not: its disk isn't mounted, say. Object stores have no folders that could be."""
+    return not isinstance(folder, RemotePath) and not Path(folder).is_dir()
+
+
 def keep_names(folder: str) -> None:
     """The names in a folder, and its own, survive a loss of power when it returns."""
     if not isinstance(folder, RemotePath):

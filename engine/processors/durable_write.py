@@ -53,6 +53,7 @@ class DurableWrite(EmittingProcessor):
         self._staged: list[Token] = []
         self._restored: dict[int, list[str]] = {}
         self._is_recovered = False
+        self._has_asked = False
         self._ask_at = 0
         self._is_counted = False
 
@@ -85,10 +86,10 @@ class DurableWrite(EmittingProcessor):
         fail: then it is asked for again."""
         assert self.context.job.request_snapshot is not None
         now = self.context.job.clock()
-        if now >= self._ask_at:
-            self._ask_at = now + ASK_AGAIN
+        if not self._has_asked and now >= self._ask_at:
+            self._has_asked = True
             self.context.job.request_snapshot()
-        self.context.wake_at(self._ask_at)
+        self.context.wake_at(max(self._ask_at, now + ASK_AGAIN))
 
     def state(self) -> Iterable[pa.RecordBatch]:
         self._recover()
@@ -133,8 +134,11 @@ class DurableWrite(EmittingProcessor):
             self._staged.pop(0)
 
     def commit(self, snapshot_id: int, success: bool) -> bool:
+        self._has_asked = False
         if success:
             self._commit()
+        else:
+            self._ask_at = self.context.job.clock() + ASK_AGAIN
         return True
 
     def close(self) -> None:

@@ -93,12 +93,15 @@ class CrashingJob:
             self._read += 1
             if self._random.random() < 0.4:
                 self._take_snapshot()
-        while not self._writer.complete():
+        while not self._is_complete():
             assert self._asked, "nothing would ever commit the last rows"
             self._asked = False
-            self._writer._ask_at = 0
             self._take_snapshot()
         self._writer.close()
+
+    def _is_complete(self) -> bool:
+        self._writer._ask_at = 0  # time has passed since a snapshot failed
+        return self._writer.complete()
 
     def _ask(self) -> None:
         self._asked = True

@@ -119,6 +119,21 @@ def test_a_file_taken_away_after_its_commit_is_told(tmp_path: Path, caplog: pyte
     assert sorted(read_rows(opened(tmp_path, format="parquet"))) == ROWS[3:6]
 
 
+def test_a_folder_that_is_gone_is_no_reason_to_go_on(tmp_path: Path) -> None:
+    sink = durable(tmp_path / "rows")
+    sink.recover(())
+    sink.write(BATCHES[0])
+    token = sink.stage(1)
+    sink.close()
+    (tmp_path / "rows").rename(tmp_path / "unmounted")
+    with pytest.raises(OperationalError, match=r'folder ".*/rows" is gone') as caught:
+        durable(tmp_path / "rows").recover([token])
+    assert "mount it again" in (caught.value.hint or "")
+    (tmp_path / "unmounted").rename(tmp_path / "rows")
+    durable(tmp_path / "rows").recover([token])
+    assert sorted(read_rows(opened(tmp_path / "rows", format="parquet"))) == ROWS[:3]
+
+
 def test_staged_names_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
     monkeypatch.setattr(file_system, "sync_folder", lambda path: synced.append(str(path)))
