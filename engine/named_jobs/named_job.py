@@ -310,11 +310,11 @@ class NamedJob(JobView):
             if run is not self._run:
                 return
             aim, self._aim, self._run = self._aim, Aim.COMPLETE, None
-            error = run.job.error
+            error = None if run.is_cut else run.job.error
             self._record = replace(self._record, rows_in=run.job.rows_in, rows_out=run.rows_out, late_rows=run.job.late_rows)
             if aim is Aim.CANCEL:
                 self._end(FAILED, "cancelled", is_user_cancelled=True)
-            elif error is None and run.terminal is None:
+            elif error is None and run.terminal is None and not run.is_cut:
                 self._end(COMPLETED, "its inputs have ended")
             elif aim is Aim.LEAVE:
                 self._set(NOT_RUNNING, "the connection was closed", is_resumable=run.is_stopped)
@@ -435,7 +435,7 @@ class NamedJob(JobView):
 
 def _stop_failure(run: Run) -> Failure | None:
     """What went wrong when the execution was stopped."""
-    if run.job.error is not None:
+    if run.job.error is not None and not run.is_cut:
         return Failure.of(run.job.error)
     report = run.terminal
     if report is None or report.error is None:

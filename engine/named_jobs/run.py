@@ -44,8 +44,12 @@ Progress = tuple[object, ...]
 
 
 def _progress(job: Job) -> Progress:
-    tasklets = job.execution.tasklets
-    return tuple([(item.outbox.rows, item.outbox.batches, item.watermark, item.is_closed) for item in tasklets])
+    return tuple(
+        [
+            (item.outbox.rows, item.outbox.batches, item.watermark, item.is_closed, getattr(item.processor, "reads", 0))
+            for item in job.execution.tasklets
+        ]
+    )
 
 
 class Run:
@@ -70,6 +74,7 @@ class Run:
         self._progress: Progress | None = None
         self._saved: Progress | None = None
         self.is_over = False
+        self.is_cut = False
         self.restored_from = store.completed if self._promises or record.is_resumable else None
         self.coordinator = SnapshotCoordinator(
             store,
@@ -121,8 +126,13 @@ class Run:
         return sum(edge.rows for item in tasklets for edge in item.inputs.edges)
 
     def stop(self) -> None:
-        """Has it end with a last snapshot; it may end by itself before."""
-        self.coordinator.request(is_terminal=True)
+        """Has it end with a last snapshot; it may end by itself before. Where no snapshot can begin before much of the input is
+        read, it is cut off: nothing was committed since the last one."""
+        if self.coordinator.is_held:
+            self.is_cut = True
+            self.job.cancel()
+        else:
+            self.coordinator.request(is_terminal=True)
 
     def take_snapshot(self, timeout: float | None) -> int:
         """Takes a snapshot that begins after this call, waits for it, and gives its number; OperationalError where it fails, or

@@ -64,6 +64,9 @@ class OpenPartition:
 class Scan(EmittingProcessor):
     """Reads its partitions in turn, each batch transformed. Partitions that pause are not touched before they are due."""
 
+    reads = 0
+    """How often something came, also where no row of it was wanted. Read by other threads."""
+
     def __init__(self, share: ScanShare, transform: Transform, cooperative: bool, slow: bool) -> None:
         super().__init__()
         self._is_slow = slow
@@ -123,6 +126,7 @@ class Scan(EmittingProcessor):
             partition.rest(self.context.job.clock() + linger if item.num_rows < FEW_ROWS else 0)
         if not isinstance(item, Pause):
             self._begun[partition.number] = True
+            self.reads += 1
         self.observe(partition.number, item)
         if isinstance(item, End):
             self._open.remove(partition)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -434,3 +435,31 @@ def test_changes_that_are_gone_suspend_the_job(tmp_path: Path) -> None:
         job = connection.job("j")
         assert job.await_status(JobStatus.SUSPENDED, PATIENCE)
         assert job.error is not None and "are not kept any more" in job.error.message
+
+
+def test_a_source_without_positions_is_not_waited_for_when_its_job_is_stopped(connection: Connection) -> None:
+    connection.execute("CREATE MAPPING d (k BIGINT, v BIGINT) TYPE DuckDB")
+    connection.execute("INSERT INTO d SELECT v, v FROM TABLE(GENERATE_SERIES(1, 300000)) AS t(v)")
+    connection.execute("CREATE JOB j AS SINK INTO m SELECT a.k % 100, COUNT(*) FROM d AS a JOIN d AS b ON a.v = b.v GROUP BY 1")
+    job = connection.job("j")
+    for statement in ("SUSPEND", "RESUME", "RESTART"):
+        if not job.is_done:
+            with suppress(runnel.OperationalError):  # it may have ended just now
+                connection.execute(f"ALTER JOB j {statement}", timeout=PATIENCE)
+    job.join(60)
+    assert rows(connection) == [(i, 3000) for i in range(100)]
+    assert job.error is None
+
+
+def test_what_no_row_comes_of_moves_the_position_on(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    with runnel.connect() as connection:
+        connection.execute(f"CREATE MAPPING m {MAP}")
+        options = f"'path'='{tmp_path / 'in'}', 'format'='json', 'follow'='true'"
+        connection.execute(f"CREATE MAPPING f (k BIGINT, v BIGINT) TYPE File OPTIONS ({options})")
+        connection.execute("CREATE JOB j OPTIONS ('snapshotIntervalMillis'='10') AS SINK INTO m SELECT k, v FROM f WHERE v > 5")
+        job = connection.job("j")
+        assert eventually(lambda: job.last_snapshot is not None)
+        before = job.last_snapshot
+        (tmp_path / "in" / "a.json").write_text('{"k": 1, "v": 1}\n')
+        assert eventually(lambda: job.last_snapshot is not before)
