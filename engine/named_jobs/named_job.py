@@ -189,7 +189,8 @@ class NamedJob(JobView):
             if run is None:
                 self._set(EXPORTING, "its snapshot is being copied")
         if run is not None:
-            self._home.snapshots.export(name, self._record, self.store, run.take_snapshot(timeout))
+            with self.store.hold():
+                self._home.snapshots.export(name, self._record, self.store, run.take_snapshot(timeout))
             return
         try:
             kept = self._promises or self._record.is_resumable

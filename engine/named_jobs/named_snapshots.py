@@ -1,7 +1,7 @@
 """Snapshots that users named: copies of a job's snapshot, for a new job to begin with.
 
 Each is a store of its own, `<directory>/snapshots/<number>/`, that holds one snapshot, whose manifest has the name. One that
-takes the place of another has a greater number, and is complete before the other goes.
+takes the place of another has a greater number, and is complete before the other goes. What is to go loses its name first.
 """
 
 from __future__ import annotations
@@ -10,14 +10,20 @@ import json
 import logging
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from threading import RLock
+from threading import Event, RLock
+from typing import TYPE_CHECKING
 
+from runnel.disk import sync_folder
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.frozen import frozen
 from runnel.named_jobs.record import JobRecord
 from runnel.runtime.clock import Clock
 from runnel.snapshots.store import MemorySnapshotStore, Outcome, SnapshotSize, SnapshotStore
+
+if TYPE_CHECKING:
+    from runnel.snapshots.file_store import FileSnapshotStore
 
 logger = logging.getLogger("runnel.job")
 
@@ -78,21 +84,25 @@ class NamedSnapshots:
             )
 
     def export(self, name: str, record: JobRecord, source: SnapshotStore, snapshot_id: int | None) -> None:
-        """Copies a snapshot of a job and gives it the name, which is taken from one that has it."""
+        """Copies a snapshot of a job, whose store must hold it, and gives it the name, which is taken from one that has it."""
         if snapshot_id is None:
             raise OperationalError(
                 f'job "{record.name}" has no snapshot', code=ErrorCode.GENERIC, hint="it has never run long enough for one"
             )
         meanings = record.meanings
         about = {"name": name, "job": record.name, "query": record.query, "meanings": json.dumps(dict(meanings))}
-        folder = None if self._folder is None else self._folder / str(self._next_number(self._folder))
-        store = _store(folder, about)
-        try:
+        folder = self._new_folder(name)
+        store: SnapshotStore
+        if folder is None:
+            store = MemorySnapshotStore()
             size = _copy(source, snapshot_id, store)
-        except BaseException:
-            store.close()
-            _remove(folder)
-            raise
+        else:
+            try:
+                store, size = _linked(source, snapshot_id, folder, about)  # type: ignore[arg-type]
+            except BaseException:
+                with suppress(OSError):
+                    _remove(folder)
+                raise
         made = NamedSnapshot(
             name, record.name, record.query, meanings, self._clock.wall(), size.rows, size.bytes, store, folder
         )
@@ -100,8 +110,9 @@ class NamedSnapshots:
             old = self._found.get(name.lower())
             self._found[name.lower()] = made
         if old is not None:
-            old.store.close()
-            _remove(old.folder)
+            # What can't be removed now goes when the directory is opened: the later one counts.
+            with suppress(OSError):
+                _remove(old.folder)
 
     def load_into(self, name: str, target: SnapshotStore) -> Mapping[str, str]:
         """Copies it into the store of a job that is to begin with it; gives the meanings of its vertices."""
@@ -113,33 +124,62 @@ class NamedSnapshots:
         """Forgets one, and its files."""
         with self._lock:
             found = self.get(name)
+            try:
+                _remove(found.folder)
+            except OSError as error:
+                raise OperationalError(
+                    f'snapshot "{found.name}" can\'t be removed', detail=error.strerror or str(error)
+                ) from error
             del self._found[name.lower()]
-        found.store.close()
-        _remove(found.folder)
 
-    def _next_number(self, folder: Path) -> int:
-        taken = [int(item.name) for item in folder.iterdir() if item.name.isdecimal()] if folder.is_dir() else []
-        return max(taken, default=0) + 1
+    def _new_folder(self, name: str) -> Path | None:
+        """A folder for one more, which nobody else takes; None in memory."""
+        folder = self._folder
+        if folder is None:
+            return None
+        try:
+            with self._lock:
+                is_new = not folder.is_dir()
+                taken = [int(item.name) for item in folder.iterdir() if item.name.isdecimal()] if not is_new else []
+                made = folder / str(max(taken, default=0) + 1)
+                made.mkdir(parents=True)
+            sync_folder(folder)
+            if is_new:
+                sync_folder(folder.parent)
+        except OSError as error:
+            raise OperationalError(
+                f'snapshot "{name}" can\'t be kept in "{folder}"',
+                detail=error.strerror or str(error),
+                hint="make room on the disk and try again",
+            ) from error
+        return made
 
     def _load(self, folder: Path) -> dict[str, NamedSnapshot]:
         """What the folder has. Of two of one name the later counts; what isn't complete goes."""
+        from runnel.snapshots.copying import numbered
         from runnel.snapshots.file_store import FileSnapshotStore
 
         found: dict[str, NamedSnapshot] = {}
         if not folder.is_dir():
             return found
+        for gone in folder.glob(".*"):
+            shutil.rmtree(gone, ignore_errors=True)
         for place in sorted((item for item in folder.iterdir() if item.name.isdecimal()), key=lambda item: int(item.name)):
+            if not any(numbered(place, "")):
+                shutil.rmtree(place, ignore_errors=True)
+                continue
             store = FileSnapshotStore(place)
             infos = store.infos()
             if not infos:
-                logger.warning("the named snapshot in %s is damaged, or was never completed: it is left out", place)
+                logger.warning("the named snapshot in %s is damaged: it is left out", place)
                 continue
             info = infos[-1]
             about = info.about
             name = about.get("name", place.name)
             old = found.get(name.lower())
             if old is not None:
-                _remove(old.folder)
+                with suppress(OSError):
+                    _remove(old.folder)
             found[name.lower()] = NamedSnapshot(
                 name,
                 about.get("job", ""),
@@ -154,12 +194,25 @@ class NamedSnapshots:
         return found
 
 
-def _store(folder: Path | None, about: dict[str, str]) -> SnapshotStore:
-    if folder is None:
-        return MemorySnapshotStore()
+def _linked(
+    source: FileSnapshotStore, snapshot_id: int, folder: Path, about: dict[str, str]
+) -> tuple[SnapshotStore, SnapshotSize]:
+    """The store of a copy that shares its files with the job's snapshot where the file system can do that."""
     from runnel.snapshots.file_store import FileSnapshotStore
 
-    return FileSnapshotStore(folder, about)
+    done, failures = Event(), []
+
+    def hear(failure: Exception | None) -> None:
+        failures.append(failure)
+        done.set()
+
+    source.export(snapshot_id, folder, about, hear)
+    done.wait()
+    if failures[0] is not None:
+        raise failures[0]
+    store = FileSnapshotStore(folder, about)
+    manifest = store.manifest(_ID)
+    return store, SnapshotSize(manifest.rows, manifest.bytes, 0)
 
 
 def _copy(source: SnapshotStore, snapshot_id: int, target: SnapshotStore) -> SnapshotSize:
@@ -176,5 +229,9 @@ def _copy(source: SnapshotStore, snapshot_id: int, target: SnapshotStore) -> Sna
 
 
 def _remove(folder: Path | None) -> None:
+    """OSError where it stays. What is left of one that is gone is removed when the directory is opened next."""
     if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+        gone = folder.with_name("." + folder.name)
+        folder.rename(gone)
+        sync_folder(folder.parent)
+        shutil.rmtree(gone, ignore_errors=True)

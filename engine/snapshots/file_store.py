@@ -13,8 +13,8 @@ completed: so when one turns out to be damaged there is another.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -58,6 +58,7 @@ class FileSnapshotStore(SnapshotStore):
         self._last_id = max((*self._found, *numbered(folder, ".")), default=0)
         self._completed: int | None = None
         self._is_checked = False
+        self._holders = 0
         self._remove_unfinished()
 
     # What is there
@@ -143,6 +144,19 @@ class FileSnapshotStore(SnapshotStore):
         removed then. `on_done` is called by the store's thread, with what went wrong if something did."""
         self._thread.post(lambda: on_done(self._export(snapshot_id, folder, about)))
 
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        with self._lock:
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holders -= 1
+                is_free = not self._holders and len(self._found) > KEPT
+            if is_free:
+                self._thread.post(self._remove_old)
+
     def close(self) -> None:
         self._thread.close()
 
@@ -223,7 +237,7 @@ class FileSnapshotStore(SnapshotStore):
         """Those before the last two that are sound. A folder that is to be removed loses its name first: it never looks
         like a snapshot that is damaged."""
         with self._lock:
-            old = self._found[: -self._kept_count()]
+            old = [] if self._holders else self._found[: -self._kept_count()]
         for number in old:
             try:
                 gone = self._folder / f".{number}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 
 import pyarrow as pa
@@ -69,18 +70,24 @@ class SnapshotStore(ABC):
     def vertices(self, snapshot_id: int) -> Sequence[str]:
         """The vertices that a completed snapshot has rows of."""
 
+    @abstractmethod
+    def hold(self) -> AbstractContextManager[None]:
+        """Inside no completed snapshot goes, however many come: for who reads one while the job runs."""
+
     def close(self) -> None:
         """Waits until everything that was given is written. May be used again after it."""
 
 
 class MemorySnapshotStore(SnapshotStore):
-    """Keeps the last completed snapshot in memory."""
+    """Keeps the last completed snapshot in memory, and while it is held all that were completed meanwhile."""
 
     def __init__(self) -> None:
         self._completed: int | None = None
         self._last_id = 0
         self._lock = Lock()
         self._rows: dict[int, dict[str, list[pa.RecordBatch]]] = {}
+        self._safe: dict[int, dict[str, list[pa.RecordBatch]]] = {}
+        self._holders = 0
 
     @property
     def completed(self) -> int | None:
@@ -101,9 +108,10 @@ class MemorySnapshotStore(SnapshotStore):
             self.write(snapshot_id, vertex, batch)
         with self._lock:
             self._last_id = max(self._last_id, snapshot_id)
-            self._rows = {snapshot_id: self._rows.get(snapshot_id, {})}
+            self._safe[snapshot_id] = self._rows.pop(snapshot_id, {})
             self._completed = snapshot_id
-            batches = [batch for rows in self._rows[snapshot_id].values() for batch in rows]
+            self._remove_old()
+            batches = [batch for rows in self._safe[snapshot_id].values() for batch in rows]
             size = sum(batch.nbytes for batch in batches)
         on_done(SnapshotSize(sum(batch.num_rows for batch in batches), size, size))
 
@@ -113,15 +121,30 @@ class MemorySnapshotStore(SnapshotStore):
 
     def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
         with self._lock:
-            if snapshot_id != self._completed:
+            if snapshot_id not in self._safe:
                 raise no_such_snapshot(snapshot_id)
-            return tuple(self._rows[snapshot_id].get(vertex, ()))
+            return tuple(self._safe[snapshot_id].get(vertex, ()))
 
     def vertices(self, snapshot_id: int) -> Sequence[str]:
         with self._lock:
-            if snapshot_id != self._completed:
+            if snapshot_id not in self._safe:
                 raise no_such_snapshot(snapshot_id)
-            return [vertex for vertex in self._rows[snapshot_id] if vertex != ENDED]
+            return [vertex for vertex in self._safe[snapshot_id] if vertex != ENDED]
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        with self._lock:
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._holders -= 1
+                self._remove_old()
+
+    def _remove_old(self) -> None:
+        if not self._holders:
+            self._safe = {number: rows for number, rows in self._safe.items() if number == self._completed}
 
 
 def share_of(batch: pa.RecordBatch, index: int, parallelism: int) -> pa.RecordBatch:

@@ -28,28 +28,33 @@ def state_table(database: Database, function: str, positional: Sequence[Any], na
         raise ProgrammingError(
             f"{shown} takes the names of a {first} and of a vertex", hint=f"write TABLE({shown}('{first}', 'vertex'))"
         )
-    store, snapshot_id = _snapshot(database, first, given[first])
+    store = _store(database, first, given[first])
+    with store.hold():
+        return registered_table(function, _rows(_state(store, first, given)))
+
+
+def _state(store: SnapshotStore, first: str, given: Mapping[str, str]) -> Sequence[pa.RecordBatch]:
+    name = given[first]
+    snapshot_id = store.completed
+    if snapshot_id is None:
+        raise OperationalError(
+            f'{first} "{name}" has no snapshot', code=ErrorCode.GENERIC, hint=f"CREATE SNAPSHOT s FOR JOB {name} takes one"
+        )
     vertices = store.vertices(snapshot_id)
     if given["vertex"] not in vertices:
-        listed = ", ".join(f"'{name}'" for name in sorted(vertices)) or "none"
+        listed = ", ".join(f"'{vertex}'" for vertex in sorted(vertices)) or "none"
         raise ProgrammingError(
-            f'{first} "{given[first]}" has no state of a vertex "{given["vertex"]}"',
+            f'{first} "{name}" has no state of a vertex "{given["vertex"]}"',
             code=ErrorCode.OBJECT_NOT_FOUND,
             detail=f"there is state of {listed}",
             hint=suggest(given["vertex"], vertices),
         )
-    return registered_table(function, _rows(store.read(snapshot_id, given["vertex"])))
+    return store.read(snapshot_id, given["vertex"])
 
 
-def _snapshot(database: Database, kind: str, name: str) -> tuple[SnapshotStore, int]:
+def _store(database: Database, kind: str, name: str) -> SnapshotStore:
     jobs = database.named_jobs
-    store = jobs.get(name).store if kind == "job" else jobs.snapshots.get(name).store
-    snapshot_id = store.completed
-    if snapshot_id is None:
-        raise OperationalError(
-            f'{kind} "{name}" has no snapshot', code=ErrorCode.GENERIC, hint=f"CREATE SNAPSHOT s FOR JOB {name} takes one"
-        )
-    return store, snapshot_id
+    return jobs.get(name).store if kind == "job" else jobs.snapshots.get(name).store
 
 
 def _rows(batches: Sequence[pa.RecordBatch]) -> pa.Table:
