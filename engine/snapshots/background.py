@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from threading import Condition, Thread, current_thread
+
+logger = logging.getLogger("runnel.snapshots")
 
 LINGER = 0.2
 """Seconds that the thread waits for more before it ends."""
@@ -68,8 +71,10 @@ class Background:
                 task, size = self._tasks[0]
             try:
                 task()
-            finally:
-                self._done(size)
+            except Exception:
+                # Whoever waits for what comes after it would wait for ever.
+                logger.exception("a task of the snapshot store failed")
+            self._done(size)
 
     def _done(self, size: int) -> None:
         with self._changed:

@@ -99,7 +99,12 @@ class UnfinishedSnapshot:
         write_manifest(self.folder, manifest, self._disk)
         self._disk.sync_folder(self.folder)
         self._disk.rename(self.folder, target)
-        self._disk.sync_folder(target.parent)
+        try:
+            self._disk.sync_folder(target.parent)
+        except BaseException:
+            # Nobody may take it for one that counts: what is staged for it is given up.
+            self._disk.rename(target, self.folder)
+            raise
         self._kept.keep_only(self._linked, target)
         return manifest
 

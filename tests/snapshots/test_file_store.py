@@ -17,6 +17,7 @@ import pytest
 
 from runnel.errors import OperationalError
 from runnel.key_hash import keyed_state
+from runnel.snapshots.background import Background
 from runnel.snapshots.disk import Disk
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.snapshots.manifest import DamagedError, read_manifest
@@ -331,6 +332,46 @@ def test_any_operation_may_fail(tmp_path: Path) -> None:
         safe = [number for number, outcome in outcomes.items() if isinstance(outcome, SnapshotSize)]
         assert all(isinstance(outcome, OperationalError | SnapshotSize) for outcome in outcomes.values())
         check(folder, max(safe, default=0))
+
+
+class FailingOnce(Failing):
+    """Goes on well after the failure."""
+
+    def fail(self) -> None:
+        self.left = -1
+        super().fail()
+
+
+def test_one_that_failed_after_all_does_not_count_later(tmp_path: Path) -> None:
+    """What sinks staged for it may be given up by then."""
+    disk = Failing(-1)
+    work(tmp_path / "count", disk, lambda number, outcome: None)
+    last = len(disk.calls) - 1 - disk.calls[::-1].index("sync_folder")
+    renames = [place for place, call in enumerate(disk.calls) if call == "rename" and place < last]
+    checked = 0
+    for place in renames:
+        if disk.calls[place + 1] != "sync_folder":
+            continue
+        folder = tmp_path / str(place)
+        outcomes: dict[int, Outcome] = {}
+
+        def seen(number: int, outcome: Outcome, folder: Path = folder, outcomes: dict[int, Outcome] = outcomes) -> None:
+            outcomes[number] = outcome
+            found = FileSnapshotStore(folder / "job").completed
+            assert found == max((n for n, item in outcomes.items() if isinstance(item, SnapshotSize)), default=None)
+
+        work(folder, FailingOnce(place + 1), seen)
+        checked += sum(isinstance(outcome, OperationalError) for outcome in outcomes.values())
+    assert checked >= 4
+
+
+def test_a_task_that_fails_does_not_stop_those_after_it(caplog: pytest.LogCaptureFixture) -> None:
+    thread = Background("test")
+    done: list[int] = []
+    thread.post(lambda: done.append(1 // 0))
+    thread.post(lambda: done.append(2))
+    thread.close()
+    assert done == [2] and caplog.messages == ["a task of the snapshot store failed"]
 
 
 class Killed(Failing):
