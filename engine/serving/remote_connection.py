@@ -114,6 +114,20 @@ class RemoteConnection(Connection):
         """NotSupportedError: no code is sent to a server."""
         _refuse("a Python function")
 
+    def create_aggregate(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        parameter_types: Sequence[Any],
+        return_type: Any,
+        *,
+        scalar: bool = False,
+        nulls: str = "pass",
+        replace: bool = False,
+    ) -> None:
+        """NotSupportedError, as `create_function`."""
+        _refuse("a Python function")
+
     def drop_function(self, name: str) -> None:
         """NotSupportedError, as `create_function`."""
         _refuse("a Python function")

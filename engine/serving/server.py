@@ -168,7 +168,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         if isinstance(outcome, int):
             self._statements.end(name)
             return packed({"rowcount": outcome})
-        statement.result = outcome
+        statement.give(outcome)
         told = {
             "fields": fields_message(outcome.fields),
             "is_unbounded": outcome.is_unbounded,

@@ -19,7 +19,7 @@ class OpenStatement:
 
     def __init__(self) -> None:
         self.result: Result | None = None
-        self.begun = monotonic()
+        self.has_rows_since = 0.0
         self.is_read = False
         self._job: Job | None = None
         self._is_cancelled = False
@@ -29,6 +29,11 @@ class OpenStatement:
         self._job = job
         if self._is_cancelled:
             job.cancel()
+
+    def give(self, result: Result) -> None:
+        """There are rows, which the client is to read."""
+        self.has_rows_since = monotonic()
+        self.result = result
 
     def cancel(self) -> None:
         """Ends what the statement is doing."""
@@ -44,12 +49,15 @@ class OpenStatements:
     def __init__(self) -> None:
         self._lock = Lock()
         self._open: dict[str, OpenStatement] = {}
+        self._is_closed = False
 
     def begin(self, name: str) -> OpenStatement:
-        """A new statement by that name."""
+        """A new statement by that name; OperationalError after `cancel_all`."""
         self._give_up_unread()
         statement = OpenStatement()
         with self._lock:
+            if self._is_closed:
+                raise OperationalError("the server is ending", code=ErrorCode.CONNECTION_PROBLEM, hint="try again later")
             if name in self._open:
                 raise ProgrammingError(f'a statement with the name "{name}" has begun already')
             self._open[name] = statement
@@ -84,8 +92,9 @@ class OpenStatements:
             statement.result.discard()
 
     def cancel_all(self) -> None:
-        """Ends what all of them are doing."""
+        """Ends what all of them are doing, and lets none begin any more."""
         with self._lock:
+            self._is_closed = True
             running = list(self._open.values())
         for statement in running:
             statement.cancel()
@@ -94,7 +103,7 @@ class OpenStatements:
         before = monotonic() - UNREAD
         with self._lock:
             waiting = [(name, item) for name, item in self._open.items() if item.result is not None and not item.is_read]
-        unread = [name for name, item in waiting if item.begun < before]
+        unread = [name for name, item in waiting if item.has_rows_since < before]
         for name in unread:
             self.end(name)
 

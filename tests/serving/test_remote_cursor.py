@@ -163,6 +163,7 @@ def test_registered_data_is_copied(connection: runnel.Connection, remote: runnel
 def test_what_needs_code_over_there_is_refused(remote: runnel.Connection) -> None:
     for refused in (
         lambda: remote.create_function("f", len, ["VARCHAR"], "BIGINT"),
+        lambda: remote.create_aggregate("f", len, ["VARCHAR"], "BIGINT"),
         lambda: remote.register_stream("s", {"v": "BIGINT"}),
         lambda: remote.submit(runnel.DAG()),
         remote.jobs,
