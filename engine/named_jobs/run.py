@@ -170,7 +170,7 @@ class Run:
         clock = self._jobs.clock.monotonic
         report = self.coordinator.last
         started = clock() if report is None else report.started
-        self._next(max(started + self._interval, clock() + 1))
+        self._next(max(started + self._interval, clock()))
 
     def _next(self, time: int) -> None:
         if not self.is_over:
