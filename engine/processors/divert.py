@@ -63,6 +63,23 @@ class DivertingSource(Source):
             token = token["place"]
         return self._diverting(self._source.reopen(identity, token, context), context)
 
+    def forget(self, owner: str) -> None:
+        self._source.forget(owner)
+
+    def give_up(self, context: JobContext) -> None:
+        """Gives up what a job has staged of such records that no execution of it will commit."""
+        if not self._is_durable(context):
+            return
+        for partition in self._source.split(context):
+            try:
+                sink = self._divert.table.sink(self._durable_request(partition, context))
+                try:
+                    sink.recover(())
+                finally:
+                    sink.close()
+            finally:
+                partition.close()
+
     def _is_durable(self, context: JobContext) -> bool:
         """Whether records are committed with the snapshots. Where reading begins anew after a failure, they come again."""
         return context.guarantee is not Guarantee.NONE and self.is_repeatable and bool(self._place)
@@ -73,9 +90,12 @@ class DivertingSource(Source):
         # Loaded on first use: only named jobs take snapshots.
         from runnel.processors.durable_divert import DurableDivertingPartition
 
-        owner = f"{context.owner}/malformed records of {self._place}/{partition.identity}"
-        request = replace(self._divert.request, owner=owner)
+        request = self._durable_request(partition, context)
         return DurableDivertingPartition(partition, replace(self._divert, request=request), context)
+
+    def _durable_request(self, partition: SourcePartition, context: JobContext) -> SinkRequest:
+        owner = f"{context.owner}/malformed records of {self._place}/{partition.identity}"
+        return replace(self._divert.request, owner=owner)
 
 
 class DivertingPartition(SourcePartition):

@@ -127,6 +127,10 @@ def give_up_staged(dag: DAG, context: JobContext) -> None:
     failed for good."""
     if context.guarantee is Guarantee.NONE:
         return
+    # Loaded on first use: few jobs end like that.
+    from runnel.processors.divert import DivertingSource
+    from runnel.processors.scan import ScanMetaSupplier
+
     for vertex in dag.vertices.values():
         supplier = vertex.supplier
         if isinstance(supplier, WriteMetaSupplier):
@@ -135,3 +139,5 @@ def give_up_staged(dag: DAG, context: JobContext) -> None:
                 sink.recover(())
             finally:
                 sink.close()
+        elif isinstance(supplier, ScanMetaSupplier) and isinstance(supplier.source, DivertingSource):
+            supplier.source.give_up(context)

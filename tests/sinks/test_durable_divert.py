@@ -23,10 +23,13 @@ from runnel.connector import (
     WritableTable,
     WriteMode,
 )
+from runnel.dag import DAG
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.divert import Divert, DivertingSource
 from runnel.processors.durable_divert import DurableDivertingPartition
 from runnel.processors.durable_write import ASK_AGAIN
+from runnel.processors.scan import Scan, ScanMetaSupplier
+from runnel.processors.write import give_up_staged
 from runnel.sqltypes import VARCHAR
 from runnel.testing import ManualClock
 from tests.processors.places import job_context
@@ -189,3 +192,31 @@ def test_a_partition_that_is_reopened_is_given_its_own_position() -> None:
     assert partition.position() is not None
     partition.committed(True)
     assert values(table.disk) == [39]
+
+
+def test_what_a_job_that_is_gone_had_diverted_is_given_up() -> None:
+    table = Bad()
+    source = DivertingSource(Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t")
+    partition = opened(table, request_snapshot=lambda: None)
+    partition.read()
+    partition.position()
+    partition.close()
+    assert table.disk.staged
+    dag = DAG()
+    dag.vertex("scan t", ScanMetaSupplier(source, Scan), 1)  # type: ignore[arg-type]
+    give_up_staged(dag, job_context(owner="7", guarantee=Guarantee.NONE))
+    give_up_staged(dag, job_context(owner="8", guarantee=Guarantee.EXACTLY_ONCE))
+    assert table.disk.staged
+    give_up_staged(dag, job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE))
+    assert not table.disk.staged and not table.disk.visible
+
+
+def test_sources_hear_that_a_job_is_gone() -> None:
+    heard: list[str] = []
+
+    class Keeping(Numbers):
+        def forget(self, owner: str) -> None:
+            heard.append(owner)
+
+    DivertingSource(Keeping(), Divert(Bad(), SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t").forget("7")
+    assert heard == ["7"]
