@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from runnel.errors import Error
 from runnel.jobs import Job, JobStatus
-from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.record import Failure, JobRecord
 from runnel.named_jobs.run import Run
 from runnel.named_jobs.states import ENDED
 
@@ -25,6 +25,8 @@ class JobView:
         """The last that is safe."""
         self.last_report: SnapshotReport | None = None
         """The last, also where it failed."""
+        self.unsaved: Failure | None = None
+        """Why the record on the disk isn't this one."""
         self._record = record
         self._run: Run | None = None
 
@@ -62,7 +64,9 @@ class JobView:
 
     @property
     def last_trouble(self) -> str | None:
-        """The last error as text, or why the last snapshot failed."""
+        """The last error as text, or why the last snapshot failed, or why the job's record can't be kept."""
+        if self.unsaved is not None:
+            return str(self.unsaved)
         report, failure = self.last_report, self._record.last_error
         if report is not None and report.error is not None and self._run is not None:
             return f"snapshot {report.snapshot_id} failed: {_told(report.error)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from threading import Condition, Lock, RLock
@@ -47,6 +48,8 @@ logger = logging.getLogger("runnel.job")
 FIRST_DELAY = 1_000_000_000
 LONGEST_DELAY = 60_000_000_000
 """Nanoseconds before a restart: twice as many after each failure, until a snapshot has succeeded."""
+SAVE_AGAIN = 1_000_000_000
+"""Nanoseconds after which a record that couldn't be written is written again."""
 MOST_RESTARTS = 10
 """So often in a row a job is restarted whose input has an end; one that reads a stream is for ever."""
 
@@ -238,8 +241,12 @@ class NamedJob(JobView):
         return self._await(lambda: self.status is status, timeout)
 
     def closed(self) -> None:
-        """The connection is closed: nobody need wait any more."""
+        """The connection is closed: nobody need wait any more. A record that couldn't be kept is tried a last time."""
         with self._changed:
+            self._home.jobs.pool.forget((), self._save_due)
+            if self.unsaved is not None:
+                with suppress(OperationalError):
+                    self._save_or_raise()
             self._changed.notify_all()
 
     def leave(self) -> None:
@@ -284,6 +291,7 @@ class NamedJob(JobView):
         self._set(STARTING, description)
         try:
             prepared = self._home.prepare(self._record)
+            self.store.recheck()
             run = Run(self._home.jobs, self._record, prepared, self.store, self._reported)
             self._home.check_vertices(self._record, self.store, run.restored_from, prepared)
             run.start(lambda: self._home.errands.post(lambda: self._ended(run)))
@@ -296,6 +304,11 @@ class NamedJob(JobView):
         now = self._home.jobs.clock.wall()
         found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "promise": prepared.promise, "is_resumable": False}
         found["meanings"] = prepared.meanings
+        passed_over = self.store.passed_over if run.restored_from is not None else None
+        if passed_over is not None:
+            self.last_snapshot = None
+            message = f"{passed_over.partition(':')[0]}, so snapshot {run.restored_from} is used instead"
+            found["last_error"] = Failure("OperationalError", ErrorCode.INPUT_OUTPUT.name, message, passed_over)
         self._set(RUNNING, description, started=now, **found)
         self._save()
 
@@ -379,7 +392,6 @@ class NamedJob(JobView):
         self._forget_sources()
         self._set(status, description, is_user=is_user, finished=self._home.jobs.clock.wall(), **changes)
         self._save()
-        self._home.errands.post(lambda: self._home.clean(self))
 
     def _reported(self, report: SnapshotReport) -> None:
         """A snapshot is safe, or was given up. On any thread, without the lock."""
@@ -400,15 +412,33 @@ class NamedJob(JobView):
             self._home.errands.post(lambda: _tell(listeners, change))
 
     def _save(self) -> None:
-        """Keeps the record; where that fails the job goes on, and the one kept before stays."""
+        """Keeps the record; where that fails the job goes on, the one kept before stays, and it is tried again each second.
+        What a job that has ended leaves goes only when its end is kept: until then the next connection would start it."""
         try:
             self._save_or_raise()
         except OperationalError as error:
-            logger.error("%s", error)
+            if self.unsaved is None:
+                logger.error("%s", error)
+            self.unsaved = Failure.of(error)
+            pool, clock = self._home.jobs.pool, self._home.jobs.clock
+            pool.forget((), self._save_due)
+            pool.call_at(clock.monotonic() + SAVE_AGAIN, self._save_due)
+            return
+        if self.is_done:
+            self._home.errands.post(lambda: self._home.clean(self))
 
     def _save_or_raise(self) -> None:
         if not self.is_forgotten:
             self._home.records.save(self._record)
+        self.unsaved = None
+
+    def _save_due(self) -> None:
+        self._home.errands.post(self._save_again)
+
+    def _save_again(self) -> None:
+        with self._lock:
+            if self.unsaved is not None:
+                self._save()
 
     def _wait_for(self, condition: Callable[[], bool], timeout: float | None, what: str) -> None:
         """Waits for what was asked for. Not on the thread of errands, which brings it about."""

@@ -106,7 +106,8 @@ class NamedJobs:
     def find(self, name: str) -> NamedJob | None:
         """The job of that name, the newest if several had it."""
         found = [job for job in self.all() if job.name.lower() == name.lower()]
-        return found[-1] if found else None
+        # Their order is that of the wall clock, which may have gone back.
+        return next((job for job in found if not job.is_done), found[-1] if found else None)
 
     def get(self, name: str) -> NamedJob:
         """The job of that name; ProgrammingError where there is none."""

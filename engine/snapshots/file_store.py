@@ -22,7 +22,7 @@ from time import time_ns
 
 import pyarrow as pa
 
-from runnel.errors import OperationalError
+from runnel.errors import ErrorCode, OperationalError
 from runnel.snapshots.background import MOST_BYTES, Background
 from runnel.snapshots.copying import copy_snapshot, numbered
 from runnel.snapshots.disk import Disk
@@ -54,6 +54,7 @@ class FileSnapshotStore(SnapshotStore):
         self._unfinished: dict[int, UnfinishedSnapshot] = {}
         self._failed: dict[int, Exception] = {}
         self._sound: dict[int, Manifest] = {}
+        self._damaged: set[int] = set()
         self._found = sorted(numbered(folder, ""))
         self._last_id = max((*self._found, *numbered(folder, ".")), default=0)
         self._completed: int | None = None
@@ -65,8 +66,8 @@ class FileSnapshotStore(SnapshotStore):
 
     @property
     def completed(self) -> int | None:
-        """The last snapshot that is sound: its checksums are looked at when that is asked first. Damaged ones are told in the
-        log and passed over. Waits for one that is just being completed."""
+        """The last snapshot that is sound: its checksums are looked at when that is asked first, and after `recheck`.
+        Damaged ones are told in the log and passed over. Waits for one that is just being completed."""
         self._thread.wait()
         with self._lock:
             if not self._is_checked:
@@ -83,6 +84,8 @@ class FileSnapshotStore(SnapshotStore):
         found = []
         with self._lock:
             for number in self._found:
+                if number in self._damaged:
+                    continue
                 with suppress(DamagedError):
                     found.append(self._sound.get(number) or check_snapshot(self._path(number), with_files=False))
         return found
@@ -102,24 +105,37 @@ class FileSnapshotStore(SnapshotStore):
                 self._sound[snapshot_id] = check_snapshot(self._path(snapshot_id))
             return self._sound[snapshot_id]
 
+    def recheck(self) -> None:
+        self._thread.wait()
+        with self._lock:
+            self._is_checked = False
+            self._sound.clear()
+            # What is written next must not be linked to files of a snapshot that may turn out to be damaged.
+            self._kept = KeptFiles()
+
     def _newest_sound(self) -> int | None:
-        damaged = 0
+        self._damaged.clear()
+        self.passed_over = None
         for number in reversed(self._found):
             try:
                 self._sound[number] = check_snapshot(self._path(number))
             except DamagedError as error:
-                damaged += 1
-                logger.warning("snapshot %d can't be used: %s", number, error.message)
+                self._damaged.add(number)
+                told = f"snapshot {number} can't be used: {error.message}"
+                self.passed_over = self.passed_over or told
+                logger.warning("%s", told)
                 continue
-            if damaged:
+            if self._damaged:
                 logger.warning(
                     "snapshot %d is used instead: what came after it is done again, also where a sink has it already",
                     number,
                 )
             return number
-        if damaged:
+        if self._damaged:
             raise OperationalError(
-                f'none of the {damaged} snapshots in "{self._folder}" can be used: all are damaged',
+                f'none of the {len(self._damaged)} snapshots in "{self._folder}" can be used: all are damaged',
+                code=ErrorCode.GENERIC,
+                detail=self.passed_over,
                 hint="the log says which files; restore them from a backup, or drop the job and create it anew",
             )
         return None

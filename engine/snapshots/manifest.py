@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from zlib import crc32
 
-from runnel.errors import OperationalError
+from runnel.errors import ErrorCode, OperationalError
 from runnel.frozen import frozen
 
 NAME = "manifest.json"
@@ -88,6 +88,7 @@ def read_manifest(folder: Path) -> Manifest:
     if content["format"] > FORMAT:
         raise OperationalError(
             f'"{path}" was written by a later version of Runnel',
+            code=ErrorCode.GENERIC,
             detail=f"its format is {content['format']}, and this version knows formats up to {FORMAT}",
             hint="use that version or a later one",
         )

@@ -74,6 +74,12 @@ class SnapshotStore(ABC):
     def hold(self) -> AbstractContextManager[None]:
         """Inside no completed snapshot goes, however many come: for who reads one while the job runs."""
 
+    passed_over: str | None = None
+    """Which snapshots the one that is `completed` stands in for, as they are damaged; None where none is."""
+
+    def recheck(self) -> None:
+        """A job is to be restored: `completed` looks again at whether what is kept is sound."""
+
     def close(self) -> None:
         """Waits until everything that was given is written. May be used again after it."""
 

@@ -95,12 +95,13 @@ def _snapshot(database: Database, job: NamedJob) -> Row:
         if not found:
             return (None,) * 4
         wall = database.jobs.clock.wall()
-        return found[-1].snapshot_id, timedelta(microseconds=wall - found[-1].created), found[-1].bytes, None
+        age = timedelta(microseconds=max(0, wall - found[-1].created))  # the clock may have gone back
+        return found[-1].snapshot_id, age, found[-1].bytes, None
     assert report.size is not None
-    age = database.jobs.clock.monotonic() - report.started - report.duration
+    passed = database.jobs.clock.monotonic() - report.started - report.duration
     return (
         report.snapshot_id,
-        timedelta(microseconds=age / 1000),
+        timedelta(microseconds=passed / 1000),
         report.size.bytes,
         timedelta(microseconds=report.duration / 1000),
     )
