@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -54,7 +54,19 @@ class LatencyMarker:
 
 
 class Idle:
-    """Says that an input expects no items for now, so that it doesn't hold back the watermark. One instance: IDLE."""
+    """Says that an input expects no items for now, so that it doesn't hold back the watermark. `origins`: the sources whose
+    idleness it is, each with how often it had become active again by then. One equals another; IDLE has no origins."""
+
+    __slots__ = ("origins",)
+
+    def __init__(self, origins: Mapping[str, int] | None = None) -> None:
+        self.origins = origins or {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Idle)
+
+    def __hash__(self) -> int:
+        return 0
 
     def __repr__(self) -> str:
         return "IDLE"
@@ -68,8 +80,21 @@ class Done:
 
 
 class Active:
-    """Takes an Idle back: there are items again, though they may be held on the way and nothing of them come for long. One
-    instance: ACTIVE. Processors never see one."""
+    """Takes an Idle back: there are items again, though they may be held on the way and nothing of them come for long. `origin`
+    has become active for the `count`-th time: what it said of its idleness before is void, on whichever way that comes. ACTIVE
+    has no origin and speaks of its way alone. Processors never see one."""
+
+    __slots__ = ("count", "origin")
+
+    def __init__(self, origin: str = "", count: int = 0) -> None:
+        self.origin = origin
+        self.count = count
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Active)
+
+    def __hash__(self) -> int:
+        return 1
 
     def __repr__(self) -> str:
         return "ACTIVE"

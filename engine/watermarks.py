@@ -2,7 +2,9 @@
 
 Used twice: over the queues of one edge, and over the edges of one processor. For each time column the result is the minimum
 of the inputs that count. An input that is done, or idle, doesn't count; an idle one counts again as soon as it
-gives anything. When all that are left are idle, the largest promise of any is made, and the idleness passed on.
+gives anything, or another one tells that a source of its idleness is active again: rows of that source may be on their way
+here, too, and the watermark may not overtake them. When all that are left are idle, the largest promise of any is made, and the
+idleness passed on.
 Results increase strictly: an input that comes back from idleness with old times doesn't take a promise back.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from runnel.errors import internal
-from runnel.processor import IDLE, Idle, Watermark
+from runnel.processor import IDLE, Active, Idle, Watermark
 
 
 class WatermarkCoalescer:
@@ -21,7 +23,7 @@ class WatermarkCoalescer:
     input and time column the times must increase strictly; InternalError otherwise.
     """
 
-    __slots__ = ("_all_idle", "_carriers", "_done", "_idle", "_seen", "_told", "name")
+    __slots__ = ("_active", "_all_idle", "_carriers", "_done", "_idle", "_origins", "_seen", "_told", "name")
 
     def __init__(self, count: int, name: str, carriers: Mapping[int, Collection[int]] | None = None) -> None:
         self.name = name
@@ -29,6 +31,8 @@ class WatermarkCoalescer:
         self._seen: list[dict[int, int]] = [{} for _ in range(count)]
         self._told: dict[int, int] = {}
         self._idle = [False] * count
+        self._origins: list[dict[str, int]] = [{} for _ in range(count)]
+        self._active: dict[str, int] = {}
         self._done = [False] * count
         self._all_idle = False
 
@@ -45,12 +49,30 @@ class WatermarkCoalescer:
     def active(self, index: int) -> None:
         """Input `index` gave something: it isn't idle (any more)."""
         self._idle[index] = False
+        self._origins[index] = {}
         self._all_idle = False
 
-    def idle(self, index: int) -> Sequence[Watermark | Idle]:
-        """Input `index` expects nothing for now."""
+    def resumed(self, item: Active) -> bool:
+        """A source is active again, whichever input tells it. False: that was known."""
+        if item.count <= self._active.get(item.origin, 0):
+            return False
+        self._active[item.origin] = item.count
+        for index, origins in enumerate(self._origins):
+            if origins.get(item.origin, item.count) < item.count:
+                self._idle[index] = self._all_idle = False
+        return True
+
+    def idle(self, index: int, item: Idle = IDLE) -> Sequence[Watermark | Idle]:
+        """Input `index` expects nothing for now; or so it was before a source that is active again by now."""
+        self._origins[index] |= item.origins
+        if any(self._active.get(origin, 0) > count for origin, count in item.origins.items()):
+            return []
         self._idle[index] = True
         return self._leave_out()
+
+    def is_idle(self, index: int) -> bool:
+        """Whether the input doesn't count for now."""
+        return self._idle[index]
 
     def done(self, index: int) -> Sequence[Watermark | Idle]:
         """Input `index` ended. When all have, nothing is passed on: the end says it."""
@@ -82,7 +104,15 @@ class WatermarkCoalescer:
         if self._all_idle:
             return []
         self._all_idle = True
-        return [*self._advance(columns), IDLE]
+        return [*self._advance(columns), self._idleness()]
+
+    def _idleness(self) -> Idle:
+        """That of all inputs."""
+        origins: dict[str, int] = {}
+        for found in self._origins:
+            for origin, count in found.items():
+                origins[origin] = max(count, origins.get(origin, 0))
+        return Idle(origins)
 
     def _advance(self, columns: Sequence[int]) -> Sequence[Watermark]:
         counting = self._counting()

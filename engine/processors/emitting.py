@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runnel.batches import MAX_ROWS, slices
 from runnel.errors import OperationalError
-from runnel.processor import Inbox, Processor, Watermark
+from runnel.processor import Inbox, Item, Processor, Watermark
 
 BATCHES_PER_CALL = 16
 """How many batches are made in one call at most. A queue that its consumer has closed takes everything, so room alone is no
@@ -24,7 +24,7 @@ class EmittingProcessor(Processor):
     `emit_all` (many, made one after the other as room allows). While any wait, no new input is taken."""
 
     def __init__(self) -> None:
-        self._waiting: deque[pa.RecordBatch] = deque()
+        self._waiting: deque[Item] = deque()
         self._making: Iterator[pa.RecordBatch] | None = None
         self._saving: Iterator[pa.RecordBatch] | None = None
         self._refused: pa.RecordBatch | None = None

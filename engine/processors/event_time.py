@@ -7,6 +7,8 @@ that it is at its end for now, doesn't hold back the others.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +18,7 @@ from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
-from runnel.processor import Item, Watermark
+from runnel.processor import ACTIVE, Active, Idle, Item, Watermark
 from runnel.watermarks import WatermarkCoalescer
 
 IDLE_TIMEOUT = 1_000
@@ -93,8 +95,13 @@ class PartitionTimes:
     """The watermarks of the partitions, numbered from 0, of one processor. What the methods add to `items` is to be offered,
     in order, after the rows that were read before. `now` is monotonic ns."""
 
-    def __init__(self, rule: CompiledTimeRule, count: int, now: int) -> None:
+    def __init__(self, rule: CompiledTimeRule, count: int, now: int, origin: str = "") -> None:
+        """`origin`: the name under which the processor tells its idleness."""
         self._rule = rule
+        self._origin = origin
+        self._is_told_idle = False
+        self._resumptions = 0
+        self._resumption: Active | None = None
         self._coalescer = WatermarkCoalescer(count, "a source")
         self._last = [LEAST_TIME] * count
         self._idle_at = [now + rule.idle_after] * count
@@ -119,11 +126,24 @@ class PartitionTimes:
             return
         if at_end or now >= self._idle_at[partition]:
             self._is_idle[partition] = True
-            self.items.extend(self._coalescer.idle(partition))
+            self._add(self._coalescer.idle(partition))
 
     def ended(self, partition: int) -> None:
         self._is_idle[partition] = True
-        self.items.extend(self._coalescer.done(partition))
+        self._add(self._coalescer.done(partition))
+
+    def take_resumption(self) -> Active | None:
+        """What is to be offered before the rows that were read last, if these are the first after an idle time."""
+        found, self._resumption = self._resumption, None
+        return found
+
+    def _add(self, items: Sequence[Watermark | Idle]) -> None:
+        for item in items:
+            if isinstance(item, Idle):
+                self._is_told_idle = True
+                self.items.append(Idle({self._origin: self._resumptions} if self._origin else None))
+            else:
+                self.items.append(item)
 
     def next_idle(self) -> int | None:
         """When the next of the partitions that pause becomes idle; None if there is none."""
@@ -145,16 +165,20 @@ class PartitionTimes:
             self._advance(partition, time)
         if is_idle:
             self._is_idle[partition] = True
-            self.items.extend(self._coalescer.idle(partition))
+            self._add(self._coalescer.idle(partition))
 
     def _active(self, partition: int, now: int) -> None:
         self._idle_at[partition] = now + self._rule.idle_after
         if self._is_idle[partition]:
             self._is_idle[partition] = False
             self._coalescer.active(partition)
+        if self._is_told_idle:
+            self._is_told_idle = False
+            self._resumptions += 1
+            self._resumption = Active(self._origin, self._resumptions) if self._origin else ACTIVE
 
     def _advance(self, partition: int, time: int) -> None:
         time = min(time, GREATEST_TIME)
         if time > self._last[partition]:
             self._last[partition] = time
-            self.items.extend(self._coalescer.observe(partition, Watermark(time, self._rule.rule.watermark)))
+            self._add(self._coalescer.observe(partition, Watermark(time, self._rule.rule.watermark)))

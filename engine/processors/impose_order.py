@@ -22,7 +22,7 @@ class ImposeOrder(Processor):
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
-        self._times = PartitionTimes(self._rule, 1, context.job.clock())
+        self._times = PartitionTimes(self._rule, 1, context.job.clock(), f"{context.vertex}#{context.index}")
         self.alarm = self._times.next_idle() or 0
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
@@ -32,6 +32,9 @@ class ImposeOrder(Processor):
         batch = inbox.poll()
         if batch is not None:
             self._times.read(0, batch, self.context.job.evaluation, self.context.job.clock())
+            resumption = self._times.take_resumption()
+            if resumption is not None:
+                self._waiting.append(resumption)
             self._waiting.append(batch)
             self._drain()
             self.alarm = self._times.next_idle() or 0

@@ -41,7 +41,7 @@ class TimedScan(Scan):
 
     def _begin_times(self) -> None:
         now, count = self.context.job.clock(), len(self._partitions)
-        self._times = PartitionTimes(self._rule, count, now)
+        self._times = PartitionTimes(self._rule, count, now, f"{self.context.vertex}#{self.context.index}")
         self._next_look = now + self._rule.idle_after if count > 1 and self._rule.idle_after else FAR_FUTURE
 
     def saved(self, number: int, is_open: bool) -> SavedPartition:
@@ -64,6 +64,9 @@ class TimedScan(Scan):
             self._times.promise(partition, item.time, now)
         else:
             self._times.ended(partition)
+        resumption = self._times.take_resumption()
+        if resumption is not None:
+            self._waiting.append(resumption)
         if now >= self._next_look:
             self._look_for_idle(now)
 

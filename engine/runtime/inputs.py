@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runnel.errors import internal
-from runnel.processor import ACTIVE, DONE, IDLE, Barrier, Idle, Item, LatencyMarker, Watermark
+from runnel.processor import DONE, Active, Barrier, Idle, Item, LatencyMarker, Watermark
 from runnel.runtime.queues import BatchInbox, Queue, name_of
 from runnel.watermarks import WatermarkCoalescer
 
@@ -167,8 +167,8 @@ class Inputs:
         return None
 
     def next_event(self) -> Item | InputEdge | None:
-        """The next event: a Watermark, a Barrier, a LatencyMarker or IDLE for the whole processor, ACTIVE for some of it, an
-        InputEdge that ended; None if there is none, with batches of input `ordinal` in the inbox if there are any."""
+        """The next event: a Watermark, a Barrier, a LatencyMarker or an Idle for the whole processor, an Active for some of it,
+        an InputEdge that ended; None if there is none, with batches of input `ordinal` in the inbox if there are any."""
         while True:
             if self._events:
                 return self._events.popleft()
@@ -207,12 +207,13 @@ class Inputs:
                     return
                 item = item if number == item.column else Watermark(item.time, number)
             self._pass_on(edge, edge.watermarks().observe(edge.queues.index(queue), item))
-        elif item is IDLE:
-            self._pass_on(edge, edge.watermarks().idle(edge.queues.index(queue)))
-        elif item is ACTIVE:
+        elif isinstance(item, Idle):
+            self._pass_on(edge, edge.watermarks().idle(edge.queues.index(queue), item))
+        elif isinstance(item, Active):
             edge.watermarks().active(edge.queues.index(queue))
             self._is_active(edge)
-            self._events.append(item)
+            if not item.origin or self._resumed(item):
+                self._events.append(item)
         elif isinstance(item, LatencyMarker):
             self._events.append(item)
         elif isinstance(item, Barrier):
@@ -224,6 +225,16 @@ class Inputs:
         if self.coalescer is not None:
             self.coalescer.active(edge.ordinal)
             self.idle.discard(edge.ordinal)
+
+    def _resumed(self, item: Active) -> bool:
+        """A source is active again: none of its rows on other ways may be overtaken. False: that was known."""
+        is_news = False
+        for edge in self._edges:
+            is_news |= edge.watermarks().resumed(item)
+        if self.coalescer is not None:
+            self.coalescer.resumed(item)
+            self.idle.difference_update([n for n in self.idle if not self.coalescer.is_idle(n)])
+        return is_news
 
     def _end_queue(self, edge: InputEdge, queue: Queue) -> None:
         edge.live.remove(queue)
@@ -265,7 +276,10 @@ class Inputs:
             idle = isinstance(item, Idle)
             (self.idle.add if idle else self.idle.discard)(edge.ordinal)
             self.fell_idle |= idle
-            self._events.extend(self.coalescer.idle(edge.ordinal) if idle else self.coalescer.observe(edge.ordinal, item))  # type: ignore[arg-type]
+            if isinstance(item, Idle):
+                self._events.extend(self.coalescer.idle(edge.ordinal, item))
+            else:
+                self._events.extend(self.coalescer.observe(edge.ordinal, item))
 
     def _carriers(self) -> dict[int, set[int]] | None:
         """Which inputs bring which watermarks, where all of them say so."""

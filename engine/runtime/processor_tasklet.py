@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.processor import ACTIVE, IDLE, Barrier, Item, LatencyMarker, Processor, Watermark
+from runnel.processor import ACTIVE, IDLE, Active, Barrier, Idle, Item, LatencyMarker, Processor, Watermark
 from runnel.runtime import snapshot_steps
 from runnel.runtime.context import TaskletContext
 from runnel.runtime.failures import is_interrupt
@@ -253,21 +253,21 @@ class ProcessorTasklet(Tasklet):
         elif event.__class__ is InputEdge:
             self.ended_edge = event
             self.state = COMPLETE_EDGE
-        elif event is IDLE or event.__class__ is LatencyMarker:
+        elif event.__class__ is Idle or event.__class__ is LatencyMarker:
             self.control = event
             self.state = FORWARD
-        elif event is ACTIVE:
-            if self.told_idle:
-                self._forward_active(NEXT)
+        elif event.__class__ is Active:
+            if event.origin or self.told_idle:
+                self._forward_active(NEXT, event)
         else:
             assert event.__class__ is Barrier, event
             self.barrier = event
             self.state = SAVE
             self.resume = NEXT
 
-    def _forward_active(self, following: State) -> None:
+    def _forward_active(self, following: State, item: Active = ACTIVE) -> None:
         """What comes now may be held here, so those behind hear of it."""
-        self.control = ACTIVE
+        self.control = item
         self.following = following
         self.state = FORWARD
 
@@ -303,23 +303,25 @@ class ProcessorTasklet(Tasklet):
         return self.again()
 
     def _forward(self) -> bool:
-        if self.control is ACTIVE:
-            if not self.outbox.offer(ACTIVE):
-                return False
-            self.told_idle = False
-            self.state = self.following
-            return True
-        if self.unflushed:
+        is_active = isinstance(self.control, Active)
+        if self.unflushed and not (is_active and self.following is not NEXT):
             if not self.processor.flush():
                 return self.again()
             self.unflushed = False
             self.outbox.forget_owed()
-        if self.control is IDLE and not self.processor.on_idle():
-            return self.again()
-        if not self._is_last() or self.control is IDLE:
+        if is_active:
             if not self.outbox.offer(self.control):
                 return False
-            self.told_idle |= self.control is IDLE
+            self.told_idle = False
+            self.state = self.following
+            return True
+        is_idle = isinstance(self.control, Idle)
+        if is_idle and not self.processor.on_idle():
+            return self.again()
+        if not self._is_last() or is_idle:
+            if not self.outbox.offer(self.control):
+                return False
+            self.told_idle |= is_idle
         elif isinstance(self.control, LatencyMarker):
             self._arrived(self.control)
         self.state = NEXT

@@ -11,7 +11,7 @@ import pytest
 from runnel.connector import END, End, EventTimeMark, Pause, Source, SourcePartition
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Literal
-from runnel.processor import IDLE, Idle, Item, JobContext, Watermark
+from runnel.processor import ACTIVE, IDLE, Active, Idle, Item, JobContext, Watermark
 from runnel.processors.event_time import GREATEST_TIME, TimeRule, event_times
 from runnel.processors.impose_order import impose_order
 from runnel.processors.scan import scan
@@ -50,7 +50,7 @@ class Partitions(Source):
 
 
 def shown(items: Sequence[Item]) -> list[object]:
-    """Batches as lists of times, watermarks as their times (a tuple with the number where it isn't 0), IDLE as it is."""
+    """Batches as lists of times, watermarks as their times (a tuple with the number where it isn't 0), the rest as it is."""
     told: list[object] = []
     for item in items:
         if isinstance(item, pa.RecordBatch):
@@ -58,8 +58,8 @@ def shown(items: Sequence[Item]) -> list[object]:
         elif isinstance(item, Watermark):
             told.append(item.time if item.column == 0 else (item.time, item.column))
         else:
-            assert isinstance(item, Idle)
-            told.append(IDLE)
+            assert isinstance(item, Idle | Active)
+            told.append(item)
     return told
 
 
@@ -102,7 +102,7 @@ def test_an_idle_partition_is_left_out_after_its_time() -> None:
     scanned.clock.advance_to(2 * SECOND + 5)
     assert scanned.run()[3:] == [50, IDLE], "then the largest promise counts"
     scanned.clock.advance_to(3 * SECOND)
-    assert scanned.run()[5:] == [[70], 70]
+    assert scanned.run()[5:] == [ACTIVE, [70], 70]
 
 
 def test_rows_that_come_one_by_one_do_not_ask_for_a_wake_up_each() -> None:
@@ -118,7 +118,7 @@ def test_rows_that_come_one_by_one_do_not_ask_for_a_wake_up_each() -> None:
     scanned.run()
     assert scanned.wakes.times[1:] == [SECOND + 5 + SECOND // 10], "the one before asks for the next"
     scanned.clock.advance_to(scanned.wakes.times[-1])
-    assert scanned.run()[-1] is IDLE
+    assert scanned.run()[-1] == IDLE
 
 
 def test_a_partition_at_its_end_is_idle_at_once() -> None:

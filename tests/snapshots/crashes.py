@@ -26,7 +26,6 @@ from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.snapshots.store import MemorySnapshotStore
 from runnel.testing.rows import rows_of
 from tests.streams.generated import Bench, Case, Rows, _shown, agree
-from tests.streams.scripted_table import IDLE
 from tests.streams.simulated import held_case, late_rows
 
 
@@ -134,8 +133,6 @@ def check(bench: Bench, case: Case, crashes: Crashes) -> int:
     with bench.scripted(case.feeds, case.ordered) as tables:
         plan: Any = bench.streams._database.prepare(case.sql.ours, ())
         for table in tables.values():
-            # A source that falls idle and comes back may have late rows, which depends on the order of events.
-            table.scripts = [[entry for entry in script if entry is not IDLE] for script in table.scripts]
             table.release()
         return goes_on(plan, expected, crashes)
 

@@ -353,6 +353,18 @@ def test_rows_of_a_partition_that_falls_idle_are_late(con: Connection) -> None:
         assert until_held(run) == [(10, 6, 6)]
 
 
+def test_a_source_that_comes_back_is_not_overtaken_on_another_way(con: Connection) -> None:
+    """Two processors group its rows, and one has told of the rows after the idle time before the other has."""
+    sql = COUNTS.format("s")
+    rows = [batch((time, time % 5, 1)) for time in range(5, 95)]
+    script(con, "s", [batch((0, 1, 1)), IDLE, *rows, IDLE, batch((95, 1, 1))], idle=250)
+    expected = [(10, 6, 6), *((end, 10, 10) for end in range(20, 100, 10)), (100, 6, 6)]
+    for seed in range(15):
+        run = simulation(con, sql, seed)
+        assert sorted(rows_of(run.run())) == expected
+        assert sum(tasklet.count("late_rows") for tasklet in run.execution.tasklets) == 0
+
+
 def test_null_times_and_empty_streams(con: Connection) -> None:
     a, b = stream(con, "a"), stream(con, "b")
     cursor = con.execute(COUNTS.format("a"))
