@@ -41,9 +41,11 @@ class KafkaJobSink(Sink):
                 self.commit(token)
                 self._number = max(self._number, token["number"])
             elif token["number"] > self._open().last_of(token["owner"]):
-                # Of the job whose snapshot this one begins with, which didn't come to send it.
-                self._number += 1
-                self._open().send(_unpacked(token["messages"]), self._number)
+                # Of the job whose snapshot this one begins with, which didn't come to send it. It is noted as that job's: until
+                # this one has a snapshot of its own it may come here again.
+                messages = _unpacked(token["messages"])
+                if messages:
+                    self._open().send(messages, token["number"], token["owner"])
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._messages.extend(encoded(self._table, self._request.columns, batch))

@@ -57,16 +57,27 @@ class Transactions:
             raise failed(what, found.error)
         return max(int(found.offset), 0)
 
-    def send(self, messages: Sequence[Message], number: int) -> None:
+    def send(self, messages: Sequence[Message], number: int, owner: str | None = None) -> None:
         """Sends the messages of an epoch: all of them are there when it returns, or none if it fails. After a failure that
-        leaves open which of the two it is, the next process finds out by `last`."""
+        leaves open which of the two it is, the next process finds out by `last`; or by `last_of`, where it is an epoch of
+        another owner's."""
+        if owner is None:
+            self._send(messages, number, self._group)
+            return
+        group = self._group_of(owner)
+        try:
+            self._send(messages, number, group)
+        finally:
+            group.close()
+
+    def _send(self, messages: Sequence[Message], number: int, noted_for: Any) -> None:
         what = f'{len(messages)} messages can\'t be written to topic "{self._topic}"'
         with calling(what):
             self._client.begin_transaction()
         try:
             self._produce(messages, what)
             place = kafka().TopicPartition(self._topic, 0, number)
-            group = self._group.consumer_group_metadata()
+            group = noted_for.consumer_group_metadata()
             self._tried(what, lambda: self._client.send_offsets_to_transaction([place], group, SECONDS))
             self._tried(what, lambda: self._client.commit_transaction(SECONDS))
         except OperationalError:
