@@ -15,7 +15,7 @@ from threading import Condition, Lock, RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from runnel.errors import Error, ErrorCode, OperationalError, internal
+from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, internal
 from runnel.frozen import frozen
 from runnel.jobs import JobStatus
 from runnel.named_jobs.job_view import JobView
@@ -340,7 +340,10 @@ class NamedJob(JobView):
             elif aim is Aim.RESTART and error is None:
                 failure = _stop_failure(run) or self._record.last_error
                 self._set(NOT_RUNNING, "stopped", is_resumable=run.is_stopped, last_error=failure)
-                self._launch_again("restarted")
+                if self._home.is_closing:
+                    self._save()  # the next connection starts it
+                else:
+                    self._launch_again("restarted")
             else:
                 self._failed(error or internal("the execution ended without a reason"))
 
@@ -452,6 +455,8 @@ class NamedJob(JobView):
                     if self.status is FAILED and self.error is not None:
                         raise self.error
                     check_allowed("suspended" if what == "suspended" else "restarted", self.name, self.status)
+                if self.status is NOT_RUNNING and self._home.is_closing:
+                    raise InterfaceError("the connection is closed", hint="the job runs when its directory is opened again")
                 if self.status in (SUSPENDED, NOT_RUNNING) and what == "restarted":  # it failed on the way
                     raise self.error or OperationalError(f'job "{self.name}" was suspended', code=ErrorCode.GENERIC)
                 left = None if until is None else until - monotonic()

@@ -114,6 +114,38 @@ def test_suspended_and_resumed_nothing_is_lost(bench: Bench, guarantee: Guarante
     assert bench.world.rows == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_restart_that_the_connection_s_end_overtakes_starts_nothing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    job = bench.create()
+    bench.world.give(3)
+    assert eventually(lambda: job.rows_out == 3)
+    go_on = threading.Event()
+    bench.named.errands.post(lambda: go_on.wait(PATIENCE))
+    raised: list[Error] = []
+
+    def restart() -> None:
+        try:
+            job.restart(PATIENCE)
+        except Error as error:
+            raised.append(error)
+
+    restarting = threading.Thread(target=restart)
+    restarting.start()
+    assert eventually(lambda: job.status is JobStatus.COMPLETING)
+    closing = threading.Thread(target=bench.close)
+    closing.start()
+    assert eventually(lambda: bench.named.is_closing)
+    go_on.set()
+    closing.join(PATIENCE)
+    restarting.join(PATIENCE)
+    assert [str(error) for error in raised] and isinstance(raised[0], InterfaceError)
+    assert job.record.restarts == 0 and bench.world.rows == [0, 1, 2]
+    again = Bench(tmp_path, bench.world)
+    (job,) = again.named.all()
+    assert job.status is RUNNING and bench.world.starts == [3]
+    again.close()
+
+
 def test_a_job_takes_the_name_of_one_that_is_being_cleaned_up(bench: Bench) -> None:
     job = bench.create()
     planning, go_on = threading.Event(), threading.Event()
