@@ -35,7 +35,7 @@ def connect(path: str | Path | None = None, *, spark: Any = None, **settings: An
     a SparkSession, which stays the caller's, or a master URL, such as 'local[4]', on which Spark is started when a statement
     first needs it. Settings are those of SET, and `cooperative_threads`.
     """
-    if isinstance(path, str) and path.startswith(("runnel://", "runnel+tls://")):
+    if isinstance(path, str) and "://" in path:
         # Loaded on first use: Flight takes a while.
         from runnel.serving.remote_connection import connect_remote
 

@@ -63,7 +63,7 @@ class RemoteDatabase:
         """Connects, and asks the server whether it speaks as we do."""
         self.url = url
         self.is_closed = False
-        location = _location(url)
+        location = location_of(url)
         options = {} if root_certificate is None else {"tls_root_certs": root_certificate}
         self._options = flight.FlightCallOptions(headers=[(HEADER, f"Bearer {token}".encode())])
         try:
@@ -224,7 +224,7 @@ def _timeout(timeout: Any) -> float | None:
     return min(float(timeout), 1e9)
 
 
-def _location(url: str) -> str:
+def location_of(url: str) -> str:
     """Flight's name for an address of ours; ProgrammingError for what is none."""
     parts = urlsplit(url)
     schemes = {"runnel": "grpc", "runnel+tls": "grpc+tls"}

@@ -13,7 +13,7 @@ from runnel.connection import Connection
 from runnel.cursor import Cursor, fail
 from runnel.errors import InterfaceError, NotSupportedError
 from runnel.jobs import Job
-from runnel.serving.remote import RemoteDatabase
+from runnel.serving.remote import RemoteDatabase, location_of
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -31,6 +31,10 @@ _JOBS = "SHOW JOBS lists the server's jobs, and ALTER JOB and DROP JOB change th
 def connect_remote(url: str, settings: dict[str, Any]) -> RemoteConnection:
     """Connects to a server. `settings` may hold `token` and, for `runnel+tls://`, `root_certificate`: a path to PEM, where the
     server's certificate isn't from an authority that the system trusts."""
+    try:
+        location_of(url)
+    except BaseException as error:
+        fail(error, None)
     token = settings.pop("token", None) or os.environ.get(TOKEN)
     certificate = settings.pop("root_certificate", None)
     if settings:
@@ -45,7 +49,7 @@ def connect_remote(url: str, settings: dict[str, Any]) -> RemoteConnection:
     if not token.isascii() or not token.isprintable():
         raise InterfaceError("a token consists of printable ASCII characters")
     try:
-        root = None if certificate is None else Path(certificate).read_bytes()
+        root = None if certificate is None else _certificate(certificate)
         return RemoteConnection(RemoteDatabase(url, token, root))
     except BaseException as error:
         fail(error, None)
@@ -150,6 +154,16 @@ class RemoteConnection(Connection):
 
 def _refuse(what: str, hint: str = "do it in the server's process, or work on a connection of this one") -> NoReturn:
     raise NotSupportedError(f"{what} can't be had over a connection to a server", hint=hint)
+
+
+def _certificate(path: Any) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except (OSError, TypeError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InterfaceError(
+            f"root_certificate {path!r} can't be read", detail=reason, hint="give the path of a PEM file"
+        ) from error
 
 
 def _as_table(data: Any) -> pa.Table:

@@ -86,7 +86,9 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
                 f"can't listen on {address.host}:{address.port}",
                 code=ErrorCode.CONNECTION_PROBLEM,
                 detail=str(error),
-                hint="is the port taken? Port 0 takes a free one",
+                hint="are certificate and key PEM texts that belong together?"
+                if secure and address.port == 0
+                else "is the port taken? Port 0 takes a free one",
             ) from error
         self.url = f"runnel{'+tls' if secure else ''}://{_in_url(address.host)}:{self.port}"
 

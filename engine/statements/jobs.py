@@ -46,7 +46,12 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
 
         load_modules(database, record.modules)
     types = argument_types(record.arguments)
-    plan = database.plan_job(record.query, types, record.zone)
+    try:
+        plan = database.plan_job(record.query, types, record.zone)
+    except Error as error:
+        # Its position is in the job's query, not in the statement that starts the job.
+        error.sql = record.query
+        raise
     values = converted(record.arguments, types, plan.parameters, record.zone)
     arguments = [scalar_of(value, item) for value, item in zip(values, plan.parameters, strict=True)]
     limit = record.options.accumulation_limit

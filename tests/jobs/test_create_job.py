@@ -221,6 +221,16 @@ def test_a_failure_is_shown_and_the_job_waits_to_be_resumed(connection: Connecti
     assert isinstance(job.error, runnel.DataError)
 
 
+def test_what_keeps_a_job_from_resuming_is_shown_in_its_query(connection: Connection) -> None:
+    connection.register_stream("s", SCHEMA)
+    connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v FROM s")
+    connection.execute("ALTER JOB j SUSPEND")
+    connection.execute("DROP MAPPING m")
+    with pytest.raises(runnel.ProgrammingError, match='object "m" not found') as caught:
+        connection.execute("ALTER JOB j RESUME")
+    assert "LINE 1: SINK INTO m SELECT" in str(caught.value)
+
+
 def test_closing_the_connection_commits_what_was_written(tmp_path: Path) -> None:
     with runnel.connect(tmp_path) as connection:
         connection.execute(f"CREATE MAPPING m {MAP}")

@@ -101,7 +101,10 @@ def test_a_port_that_is_taken(server: Server, connection: runnel.Connection) -> 
         Server(connection, TOKEN, Address(port=server.port))
 
 
-@pytest.mark.parametrize("url", ["runnel://", "runnel://host", "runnel://host:99999", "runnel://h:1/path", "runnel://h:1?x=1"])
+@pytest.mark.parametrize(
+    "url",
+    ["runnel://", "runnel://host", "runnel://host:99999", "runnel://h:1/path", "runnel://h:1?x=1", "http://h:1", "s3://a/b"],
+)
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(runnel.ProgrammingError, match="is no address of a server"):
         runnel.connect(url, token=TOKEN)
@@ -118,6 +121,23 @@ def test_nobody_listens(server: Server) -> None:
 def test_settings_are_the_servers(server: Server) -> None:
     with pytest.raises(runnel.InterfaceError, match='"time_zone" is for connections of this process'):
         runnel.connect(server.url, token=TOKEN, time_zone="UTC")
+
+
+def test_a_root_certificate_that_cant_be_read(server: Server, tmp_path: Path) -> None:
+    for given in (tmp_path / "none.pem", str(tmp_path), 5, "\0"):
+        with pytest.raises(runnel.InterfaceError, match="can't be read"):
+            runnel.connect(server.url, token=TOKEN, root_certificate=given)
+
+
+def test_a_scheme_may_be_in_capitals(server: Server) -> None:
+    with runnel.connect(server.url.replace("runnel", "RUNNEL"), token=TOKEN) as made:
+        assert made.execute("SELECT 42").fetchone() == (42,)
+
+
+def test_what_is_no_certificate_is_told(connection: runnel.Connection) -> None:
+    with pytest.raises(runnel.OperationalError, match="can't listen") as caught:
+        Server(connection, TOKEN, Address("127.0.0.1", 0, b"no PEM", b"no PEM"))
+    assert caught.value.hint is not None and "certificate" in caught.value.hint
 
 
 def test_a_certificate_hides_what_is_said(connection: runnel.Connection, tmp_path: Path) -> None:
