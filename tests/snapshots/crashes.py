@@ -26,6 +26,7 @@ from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.snapshots.store import MemorySnapshotStore
 from runnel.testing.rows import rows_of
 from tests.streams.generated import Bench, Case, Rows, _shown, agree
+from tests.streams.scripted_table import IDLE
 from tests.streams.simulated import held_case, late_rows
 
 
@@ -133,6 +134,9 @@ def check(bench: Bench, case: Case, crashes: Crashes) -> int:
     with bench.scripted(case.feeds, case.ordered) as tables:
         plan: Any = bench.streams._database.prepare(case.sql.ours, ())
         for table in tables.values():
+            # Where all sources are idle at once the largest promise counts, so the next rows of one may be late, or not: it
+            # depends on the order of events.
+            table.scripts = [[entry for entry in script if entry is not IDLE] for script in table.scripts]
             table.release()
         return goes_on(plan, expected, crashes)
 
