@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from threading import Lock, Thread, current_thread, main_thread
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -63,6 +63,8 @@ class RemoteDatabase:
         """Connects, and asks the server whether it speaks as we do."""
         self.url = url
         self.is_closed = False
+        self._lock = Lock()
+        self._calls = 0
         location = location_of(url)
         options = {} if root_certificate is None else {"tls_root_certs": root_certificate}
         self._options = flight.FlightCallOptions(headers=[(HEADER, f"Bearer {token}".encode())])
@@ -114,19 +116,20 @@ class RemoteDatabase:
         descriptor = flight.FlightDescriptor.for_command(packed({"register": name}))
 
         def send() -> None:
-            writer, _ = self._client.do_put(descriptor, table.schema, self._options)
-            with writer:
-                writer.write_table(table)
-                writer.done_writing()
+            with self._call() as client:
+                writer, _ = client.do_put(descriptor, table.schema, self._options)
+                with writer:
+                    writer.write_table(table)
+                    writer.done_writing()
 
         self._translated(send)
 
     def ask(self, kind: str, head: dict[str, Any], body: bytes = b"") -> _Answered:
         """The server's answer to one question, and Arrow data that came with it; raises the error that it tells."""
-        self.check_open()
 
         def call() -> bytes:
-            (answer,) = self._client.do_action(flight.Action(kind, packed(head, body)), self._options)
+            with self._call() as client:
+                (answer,) = client.do_action(flight.Action(kind, packed(head, body)), self._options)
             return bytes(answer.body.to_pybytes())
 
         try:
@@ -144,17 +147,40 @@ class RemoteDatabase:
 
     def close(self) -> None:
         """Leaves the server. What it runs for us it ends; named jobs go on. Once is enough."""
-        if not self.is_closed:
+        with self._lock:
+            if self.is_closed:
+                return
             self.is_closed = True
+            is_free = not self._calls
+        if is_free:
             self._client.close()
+
+    @contextmanager
+    def _call(self) -> Iterator[flight.FlightClient]:
+        """The client, for one call. Closing it under a call of another thread would end the process, so the last call does."""
+        with self._lock:
+            self.check_open()
+            self._calls += 1
+        try:
+            yield self._client
+        finally:
+            with self._lock:
+                self._calls -= 1
+                is_last = self.is_closed and not self._calls
+            if is_last:
+                self._client.close()
 
     def _rows(self, statement: RemoteStatement, fields: tuple[Field, ...]) -> RemoteRows:
         try:
-            reader = self._translated(lambda: self._client.do_get(flight.Ticket(statement.name.encode()), self._options))
+            reader = self._translated(lambda: self._rows_of(statement))
         except BaseException:
             statement.cancel()
             raise
         return RemoteRows(reader, fields, statement.cancel, self._translated)
+
+    def _rows_of(self, statement: RemoteStatement) -> flight.FlightStreamReader:
+        with self._call() as client:
+            return client.do_get(flight.Ticket(statement.name.encode()), self._options)
 
     def _wait_for(self, kind: str, statement: RemoteStatement, head: dict[str, Any], body: bytes) -> _Answered:
         """The answer to a question that may take long. A call into Flight doesn't see Ctrl-C, so the main thread has

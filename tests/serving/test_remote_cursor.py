@@ -191,6 +191,41 @@ def test_many_clients_at_once(server: Server) -> None:
     assert sorted(sums) == sorted(500_500 + number for number in range(8) for _ in range(10))
 
 
+def test_closing_waits_for_calls_of_other_threads(server: Server) -> None:
+    """Each closed cursor has a thread of its own tell the server, which may be at it when the connection is closed."""
+    for _ in range(20):
+        with runnel.connect(server.url, token=TOKEN) as made:
+            cursors = [made.execute("SELECT v FROM TABLE(GENERATE_STREAM(100000)) AS g(v)") for _ in range(5)]
+            for cursor in cursors:
+                cursor.fetchone()
+                cursor.close()
+    database = made._database
+    assert database.is_closed and eventually(lambda: database._calls == 0)
+
+
+def test_the_last_call_closes_the_client(server: Server) -> None:
+    made = runnel.connect(server.url, token=TOKEN)
+    database = made._database
+    closed: list[int] = []
+    client = database._client
+
+    class Watched:
+        def do_action(self, *given: object) -> object:
+            made.close()
+            assert not closed, "a call is under way"
+            return client.do_action(*given)
+
+        def close(self) -> None:
+            closed.append(database._calls)
+            client.close()
+
+    database._client = Watched()
+    made.execute("SELECT 42")
+    assert closed == [0]
+    with pytest.raises(runnel.InterfaceError, match="closed"):
+        made.execute("SELECT 1")
+
+
 def test_a_closed_connection_says_so(remote: runnel.Connection) -> None:
     remote.close()
     remote.close()
