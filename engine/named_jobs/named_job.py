@@ -16,9 +16,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, internal
-from runnel.frozen import frozen
 from runnel.jobs import JobStatus
 from runnel.named_jobs.job_view import JobView
+from runnel.named_jobs.listeners import Listener, StatusChange, tell
+from runnel.named_jobs.named_snapshots import check_name
 from runnel.named_jobs.record import Failure, JobRecord
 from runnel.named_jobs.run import Run
 from runnel.named_jobs.states import (
@@ -33,6 +34,7 @@ from runnel.named_jobs.states import (
     SUSPENDED,
     TRANSITIONS,
     check_allowed,
+    seconds,
 )
 from runnel.processor import Guarantee
 from runnel.processors.scan import ScanMetaSupplier
@@ -64,20 +66,6 @@ class Aim(Enum):
     LEAVE = "leave"
 
 
-@frozen
-class StatusChange:
-    """What a listener hears: the job's name, both states, why, and whether a user asked for it."""
-
-    name: str
-    old: JobStatus
-    new: JobStatus
-    description: str
-    is_user_requested: bool
-
-
-Listener = Callable[[StatusChange], object]
-
-
 class NamedJob(JobView):
     """The handle of a named job. Threads may share it."""
 
@@ -98,11 +86,14 @@ class NamedJob(JobView):
 
     def add_listener(self, listener: Listener) -> None:
         """`listener` is called with each StatusChange from now on, in order, on a thread of the connection's."""
+        if not callable(listener):
+            raise InterfaceError(f"a listener is called with each change, and {listener!r} can't be")
         with self._lock:
             self._listeners.append(listener)
 
     def remove_listener(self, listener: Listener) -> None:
-        with self._lock:
+        """Tells it nothing more; nothing where it was not told before."""
+        with self._lock, suppress(ValueError):
             self._listeners.remove(listener)
 
     def start(self) -> None:
@@ -126,6 +117,7 @@ class NamedJob(JobView):
     def suspend(self, timeout: float | None = None) -> None:
         """Takes a last snapshot and stops; waits until it is suspended (OperationalError after `timeout` seconds, while it goes
         on being suspended)."""
+        timeout = seconds(timeout)
         with self._lock:
             self._check("suspended")
             if self.status is NOT_RUNNING:
@@ -155,6 +147,7 @@ class NamedJob(JobView):
     def restart(self, timeout: float | None = None) -> None:
         """Takes a last snapshot, stops, and starts anew from there; waits until it runs again. Raises what made it fail on the
         way; it is then suspended, or tried again later."""
+        timeout = seconds(timeout)
         with self._lock:
             self._check("restarted")
             if self.status is NOT_RUNNING:
@@ -171,6 +164,7 @@ class NamedJob(JobView):
 
     def cancel(self, timeout: float | None = None) -> None:
         """Ends it for good, without a snapshot; waits until it has ended."""
+        timeout = seconds(timeout)
         with self._lock:
             self._check("cancelled")
             if self._run is None:
@@ -186,6 +180,8 @@ class NamedJob(JobView):
     def export_snapshot(self, name: str, timeout: float | None = None) -> None:
         """Takes a snapshot and keeps it under a name, in the place of one that has the name; of a suspended job its last
         one."""
+        timeout = seconds(timeout)
+        check_name(name)
         with self._lock:
             self._check("exported")
             run = self._run
@@ -205,6 +201,7 @@ class NamedJob(JobView):
 
     def cancel_and_export_snapshot(self, name: str, timeout: float | None = None) -> None:
         """Takes a last snapshot, keeps it under a name, and ends the job. Where that fails the job is suspended."""
+        check_name(name)
         if self.status is not SUSPENDED:
             self.suspend(timeout)
         self.export_snapshot(name, timeout)
@@ -238,6 +235,8 @@ class NamedJob(JobView):
 
     def await_status(self, status: JobStatus, timeout: float | None = None) -> bool:
         """Waits until the job has that status; False if it hasn't within `timeout` seconds."""
+        if not isinstance(status, JobStatus):
+            raise InterfaceError(f"a status is one of runnel.JobStatus, not {status!r}")
         return self._await(lambda: self.status is status, timeout)
 
     def closed(self) -> None:
@@ -274,6 +273,7 @@ class NamedJob(JobView):
         check_allowed(action, self.name, self.status)
 
     def _await(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        timeout = seconds(timeout)
         with self._changed:
             self._changed.wait_for(lambda: condition() or self._home.is_closed, timeout)
             if not condition():
@@ -412,7 +412,7 @@ class NamedJob(JobView):
         if self._listeners:
             change = StatusChange(self.name, old, status, description, is_user)
             listeners = tuple(self._listeners)
-            self._home.errands.post(lambda: _tell(listeners, change))
+            self._home.errands.post(lambda: tell(listeners, change))
 
     def _save(self) -> None:
         """Keeps the record; where that fails the job goes on, the one kept before stays, and it is tried again each second.
@@ -478,11 +478,3 @@ def _stop_failure(run: Run) -> Failure | None:
         return None
     message = "the last snapshot failed, so the one before it is used"
     return Failure("OperationalError", ErrorCode.INPUT_OUTPUT.name, message, str(report.error))
-
-
-def _tell(listeners: tuple[Listener, ...], change: StatusChange) -> None:
-    for listener in listeners:
-        try:
-            listener(change)
-        except Exception:
-            logger.exception('a listener of job "%s" failed', change.name)

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, RLock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from runnel.disk import sync_folder
-from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
 from runnel.frozen import frozen
 from runnel.named_jobs.record import JobRecord
 from runnel.runtime.clock import Clock
@@ -213,6 +213,12 @@ def _linked(
     store = FileSnapshotStore(folder, about)
     manifest = store.manifest(_ID)
     return store, SnapshotSize(manifest.rows, manifest.bytes, 0)
+
+
+def check_name(name: Any) -> None:
+    """InterfaceError for what can't be the name of a snapshot."""
+    if not isinstance(name, str) or not name:
+        raise InterfaceError(f"the name of a snapshot is a str that isn't empty, not {name!r}")
 
 
 def _copy(source: SnapshotStore, snapshot_id: int, target: SnapshotStore) -> SnapshotSize:

@@ -231,6 +231,36 @@ def test_what_keeps_a_job_from_resuming_is_shown_in_its_query(connection: Connec
     assert "LINE 1: SINK INTO m SELECT" in str(caught.value)
 
 
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "1", True])
+def test_a_time_to_wait_that_is_none(connection: Connection, timeout: Any) -> None:
+    connection.register_stream("s", SCHEMA)
+    connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v FROM s")
+    job = connection.job("j")
+    assert isinstance(job, runnel.NamedJob)
+    for waiting in (job.join, job.wait, job.suspend, job.restart, job.cancel):
+        with pytest.raises(runnel.InterfaceError, match="timeout takes a number of seconds"):
+            waiting(timeout)
+    assert job.status is JobStatus.RUNNING
+    assert not job.wait(0)
+
+
+def test_wrong_arguments_of_the_handle(connection: Connection) -> None:
+    connection.register_stream("s", SCHEMA)
+    connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v FROM s")
+    job: Any = connection.job("j")
+    for name in ("", None, 5):
+        with pytest.raises(runnel.InterfaceError, match="the name of a snapshot is a str"):
+            job.export_snapshot(name)
+        with pytest.raises(runnel.InterfaceError, match="the name of a snapshot is a str"):
+            job.cancel_and_export_snapshot(name)
+    with pytest.raises(runnel.InterfaceError, match="JobStatus"):
+        job.await_status("SUSPENDED")
+    with pytest.raises(runnel.InterfaceError, match="a listener is called"):
+        job.add_listener(None)
+    job.remove_listener(print)
+    assert job.status is JobStatus.RUNNING and shown(connection, "SHOW SNAPSHOTS") == []
+
+
 def test_closing_the_connection_commits_what_was_written(tmp_path: Path) -> None:
     with runnel.connect(tmp_path) as connection:
         connection.execute(f"CREATE MAPPING m {MAP}")

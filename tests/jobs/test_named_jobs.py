@@ -13,7 +13,8 @@ import pytest
 
 from runnel.errors import DataError, Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.jobs import JobStatus
-from runnel.named_jobs.named_job import NamedJob, StatusChange
+from runnel.named_jobs.listeners import StatusChange
+from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.run import PreparedJob
 from runnel.named_jobs.states import ENDED, TRANSITIONS
