@@ -74,6 +74,7 @@ class NamedJob(JobView):
     def __init__(self, record: JobRecord, home: NamedJobs, store: SnapshotStore) -> None:
         super().__init__(record, store)
         self.is_forgotten = False
+        self.is_exported = False
         self.is_clean = False
         self.cleaning = Lock()
         self._home = home
@@ -180,6 +181,7 @@ class NamedJob(JobView):
     def export_snapshot(self, name: str, timeout: float | None = None) -> None:
         """Takes a snapshot and keeps it under a name, in the place of one that has the name; of a suspended job its last
         one."""
+        self.is_exported = True  # another job may go on from there, and commit what was staged by then
         timeout = seconds(timeout)
         check_name(name)
         with self._lock:
@@ -211,6 +213,9 @@ class NamedJob(JobView):
         """Changes what is kept of a suspended job."""
         with self._lock:
             self._check("changed")
+            if "query" in changes and self._promises:
+                # The new one may have no such sinks.
+                self._home.settle(self)
             before = self._record
             self._record = replace(before, **changes)
             try:

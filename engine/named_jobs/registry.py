@@ -23,7 +23,7 @@ from runnel.named_jobs.records import JobRecords
 from runnel.named_jobs.run import PreparedJob
 from runnel.named_jobs.states import COMPLETED, FAILED
 from runnel.processor import Guarantee, JobContext
-from runnel.processors.write import give_up_staged
+from runnel.processors.write import settle_staged
 from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore
 
 logger = logging.getLogger("runnel.job")
@@ -136,24 +136,31 @@ class NamedJobs:
                 return
             job.is_clean = True
             if job.status is FAILED and job.record.options.guarantee is not Guarantee.NONE:
-                self.give_up(job)
+                self.settle(job)
             if job.status is COMPLETED:
                 job.store.close()
                 place = self.records.place(job.id)
                 if place is not None:
                     shutil.rmtree(place / "snapshots", ignore_errors=True)
 
-    def give_up(self, job: NamedJob) -> None:
-        """Removes what the sinks of a job that won't run again have staged."""
+    def settle(self, job: NamedJob) -> None:
+        """Commits what the sinks of a job that doesn't run have staged for its last snapshot, and removes what else they
+        have."""
         record = job.record
         try:
+            snapshot_id = job.store.completed
             prepared = self.prepare(record)
             context = JobContext(
                 0, prepared.evaluation, self.jobs.clock.monotonic, owner=str(record.id), guarantee=record.options.guarantee
             )
-            give_up_staged(prepared.dag, context)
+            settle_staged(
+                prepared.dag,
+                context,
+                lambda name: () if snapshot_id is None else job.store.read(snapshot_id, name),
+                may_give_up=job.is_done and not job.is_exported,
+            )
         except Exception as error:
-            logger.warning('what job "%s" has staged in its sinks can\'t be removed: %s', job.name, error)
+            logger.warning('what job "%s" has staged in its sinks can\'t be committed or removed: %s', job.name, error)
 
     def check_vertices(self, record: JobRecord, store: SnapshotStore, snapshot_id: int | None, prepared: PreparedJob) -> None:
         """OperationalError where the job's plan has no use for some of the state that it is to start with: its query means

@@ -38,6 +38,16 @@ _STATE = pa.schema(
 )
 
 
+def tokens_in(state: Iterable[pa.RecordBatch]) -> list[Token]:
+    """What the state of a DurableWrite says to be staged."""
+    texts: dict[int, list[str]] = {}
+    for batch in state:
+        for number, text in zip(batch.column(2).to_pylist(), batch.column(3).to_pylist(), strict=True):
+            if number >= 0:
+                texts.setdefault(number, []).append(text)
+    return [json.loads("".join(texts[number])) for number in sorted(texts)]
+
+
 class DurableWrite(EmittingProcessor):
     """Writes its input to a sink, and is complete only when a snapshot has committed the last of it. With `counts` it then
     gives one row: the number of rows written by all executions of the job. Runs at parallelism 1."""
@@ -51,7 +61,7 @@ class DurableWrite(EmittingProcessor):
         self._written = 0
         self._has_unstaged = False
         self._staged: list[Token] = []
-        self._restored: dict[int, list[str]] = {}
+        self._restored: list[pa.RecordBatch] = []
         self._is_recovered = False
         self._has_asked = False
         self._ask_at = 0
@@ -106,10 +116,9 @@ class DurableWrite(EmittingProcessor):
                 yield self._epoch, self._written, number, text[start : start + PIECE]
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        for epoch, written, number, text in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            self._epoch, self._written = epoch, written
-            if number >= 0:
-                self._restored.setdefault(number, []).append(text)
+        self._restored.append(batch)
+        if batch.num_rows:
+            self._epoch, self._written = (batch.column(i)[0].as_py() for i in (0, 1))
 
     def finish_restore(self) -> bool:
         self._recover()
@@ -118,8 +127,8 @@ class DurableWrite(EmittingProcessor):
     def _recover(self) -> None:
         """Before anything is written, once: what the snapshot counts is made visible, what it doesn't is given up."""
         if not self._is_recovered:
-            self._sink.recover([json.loads("".join(self._restored[number])) for number in sorted(self._restored)])
-            self._restored = {}
+            self._sink.recover(tokens_in(self._restored))
+            self._restored = []
             self._is_recovered = True
 
     def _stage(self) -> None:

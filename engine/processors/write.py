@@ -11,6 +11,7 @@ import pyarrow as pa
 from runnel.batches import from_numbers, make_batch
 from runnel.connector import Sink, SinkRequest, Token, WritableTable
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
+from runnel.errors import Error
 from runnel.processor import Guarantee, JobContext, Processor
 from runnel.processors.emitting import EmittingProcessor
 
@@ -122,22 +123,34 @@ def late_write(table: WritableTable, request: SinkRequest, place: str) -> WriteM
     return WriteMetaSupplier(table, request, place, _late_write)
 
 
-def give_up_staged(dag: DAG, context: JobContext) -> None:
-    """Gives up what the sinks of a durable job have staged and no execution of it will commit: for a job that is dropped, or
-    failed for good."""
+def settle_staged(
+    dag: DAG, context: JobContext, state: Callable[[str], Sequence[pa.RecordBatch]], *, may_give_up: bool
+) -> None:
+    """Commits what the sinks of a durable job have staged as far as its last snapshot counts it, whose `state` is by vertex,
+    and gives the rest up: for a job that is dropped, has failed for good, or is to write elsewhere. `may_give_up`: what
+    can't be committed is given up as well."""
     if context.guarantee is Guarantee.NONE:
         return
     # Loaded on first use: few jobs end like that.
     from runnel.processors.divert import DivertingSource
+    from runnel.processors.durable_write import tokens_in
     from runnel.processors.scan import ScanMetaSupplier
 
     for vertex in dag.vertices.values():
         supplier = vertex.supplier
         if isinstance(supplier, WriteMetaSupplier):
-            sink = supplier.sink(context)
             try:
-                sink.recover(())
-            finally:
-                sink.close()
-        elif isinstance(supplier, ScanMetaSupplier) and isinstance(supplier.source, DivertingSource):
+                _recover(supplier.sink(context), tokens_in(state(vertex.name)))
+            except Error:
+                if not may_give_up:
+                    raise
+                _recover(supplier.sink(context), ())
+        elif may_give_up and isinstance(supplier, ScanMetaSupplier) and isinstance(supplier.source, DivertingSource):
             supplier.source.give_up(context)
+
+
+def _recover(sink: Sink, tokens: Sequence[Token]) -> None:
+    try:
+        sink.recover(tokens)
+    finally:
+        sink.close()

@@ -29,7 +29,7 @@ from runnel.processors.divert import Divert, DivertingSource
 from runnel.processors.durable_divert import DurableDivertingPartition
 from runnel.processors.durable_write import ASK_AGAIN
 from runnel.processors.scan import Scan, ScanMetaSupplier
-from runnel.processors.write import give_up_staged
+from runnel.processors.write import settle_staged
 from runnel.sqltypes import VARCHAR
 from runnel.testing import ManualClock
 from tests.processors.places import job_context
@@ -204,11 +204,15 @@ def test_what_a_job_that_is_gone_had_diverted_is_given_up() -> None:
     assert table.disk.staged
     dag = DAG()
     dag.vertex("scan t", ScanMetaSupplier(source, Scan), 1)  # type: ignore[arg-type]
-    give_up_staged(dag, job_context(owner="7", guarantee=Guarantee.NONE))
-    give_up_staged(dag, job_context(owner="8", guarantee=Guarantee.EXACTLY_ONCE))
+    settle_staged(dag, job_context(owner="7", guarantee=Guarantee.NONE), nothing, may_give_up=True)
+    settle_staged(dag, job_context(owner="8", guarantee=Guarantee.EXACTLY_ONCE), nothing, may_give_up=True)
     assert table.disk.staged
-    give_up_staged(dag, job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE))
+    settle_staged(dag, job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE), nothing, may_give_up=True)
     assert not table.disk.staged and not table.disk.visible
+
+
+def nothing(vertex: str) -> Sequence[pa.RecordBatch]:
+    return ()
 
 
 def test_sources_hear_that_a_job_is_gone() -> None:

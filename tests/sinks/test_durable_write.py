@@ -16,7 +16,7 @@ from runnel.processor import Guarantee
 from runnel.processors import durable_write
 from runnel.processors.durable_write import DurableWrite
 from runnel.processors.stream_write import StreamWrite
-from runnel.processors.write import Write, give_up_staged, late_write, write
+from runnel.processors.write import Write, late_write, settle_staged, write
 from runnel.sqltypes import BIGINT
 from runnel.testing import ManualClock, verify_processor
 from tests.processors.places import Wakes, job_context, place
@@ -312,8 +312,8 @@ def test_what_a_dropped_job_had_staged_is_given_up() -> None:
     dag.vertex("write t", write(table, REQUEST), 1)
     dag.vertex("write t 2", late_write(table, REQUEST, "late rows of window"), 1)
     table.disk.staged = {("7/write t", "a"): [1], ("7/late rows of window", "b"): [2], ("8/write t", "c"): [3]}
-    give_up_staged(dag, job_context(owner="7", guarantee=Guarantee.NONE))
+    settle_staged(dag, job_context(owner="7", guarantee=Guarantee.NONE), lambda vertex: (), may_give_up=True)
     assert len(table.disk.staged) == 3
-    give_up_staged(dag, job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE))
+    settle_staged(dag, job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE), lambda vertex: (), may_give_up=True)
     assert list(table.disk.staged) == [("8/write t", "c")]
     assert table.disk.visible == []

@@ -195,6 +195,30 @@ def test_what_a_dropped_job_had_staged_is_gone(connection: Connection, tmp_path:
     assert tape.disk.visible == []
 
 
+@pytest.mark.parametrize(
+    "then", ["DROP JOB j", "DROP JOB j WITH SNAPSHOT s", "ALTER JOB j AS INSERT INTO other SELECT k FROM lines"]
+)
+def test_what_the_last_snapshot_counts_is_committed_before_the_sink_is_left(
+    connection: Connection, tmp_path: Path, then: str
+) -> None:
+    tape = TapeConnector()
+    connection.add_connector(tape)
+    path = tmp_path / "lines.json"
+    path.write_text('{"k": 1, "v": 0}\n')
+    follow(connection, path)
+    connection.execute("CREATE MAPPING tape (n BIGINT) TYPE Tape")
+    connection.execute(f"CREATE MAPPING other (n BIGINT) TYPE File OPTIONS ('path'='{tmp_path / 'other'}', 'format'='csv')")
+    tape.failures = 10**6
+    connection.execute(f"CREATE JOB j {OFTEN} AS INSERT INTO tape SELECT k FROM lines")
+    assert eventually(lambda: bool(tape.disk.staged) and connection.job("j").last_snapshot is not None)
+    assert eventually(lambda: connection.job("j").status is not JobStatus.RUNNING)
+    connection.execute("ALTER JOB j SUSPEND")
+    assert tape.disk.visible == []
+    tape.failures = 0
+    connection.execute(then)
+    assert tape.disk.visible == [1] and not tape.disk.staged
+
+
 def test_no_room_for_a_file_of_a_snapshot_loses_nothing(
     connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
