@@ -244,6 +244,11 @@ class NamedJob(JobView):
             raise InterfaceError(f"a status is one of runnel.JobStatus, not {status!r}")
         return self._await(lambda: self.status is status, timeout)
 
+    def forget(self) -> None:
+        """Nothing is kept of it any more. What is just being kept is waited for."""
+        with self._lock:
+            self.is_forgotten = True
+
     def closed(self) -> None:
         """The connection is closed: nobody need wait any more. A record that couldn't be kept is tried a last time."""
         with self._changed:

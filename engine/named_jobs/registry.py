@@ -99,9 +99,11 @@ class NamedJobs:
         self._forget(job)
 
     def _forget(self, job: NamedJob) -> None:
-        job.is_forgotten = True
-        job.store.close()
-        self.records.remove(job.record)
+        with job.cleaning:
+            if not job.is_forgotten:
+                job.forget()
+                job.store.close()
+                self.records.remove(job.record)
 
     def find(self, name: str) -> NamedJob | None:
         """The job of that name, the newest if several had it."""

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from uuid import UUID
 
@@ -259,6 +260,28 @@ def test_wrong_arguments_of_the_handle(connection: Connection) -> None:
         job.add_listener(None)
     job.remove_listener(print)
     assert job.status is JobStatus.RUNNING and shown(connection, "SHOW SNAPSHOTS") == []
+
+
+def test_two_drops_at_once_leave_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with runnel.connect(tmp_path) as connection:
+        connection.execute(f"CREATE MAPPING m {MAP}")
+        connection.register_stream("s", SCHEMA)
+        connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v FROM s")
+        records = connection._database.named_jobs.records
+        save = records.save
+        other = Thread(target=connection.execute, args=("DROP JOB IF EXISTS j",))
+
+        def saving(record: Any) -> None:
+            if record.status is JobStatus.FAILED:
+                other.start()
+                other.join(0.2)  # it has to wait: the record is about to be written
+            save(record)
+
+        records.save = saving  # type: ignore[method-assign]
+        connection.execute("DROP JOB IF EXISTS j")
+        other.join(PATIENCE)
+        assert list((tmp_path / "jobs").iterdir()) == [] and shown(connection) == []
+    assert "can't be written" not in caplog.text
 
 
 def test_closing_the_connection_commits_what_was_written(tmp_path: Path) -> None:
