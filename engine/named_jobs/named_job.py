@@ -181,9 +181,9 @@ class NamedJob(JobView):
     def export_snapshot(self, name: str, timeout: float | None = None) -> None:
         """Takes a snapshot and keeps it under a name, in the place of one that has the name; of a suspended job its last
         one."""
-        self.is_exported = True  # another job may go on from there, and commit what was staged by then
         timeout = seconds(timeout)
         check_name(name)
+        self.is_exported = True  # another job may go on from there, and commit what was staged by then
         with self._lock:
             self._check("exported")
             run = self._run
@@ -366,7 +366,10 @@ class NamedJob(JobView):
         if may_pass and (record.is_unbounded or (self._promises and self._failures <= MOST_RESTARTS)):
             delay = min(FIRST_DELAY << min(self._failures - 1, 20), LONGEST_DELAY)
             logger.warning('job "%s" failed and is restarted in %g s: %s', self.name, delay / 1e9, failure)
-            self._set(NOT_RUNNING, "it failed and is to be restarted", last_error=failure)
+            if was_running:
+                self._set(NOT_RUNNING, "it failed and is to be restarted", last_error=failure)
+            else:  # it couldn't even be started
+                self._record = replace(record, last_error=failure)
             self._save()
             self._home.jobs.pool.call_at(self._home.jobs.clock.monotonic() + delay, self._restart_due)
             return

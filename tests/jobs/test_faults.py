@@ -374,3 +374,39 @@ def test_a_slow_sink_holds_the_source_back_and_snapshots_come_about(
     assert job.status is COMPLETED and job.record.restarts == 0 and job.error is None
     assert bench.world.rows == list(range(rows))
     assert len(taken) >= 2
+
+
+@pytest.mark.parametrize("reopens", [False, True])
+def test_what_keeps_a_job_from_starting_and_may_pass_is_tried_again(tmp_path: Path, reopens: bool) -> None:
+    """A broker, or a disk, that is away when the job is to be restarted, or when its directory is opened."""
+    world = World()
+    bench = Bench(tmp_path, world)
+    job = bench.create(snapshot_interval=1000)
+    seen(bench, job, 2)
+    snapshot(bench, job)
+    assert eventually(lambda: world.rows == [0, 1])
+    away = [OperationalError("no broker answers", detail=f"attempt {number}") for number in range(3)]
+    if reopens:
+        bench.close()
+        bench = Bench(tmp_path, world, away)
+        job = bench.named.get("j")
+        delays = (1, 2, 4)
+    else:
+        bench.refusals += away
+        world.fail(OperationalError("the source is down"))
+        assert job.await_status(NOT_RUNNING, PATIENCE)
+        bench.clock.advance(SECOND)
+        delays = (2, 4, 8)
+    try:
+        for number, delay in enumerate(delays):
+            assert eventually(lambda n=number: job.last_trouble == f"no broker answers (attempt {n})")  # type: ignore[misc]
+            assert job.status is NOT_RUNNING and job.execution is None
+            assert eventually(lambda: bool(bench.jobs.pool.timers))
+            bench.clock.advance(delay * SECOND)
+        assert job.await_status(RUNNING, PATIENCE)
+        assert eventually(lambda: world.starts == [2])
+        seen(bench, job, 4)
+        snapshot(bench, job)
+        assert eventually(lambda: world.rows == [0, 1, 2, 3])
+    finally:
+        bench.close()
