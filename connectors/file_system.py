@@ -195,10 +195,14 @@ def created(path: str) -> io.IOBase:
 
 
 def make_folder(path: str) -> None:
+    """Makes a folder and those above it, unless they are there; their names survive a loss of power."""
     if isinstance(path, RemotePath):
         path.system.makedirs(path.inner, exist_ok=True)
     else:
+        new = [place for place in (Path(path), *Path(path).parents) if not place.exists()]
         Path(path).mkdir(parents=True, exist_ok=True)
+        for place in new:
+            sync_folder(place.parent)
 
 
 def remove(path: str) -> None:

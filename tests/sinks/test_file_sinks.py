@@ -141,7 +141,16 @@ def test_staged_names_are_on_the_disk(tmp_path: Path, monkeypatch: pytest.Monkey
     sink.recover(())
     sink.write(BATCHES[0])
     sink.stage(1)
-    assert synced == [str(tmp_path / "rows"), str(tmp_path)]
+    assert synced == [str(tmp_path), str(tmp_path / "rows"), str(tmp_path)], "the new folder, then what is in it"
+
+
+def test_each_new_folder_s_name_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(file_system, "sync_folder", lambda path: synced.append(Path(path)))
+    file_system.make_folder(str(tmp_path / "a" / "b" / "c"))
+    assert sorted(synced) == [tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
+    file_system.make_folder(str(tmp_path / "a" / "b" / "c"))
+    assert len(synced) == 3
 
 
 def test_light_statements_leave_the_unfinished_files_of_jobs(tmp_path: Path) -> None:
