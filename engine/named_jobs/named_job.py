@@ -285,6 +285,11 @@ class NamedJob(JobView):
     def _await(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         timeout = seconds(timeout)
         with self._changed:
+            if self._home.errands.is_here and not condition():
+                raise InterfaceError(
+                    "a listener can't wait for a job: what it would wait for comes about on the thread that called it",
+                    hint="wait on another thread",
+                )
             self._changed.wait_for(lambda: condition() or self._home.is_closed, timeout)
             if not condition():
                 self._home.check_open()

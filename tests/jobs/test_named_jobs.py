@@ -115,6 +115,23 @@ def test_suspended_and_resumed_nothing_is_lost(bench: Bench, guarantee: Guarante
     assert bench.world.rows == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_listener_that_waits_is_told_that_it_can_t(bench: Bench) -> None:
+    raised: list[Error] = []
+    job = bench.create()
+
+    def waiting(change: StatusChange) -> None:
+        try:
+            assert job.await_status(change.new, PATIENCE) or change.new is not job.status
+            job.join()
+        except Error as error:
+            raised.append(error)
+
+    job.add_listener(waiting)
+    job.restart(PATIENCE)
+    job.cancel(PATIENCE)
+    assert eventually(lambda: any("a listener can't wait" in str(error) for error in raised))
+
+
 def test_a_restart_that_the_connection_s_end_overtakes_starts_nothing(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     job = bench.create()
