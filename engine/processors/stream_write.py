@@ -13,7 +13,7 @@ COMMIT_INTERVAL = 1_000_000_000
 
 class StreamWrite(Processor):
     """Writes its input to a sink. It is committed `delay` ns after the first row came, or, with 0, whenever nothing more comes
-    for now; and at the end. Runs at parallelism 1."""
+    for now; and at a snapshot and the end. Runs at parallelism 1."""
 
     def __init__(self, sink: Sink, delay: int = 0) -> None:
         self.cooperative = sink.cooperative
@@ -43,6 +43,12 @@ class StreamWrite(Processor):
 
     def complete(self) -> bool:
         self._commit()
+        return True
+
+    def commit(self, snapshot_id: int, success: bool) -> bool:
+        # A job that is suspended goes on after these rows, so they mustn't wait, or be lost with the execution.
+        if success:
+            self._commit()
         return True
 
     def _commit(self) -> None:

@@ -262,6 +262,27 @@ def test_wrong_arguments_of_the_handle(connection: Connection) -> None:
     assert job.status is JobStatus.RUNNING and shown(connection, "SHOW SNAPSHOTS") == []
 
 
+@pytest.mark.parametrize("kind", ["json", "csv", "parquet"])
+def test_without_guarantee_a_suspension_loses_nothing(tmp_path: Path, kind: str) -> None:
+    """Rows wait up to a second for their commit: the last snapshot must not leave them behind."""
+    (tmp_path / "out").mkdir()
+    options = f"'path'='{tmp_path / 'out'}', 'format'='{kind}'"
+    with runnel.connect(tmp_path / "db") as connection:
+        connection.execute(f"CREATE MAPPING f (k BIGINT, v BIGINT) TYPE File OPTIONS ({options})")
+        writer = connection.register_stream("s", SCHEMA)
+        connection.execute("CREATE JOB j OPTIONS ('processingGuarantee'='none') AS INSERT INTO f SELECT k, v FROM s")
+        for number, change in enumerate(("SUSPEND", "RESTART", "SUSPEND")):
+            writer.write([(number, 1)])
+            assert eventually(lambda: connection.job("j").rows_out >= 1)
+            connection.execute(f"ALTER JOB j {change}")
+            assert rows(connection, "f") == [(k, 1) for k in range(number + 1)]
+            connection.execute("ALTER JOB j RESUME")
+        writer.write([(3, 1)])
+        assert eventually(lambda: connection.job("j").rows_out >= 1)
+    with runnel.connect(tmp_path / "db") as connection:
+        assert rows(connection, "f") == [(k, 1) for k in range(4)]
+
+
 def test_two_drops_at_once_leave_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with runnel.connect(tmp_path) as connection:
         connection.execute(f"CREATE MAPPING m {MAP}")
