@@ -104,6 +104,8 @@ class TokenRewriter:
             inside = self._open[-1] if self._open else ""
             if inside in table_arguments.PLACES and table_arguments.rewrite(inside, reader, self):
                 continue
+            if token.token_type is TokenType.TABLE and inside.isidentifier():
+                table_arguments.check_takes_tables(inside, reader)
             if token.token_type is TokenType.STRING and self._is_whole_interval():
                 self._whole_interval(reader.next())
             elif token.token_type in _PLAIN or token.token_type is TokenType.COMMA:

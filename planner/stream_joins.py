@@ -21,8 +21,9 @@ from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, shift
 from runnel.planner.time_links import interval_shape, timed_shape
 from runnel.relation import Fragment, Join, JoinKind, Relation, Scan, walk
+from runnel.sqltypes import SqlType
 from runnel.stream_joins import AsOfShape
-from runnel.streams import AsOfJoin
+from runnel.streams import AsOfJoin, ImposeOrder
 
 Choose = Callable[[Relation], Physical]
 
@@ -81,8 +82,9 @@ def _check_two_streams(node: Join, unbounded_state: bool) -> None:
     if unbounded_state:
         return
     left, right = time_bounds(node.left), time_bounds(node.right)
-    for bounds, side in ((left, node.left), (right, node.right)):
-        if not bounds:
+    names = [_times(node.left, left), _times(node.right, right)]
+    for known, side in zip(names, (node.left, node.right), strict=True):
+        if not known:
             raise NotSupportedError(
                 "for stream-to-stream join, both joined sides must have an order imposed",
                 detail="without a watermark on both sides all rows would have to be kept for ever",
@@ -95,15 +97,23 @@ def _check_two_streams(node: Join, unbounded_state: bool) -> None:
         raise NotSupportedError(
             "a stream-to-stream join must have a join condition constraining the maximum difference between time values of the "
             "joined tables in both directions",
-            detail=f"time columns on the left side: [{_names(node.left, left)}], on the right side: "
-            f"[{_names(node.right, right)}]{_missing(shape.left.watermark, shape.right.watermark)}",
-            hint=_remedy(node, left, right),
+            detail=f"time columns on the left side: [{', '.join(name for name, _ in names[0])}], on the right side: "
+            f"[{', '.join(name for name, _ in names[1])}]{_missing(shape.left.watermark, shape.right.watermark)}",
+            hint=_remedy(*names),
             position=node.position,
         )
 
 
-def _names(side: Relation, bounds: Bounds) -> str:
-    return ", ".join(side.fields[place].name for place in sorted(bounds))
+_Times = list[tuple[str, SqlType]]
+
+
+def _times(side: Relation, bounds: Bounds) -> _Times:
+    """The time columns of one side of a join; where none comes to the join, those that it has further down."""
+    if bounds:
+        fields = [side.fields[place] for place in sorted(bounds)]
+    else:
+        fields = [part.input.fields[part.time] for part in walk(side) if isinstance(part, ImposeOrder)]
+    return [(field.name, field.type) for field in fields]
 
 
 def _missing(for_left: int | None, for_right: int | None) -> str:
@@ -113,11 +123,11 @@ def _missing(for_left: int | None, for_right: int | None) -> str:
     return f"; nothing says what the latest time is that a row of the {side} side may match"
 
 
-def _remedy(node: Join, left: Bounds, right: Bounds) -> str:
-    first, second = node.left.fields[min(left)], node.right.fields[min(right)]
-    some = "10" if first.type.is_integer else "INTERVAL '10' SECOND"
+def _remedy(left: _Times, right: _Times) -> str:
+    (first, kind), (second, _) = left[0], right[0]
+    some = "10" if kind.is_integer else "INTERVAL '10' SECOND"
     return (
-        f"add a condition such as right.{second.name} BETWEEN left.{first.name} - {some} AND left.{first.name} + {some}, or "
+        f"add a condition such as right.{second} BETWEEN left.{first} - {some} AND left.{first} + {some}, or "
         "end the SELECT with OPTIONS ('allowUnboundedState'='true')"
     )
 

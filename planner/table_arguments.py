@@ -11,7 +11,7 @@ from typing import Protocol
 from sqlglot import TokenType
 from sqlglot.tokenizer_core import Token
 
-from runnel.errors import ProgrammingError
+from runnel.errors import ProgrammingError, suggest
 from runnel.planner.tokens import TokenReader, is_word, position_at, word_of
 
 PARTITION = "PARTITION BY"
@@ -60,6 +60,19 @@ def rewrite(function: str, reader: TokenReader, output: Output) -> bool:
             raise reader.error("the columns that divide the rows")
         return True
     return False
+
+
+def check_takes_tables(function: str, reader: TokenReader) -> None:
+    """ProgrammingError where the first argument of `function` is TABLE and a name, and it isn't one that takes tables."""
+    if function in FUNCTIONS or reader.peek(1) == "(" or word_of(reader.tokens[reader.index - 1]) != "(":
+        return
+    if reader.index < 3 or word_of(reader.tokens[reader.index - 3]) not in ("(", "FROM", "JOIN", ","):
+        return
+    raise ProgrammingError(
+        f"there is no table function {function} that takes a table",
+        hint=suggest(function, sorted(FUNCTIONS)),
+        position=position_at(reader.tokens[reader.index - 2], reader.sql),
+    )
 
 
 def _ends_list(reader: TokenReader) -> bool:

@@ -87,7 +87,7 @@ def expected(table: pa.Table, calls: dict[str, Any]) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("calls", [CALLS | ORDERED, CALLS | DISTINCT], ids=["plain", "distinct"])
 def test_gives_what_a_row_for_each_window_gives(shape: WindowShape, calls: dict[str, Any]) -> None:
     rng = random.Random(str(shape.kind) + str(shape.size))
-    items = cut(rng, random_rows(rng, 60, disorder=rng.choice((5, 30))), SCHEMA, lag=rng.choice((0, 8)))
+    items = cut(rng, random_rows(rng, 40, disorder=rng.choice((5, 30))), SCHEMA, lag=rng.choice((0, 8)))
     table, _ = in_windows(items, shape)
     wanted = expected(table, calls)
 
@@ -106,10 +106,10 @@ def test_gives_what_a_row_for_each_window_gives(shape: WindowShape, calls: dict[
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_two_stages_give_what_one_gives(shape: WindowShape) -> None:
     rng = random.Random(7)
-    items = cut(rng, random_rows(rng, 80, disorder=15), SCHEMA, lag=5)
+    items = cut(rng, random_rows(rng, 50, disorder=15), SCHEMA, lag=5)
     wanted = expected(in_windows(items, shape)[0], CALLS)
     between: list[list[Any]] = []
-    verify_processor(supplier(shape, CALLS, Stage.ACCUMULATE), [items], lambda found: between.append(list(found)))
+    verify_processor(supplier(shape, CALLS, Stage.ACCUMULATE), [items], lambda found: between.append(list(found)), row_by_row=False)
 
     def check(found: list[Any]) -> None:
         assert_rows([item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False)

@@ -81,7 +81,7 @@ def test_gives_what_the_rows_of_sessions_give(seed: int) -> None:
 @pytest.mark.parametrize("partition", [(0,), (0, 1), ()])
 def test_under_all_conditions(partition: tuple[int, ...]) -> None:
     rng = random.Random(5)
-    items = cut(rng, random_rows(rng, 60, disorder=8, step=4), SCHEMA, lag=8)
+    items = cut(rng, random_rows(rng, 40, disorder=8, step=4), SCHEMA, lag=8)
     wanted, late = expected(items, ALL, partition)
     assert late == 0
 
