@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from runnel.connection import Connection
 from runnel.cursor import Cursor, fail
 from runnel.errors import InterfaceError, NotSupportedError
-from runnel.jobs import Job
 from runnel.serving.remote import RemoteDatabase, location_of
-
-if TYPE_CHECKING:
-    from datetime import timedelta
-
-    from runnel.connector import Connector
-    from runnel.connectors.stream import StreamWriter
-    from runnel.dag import DAG
 
 TOKEN = "RUNNEL_TOKEN"
 """The environment variable that holds the token where none is given."""
@@ -87,56 +78,21 @@ class RemoteConnection(Connection):
         except BaseException as error:
             fail(error, None)
 
-    def add_connector(self, connector: Connector) -> None:
+    def add_connector(self, *args: Any, **kwargs: Any) -> NoReturn:
         """NotSupportedError: connectors are the server's."""
         _refuse("a connector")
 
-    def register_stream(
-        self,
-        name: str,
-        schema: Any,
-        *,
-        time_column: str | None = None,
-        max_disorder: timedelta | int | None = None,
-        idle_timeout: timedelta | None = None,
-    ) -> StreamWriter:
+    def register_stream(self, *args: Any, **kwargs: Any) -> NoReturn:
         """NotSupportedError: a pushed stream is written in the process that reads it."""
         _refuse("a pushed stream")
 
-    def create_function(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        parameter_types: Sequence[Any],
-        return_type: Any,
-        *,
-        scalar: bool = False,
-        nulls: str = "pass",
-        deterministic: bool = True,
-        replace: bool = False,
-    ) -> None:
+    def create_function(self, *args: Any, **kwargs: Any) -> NoReturn:
         """NotSupportedError: no code is sent to a server."""
         _refuse("a Python function")
 
-    def create_aggregate(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        parameter_types: Sequence[Any],
-        return_type: Any,
-        *,
-        scalar: bool = False,
-        nulls: str = "pass",
-        replace: bool = False,
-    ) -> None:
-        """NotSupportedError, as `create_function`."""
-        _refuse("a Python function")
+    create_aggregate = drop_function = create_function
 
-    def drop_function(self, name: str) -> None:
-        """NotSupportedError, as `create_function`."""
-        _refuse("a Python function")
-
-    def submit(self, dag: DAG, *, name: str = "") -> Job:
+    def submit(self, *args: Any, **kwargs: Any) -> NoReturn:
         """NotSupportedError: no code is sent to a server."""
         _refuse("a hand-built DAG")
 
