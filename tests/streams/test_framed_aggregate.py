@@ -109,7 +109,8 @@ def test_two_stages_give_what_one_gives(shape: WindowShape) -> None:
     items = cut(rng, random_rows(rng, 50, disorder=15), SCHEMA, lag=5)
     wanted = expected(in_windows(items, shape)[0], CALLS)
     between: list[list[Any]] = []
-    verify_processor(supplier(shape, CALLS, Stage.ACCUMULATE), [items], lambda found: between.append(list(found)), row_by_row=False)
+    first = supplier(shape, CALLS, Stage.ACCUMULATE)
+    verify_processor(first, [items], lambda found: between.append(list(found)), row_by_row=False)
 
     def check(found: list[Any]) -> None:
         assert_rows([item for item in found if isinstance(item, pa.RecordBatch)], wanted, ordered=False)
