@@ -280,7 +280,8 @@ def test_a_mapping_sees_what_another_one_of_the_map_writes(tmp_path: Path) -> No
             (1, 5, "z", 5, "y", "UPDATE"),
         ]
         with pytest.raises(DataError, match=r"this[.]a"):
-            wrong.fetchone()
+            for _ in range(3):  # the first change fits, and may come by itself
+                wrong.fetchone()
         wide.close()
 
 
