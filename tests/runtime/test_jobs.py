@@ -53,7 +53,7 @@ def jobs() -> Iterator[Jobs]:
     made = Jobs(2)
     yield made
     made.close()
-    assert threading.active_count() == before, "a thread was left running"
+    assert threading.active_count() <= before, "a thread was left running"
 
 
 @pytest.fixture
