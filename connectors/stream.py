@@ -12,6 +12,7 @@ A writer that knows more of event time than the rows tell says so by `watermark`
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -36,6 +37,11 @@ BUFFERED_ROWS = 262_144
 
 BUFFERED_BATCHES = 1_024
 """So is one with so many batches waiting."""
+
+UNREAD_SECONDS = 3.0
+"""A write that waits so long for a first reader tells so."""
+
+logger = logging.getLogger("runnel.connectors.stream")
 
 
 class ReaderQueue:
@@ -93,6 +99,7 @@ class StreamChannel:
         self._mark: EventTimeMark | None = None
         self._closed = False
         self._withdrawn = False
+        self._told = False
 
     @property
     def is_closed(self) -> bool:
@@ -147,7 +154,7 @@ class StreamChannel:
                 left = None if until is None else until - monotonic()
                 if left is not None and left <= 0:
                     raise self._timed_out()
-                self._condition.wait(left)
+                self._wait(left)
             if self._closed:
                 raise InterfaceError(f'the stream "{self.name}" is closed')
             queues = tuple(self._readers.values())
@@ -193,6 +200,15 @@ class StreamChannel:
             self._condition.notify_all()
             queues = tuple(self._readers.values())
         _wake(queues)
+
+    def _wait(self, seconds: float | None) -> None:
+        """For room; where nobody reads yet that is told once, as the program may be about to wait for itself."""
+        is_unread = not self._readers and self._next_reader == 0 and not self._told
+        if not is_unread or (seconds is not None and seconds <= UNREAD_SECONDS):
+            self._condition.wait(seconds)
+        elif not self._condition.wait(UNREAD_SECONDS) and not self._readers:
+            self._told = True
+            logger.warning('a write to stream "%s" waits: no query reads it yet (execute one first)', self.name)
 
     def _has_room(self) -> bool:
         return bool(self._readers) and all(self._has_room_for(queue) for queue in tuple(self._readers.values()))

@@ -142,6 +142,18 @@ def test_without_a_reader_write_waits() -> None:
     assert available(part) == [{"id": 2, "name": "b"}]
 
 
+def test_a_write_that_waits_for_a_first_reader_tells_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("runnel.connectors.stream.UNREAD_SECONDS", 0.0)
+    _, writer = stream()
+    for _ in range(2):
+        with pytest.raises(OperationalError, match="no query reads it"):
+            writer.write([(1, "a")], timeout=0.01)
+    told = [record.getMessage() for record in caplog.records]
+    assert told == ['a write to stream "events" waits: no query reads it yet (execute one first)']
+
+
 def test_a_slow_reader_holds_back_the_writer() -> None:
     table, writer = stream(buffered_rows=2)
     slow, quick = reader(table), reader(table)

@@ -81,9 +81,9 @@ def case_of(seed: int) -> Case:
     for name in "ab":
         options = FeedOptions(kind, most, lag, partitions, not generator.needs_times, generator.needs_unique)
         feed = random_feed(rng, options, 0 if name == "a" else 10_000)
-        # Windows that are open when their stream falls idle are late for a join that goes on without it.
-        is_window_join = "JOIN" in sql.ours and "GROUP BY" in sql.ours
-        feeds[name] = replace(feed, scripts=_without_idleness(feed.scripts)) if is_window_join else feed
+        # Windows that are open when their stream falls idle are late for a join or a union that goes on without it.
+        meets_windows = "GROUP BY" in sql.ours and ("JOIN" in sql.ours or "UNION ALL" in sql.ours)
+        feeds[name] = replace(feed, scripts=_without_idleness(feed.scripts)) if meets_windows else feed
     return Case(seed, kind, sql, feeds, ordered, rng.choice((1, 2, 3)), mode)
 
 
