@@ -20,7 +20,7 @@ from runnel.errors import ErrorCode, InterfaceError, OperationalError, Programmi
 from runnel.frozen import frozen
 from runnel.named_jobs.record import JobRecord
 from runnel.runtime.clock import Clock
-from runnel.snapshots.store import MemorySnapshotStore, Outcome, SnapshotSize, SnapshotStore
+from runnel.snapshots.store import NO_VERTICES, MemorySnapshotStore, Outcome, SnapshotSize, SnapshotStore
 
 if TYPE_CHECKING:
     from runnel.snapshots.file_store import FileSnapshotStore
@@ -222,7 +222,7 @@ def check_name(name: Any) -> None:
 
 
 def _copy(source: SnapshotStore, snapshot_id: int, target: SnapshotStore) -> SnapshotSize:
-    for vertex in source.vertices(snapshot_id):
+    for vertex in (*NO_VERTICES, *source.vertices(snapshot_id)):
         for batch in source.read(snapshot_id, vertex):
             while not target.write(_ID, vertex, batch):
                 target.close()

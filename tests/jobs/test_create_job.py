@@ -115,6 +115,23 @@ def test_windows_go_on_where_they_were(connection: Connection) -> None:
     assert rows(connection) == [(10, 4), (20, 1)]
 
 
+def test_what_had_ended_is_not_read_again_by_a_job_that_begins_with_a_snapshot(connection: Connection) -> None:
+    """The table that a stream is joined with is in the state of the join already."""
+    writer = connection.register_stream("s", SCHEMA)
+    connection.register("names", pa.table({"k": [1, 2], "code": [10, 20]}))
+    query = "INSERT INTO m SELECT s.v, n.code FROM s JOIN names n ON s.k = n.k"
+    connection.execute(f"CREATE JOB j AS {query}")
+    writer.write([(1, 1), (2, 2)])
+    assert eventually(lambda: connection.job("j").rows_out == 2)
+    connection.execute("ALTER JOB j RESTART", timeout=PATIENCE)
+    connection.execute("DROP JOB j WITH SNAPSHOT half", timeout=PATIENCE)
+    connection.execute(f"CREATE JOB k OPTIONS ('initialSnapshotName'='half') AS {query}")
+    writer.write([(1, 3), (2, 4)])
+    writer.close()
+    connection.job("k").join(PATIENCE)
+    assert rows(connection) == [(1, 10), (2, 20), (3, 10), (4, 20)]
+
+
 def test_snapshots_have_names_and_begin_jobs(connection: Connection) -> None:
     schema = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
     writer = connection.register_stream("clicks", schema, time_column="ts", max_disorder=0)
