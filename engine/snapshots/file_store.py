@@ -3,7 +3,7 @@
     7/                 a snapshot that was completed: what it was called for is in its name
       manifest.json    the sections of its files, with checksums
       state.arrows     Arrow streams, one after the other
-      kept-3.arrows    state that didn't change since an earlier snapshot, and is linked to
+      state-5.arrows   the file of snapshot 5, of which some state didn't change since
     .8/                one that is being written, or what is left of one
 
 A snapshot gets its name when everything of it is on the disk. The last two are kept, older ones go when the next was
@@ -26,7 +26,7 @@ from runnel.errors import ErrorCode, OperationalError
 from runnel.snapshots.background import MOST_BYTES, Background
 from runnel.snapshots.copying import copy_snapshot, numbered
 from runnel.snapshots.disk import Disk
-from runnel.snapshots.kept import KeptFiles
+from runnel.snapshots.kept import KeptState
 from runnel.snapshots.manifest import DamagedError, Manifest
 from runnel.snapshots.reading import check_snapshot, read_state
 from runnel.snapshots.store import ENDED, Outcome, SnapshotSize, SnapshotStore, VertexState, no_such_snapshot
@@ -50,7 +50,7 @@ class FileSnapshotStore(SnapshotStore):
         self._lock = Lock()
         self._thread = Background(f"runnel-snapshots-{folder.parent.name}", most_bytes)
         self._thread.on_room = self._room
-        self._kept = KeptFiles()
+        self._kept = KeptState()
         self._unfinished: dict[int, UnfinishedSnapshot] = {}
         self._failed: dict[int, Exception] = {}
         self._sound: dict[int, Manifest] = {}
@@ -111,7 +111,7 @@ class FileSnapshotStore(SnapshotStore):
             self._is_checked = False
             self._sound.clear()
             # What is written next must not be linked to files of a snapshot that may turn out to be damaged.
-            self._kept = KeptFiles()
+            self._kept = KeptState()
 
     def _newest_sound(self) -> int | None:
         self._damaged.clear()
@@ -243,7 +243,6 @@ class FileSnapshotStore(SnapshotStore):
     def _give_up(self, snapshot_id: int) -> None:
         """Forgets one that isn't complete. What can't be removed now is removed when the folder is opened next."""
         self._failed.pop(snapshot_id, None)
-        self._kept.give_up()
         unfinished = self._unfinished.pop(snapshot_id, None)
         if unfinished is not None:
             with suppress(OSError):

@@ -1,73 +1,73 @@
-"""State that stays the same from one snapshot to the next: written once, and then linked to."""
+"""State that stays the same from one snapshot to the next: written once, and then found in the file where it is."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
-from itertools import count
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
+from runnel.snapshots.manifest import Section
+
 LEAST_BYTES = 64 << 10
-"""A smaller batch is sooner written than linked to."""
+"""A smaller batch is sooner written than looked for."""
+
+LEAST_SHARE = 0.5
+"""A file of which less than this share is still state isn't kept for that: what is left is written anew."""
+
+DATA = "state.arrows"
+"""The file for all state that is new in a snapshot."""
+
+Placed = tuple[weakref.ref[pa.RecordBatch], Section]
+"""A large batch and the section that it is."""
 
 
-class KeptFile:
-    """A file with one batch. `place` is the folder that it can be linked from."""
-
-    __slots__ = ("batch", "bytes", "checksum", "name", "place")
-
-    def __init__(self, name: str, batch: pa.RecordBatch) -> None:
-        self.name = name
-        self.batch = weakref.ref(batch)
-        self.bytes = 0
-        self.checksum = 0
-        self.place = Path()
+def is_large(batch: pa.RecordBatch) -> bool:
+    """Whether it may be found in an earlier file."""
+    return batch.nbytes >= LEAST_BYTES
 
 
-class KeptFiles:
-    """Knows the batches of the last snapshot that were written to files of their own.
+class KeptState:
+    """Where the large batches of the last snapshot are.
 
-    They are told by being the same object: what a processor offers at each snapshot it must keep, then. A batch that is seen
-    for the first time can't be told from one that will never be offered again; so it is written to the common file, and
-    only at the second time to one of its own.
+    They are told by being the same object: what a processor offers at each snapshot it must keep, then. They have their
+    snapshot's file under another name in the next, so nothing of it is copied.
     """
 
     def __init__(self) -> None:
-        self._files: dict[int, KeptFile] = {}
-        self._seen: dict[int, weakref.ref[pa.RecordBatch]] = {}
-        self._seen_now: dict[int, weakref.ref[pa.RecordBatch]] = {}
-        self._numbers = count()
+        self._known: dict[tuple[str, int], Placed] = {}
+        self._folder = Path()
+        self._sizes: dict[str, int] = {}
 
-    def wants(self, batch: pa.RecordBatch) -> bool:
-        """Whether the batch is to have a file of its own."""
-        if batch.nbytes < LEAST_BYTES:
-            return False
-        key = id(batch)
-        self._seen_now[key] = weakref.ref(batch)
-        known = self._seen.get(key)
-        return known is not None and known() is batch
+    def find(self, vertex: str, batch: pa.RecordBatch) -> Section | None:
+        """The section that it is, as the next snapshot is to name it; None: it has to be written."""
+        known = self._known.get((vertex, id(batch)))
+        return known[1] if known is not None and known[0]() is batch else None
 
-    def find(self, batch: pa.RecordBatch) -> KeptFile | None:
-        file = self._files.get(id(batch))
-        return file if file is not None and file.batch() is batch else None
+    def source(self, name: str) -> Path:
+        """The file that a section is in which was found."""
+        return self._folder / (DATA if name == _later_name(self._folder) else name)
 
-    def new(self, batch: pa.RecordBatch) -> KeptFile:
-        file = self._files[id(batch)] = KeptFile(f"kept-{next(self._numbers)}.arrows", batch)
-        return file
+    def keep_only(self, found: Sequence[Placed], folder: Path, size: int) -> None:
+        """A snapshot was completed in that folder, with these large batches and a new file of that size."""
+        later = _later_name(folder)
+        live: dict[str, int] = {}
+        for _, section in found:
+            live[section.file] = live.get(section.file, 0) + section.bytes
+        sizes = {**self._sizes, DATA: size}
+        worthy = {name for name, kept in live.items() if kept >= LEAST_SHARE * sizes[name]}
+        self._folder = folder
+        self._sizes = {later if name == DATA else name: sizes[name] for name in worthy}
+        self._known = {}
+        for reference, section in found:
+            batch = reference()
+            if batch is not None and section.file in worthy:
+                name = later if section.file == DATA else section.file
+                self._known[section.vertex, id(batch)] = reference, replace(section, file=name)
 
-    def keep_only(self, files: Iterable[KeptFile], place: Path) -> None:
-        """A snapshot with these files was completed."""
-        self._files = {}
-        for file in files:
-            file.place = place
-            batch = file.batch()
-            if batch is not None:
-                self._files[id(batch)] = file
-        self._seen, self._seen_now = self._seen_now, {}
 
-    def give_up(self) -> None:
-        """A snapshot was given up."""
-        self._seen_now = {}
-        self._files = {key: file for key, file in self._files.items() if file.place != Path()}
+def _later_name(folder: Path) -> str:
+    """What the new file of a snapshot is called in those that come after it."""
+    return f"state-{folder.name}.arrows"

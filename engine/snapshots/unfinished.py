@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -11,11 +12,8 @@ import pyarrow.ipc
 
 from runnel.frozen import frozen
 from runnel.snapshots.disk import Disk, SectionFile
-from runnel.snapshots.kept import KeptFile, KeptFiles
+from runnel.snapshots.kept import DATA, KeptState, Placed, is_large
 from runnel.snapshots.manifest import NAME, Manifest, Section, encode_manifest
-
-DATA = "state.arrows"
-"""The file for all state that isn't kept from one snapshot to the next."""
 
 
 @frozen
@@ -30,16 +28,17 @@ class Labels:
 class UnfinishedSnapshot:
     """A folder that begins with '.' until all is written. Used by the store's thread alone.
 
-    Rows that come one after the other for one vertex and of one schema make a section. Batches that are kept have a file each,
-    which the next snapshot has under the same name: so they are written once.
+    Rows that come one after the other for one vertex and of one schema make a section. A large batch makes one of its own,
+    which the next snapshot names too if it is offered the same batch again: so that is written once.
     """
 
-    def __init__(self, folder: Path, disk: Disk, kept: KeptFiles) -> None:
+    def __init__(self, folder: Path, disk: Disk, kept: KeptState) -> None:
         self.folder = folder
         self._disk = disk
         self._kept = kept
         self._sections: list[Section] = []
-        self._linked: list[KeptFile] = []
+        self._large: list[Placed] = []
+        self._linked: set[str] = set()
         self._file: SectionFile | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
         self._vertex = ""
@@ -49,16 +48,22 @@ class UnfinishedSnapshot:
         disk.make_folder(folder)
 
     def write(self, vertex: str, batch: pa.RecordBatch) -> None:
-        if self._kept.wants(batch):
-            self._write_kept(vertex, batch)
+        if is_large(batch):
+            self._write_large(vertex, batch)
             return
+        if vertex != self._vertex or self._schema is None or not batch.schema.equals(self._schema, check_metadata=True):
+            self._begin_section(vertex, batch.schema)
+        self._add(batch)
+
+    def _begin_section(self, vertex: str, schema: pa.Schema) -> None:
+        self._end_section()
         if self._file is None:
             self._file = self._disk.create(self.folder / DATA)
-        if vertex != self._vertex or self._schema is None or not batch.schema.equals(self._schema, check_metadata=True):
-            self._end_section()
-            self._file.begin()
-            self._vertex, self._schema, self._rows = vertex, batch.schema, 0
-            self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, "w"), batch.schema)
+        self._file.begin()
+        self._vertex, self._schema, self._rows = vertex, schema, 0
+        self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, "w"), schema)
+
+    def _add(self, batch: pa.RecordBatch) -> None:
         assert self._writer is not None
         self._writer.write_batch(batch)
         self._rows += batch.num_rows
@@ -68,26 +73,23 @@ class UnfinishedSnapshot:
             return
         assert self._file is not None
         self._writer.close()
-        self._writer = None
+        self._writer = self._schema = None
         start, end = self._file.start, self._file.end
         self._sections.append(Section(DATA, self._vertex, start, end - start, self._rows, self._file.checksum))
 
-    def _write_kept(self, vertex: str, batch: pa.RecordBatch) -> None:
-        self._end_section()
-        self._schema = None
-        known = self._kept.find(batch)
-        if known is None:
-            known = self._kept.new(batch)
-            with closing(self._disk.create(self.folder / known.name)) as file:
-                with pa.ipc.new_stream(pa.PythonFile(file, "w"), batch.schema) as writer:
-                    writer.write_batch(batch)
-                file.finish()
-            known.bytes, known.checksum = file.end, file.checksum
-            self.bytes_written += file.end
-        elif known not in self._linked:
-            self._disk.link(known.place / known.name, self.folder / known.name)
-        self._linked.append(known)
-        self._sections.append(Section(known.name, vertex, 0, known.bytes, batch.num_rows, known.checksum))
+    def _write_large(self, vertex: str, batch: pa.RecordBatch) -> None:
+        section = self._kept.find(vertex, batch)
+        if section is None:
+            self._begin_section(vertex, batch.schema)
+            self._add(batch)
+            self._end_section()
+        else:
+            self._end_section()
+            if section.file not in self._linked:
+                self._disk.link(self._kept.source(section.file), self.folder / section.file)
+                self._linked.add(section.file)
+            self._sections.append(section)
+        self._large.append((weakref.ref(batch), self._sections[-1]))
 
     def finish(self, labels: Labels, target: Path) -> Manifest:
         """Gives the snapshot its name, with everything on the disk."""
@@ -105,7 +107,7 @@ class UnfinishedSnapshot:
             # Nobody may take it for one that counts: what is staged for it is given up.
             self._disk.rename(target, self.folder)
             raise
-        self._kept.keep_only(self._linked, target)
+        self._kept.keep_only(self._large, target, self._file.end if self._file is not None else 0)
         return manifest
 
     def give_up(self) -> None:

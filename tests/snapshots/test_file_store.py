@@ -190,13 +190,29 @@ def test_kept_state_is_written_once(tmp_path: Path) -> None:
         assert outcome.bytes > 160_000
         written.append(outcome.bytes_written > 100_000)
         assert FileSnapshotStore(tmp_path).completed == number
-    assert written == [True, True, False, False, False]
-    assert values(FileSnapshotStore(tmp_path))[-1] == 5
+    assert written == [True, False, False, False, False]
     assert values(FileSnapshotStore(tmp_path)) == [1, *range(20_000), 5]
-    flip(tmp_path / "5" / "kept-0.arrows", 1000)
+    assert (tmp_path / "5" / "state-1.arrows").stat().st_nlink == 2
+    flip(tmp_path / "5" / "state-1.arrows", 1000)
     del large
     take(store, 6, v=[rows(6)])
-    assert [path.name for path in (tmp_path / "6").iterdir() if "kept" in path.name] == []
+    assert sorted(path.name for path in (tmp_path / "6").iterdir()) == ["manifest.json", "state.arrows"]
+
+
+def test_file_that_is_kept_for_little_is_written_anew(tmp_path: Path) -> None:
+    store = FileSnapshotStore(tmp_path)
+    parts = [rows(*range(start, start + 10_000)) for start in range(0, 50_000, 10_000)]
+    written = []
+    for number in range(1, 9):
+        outcome = take(store, number, v=[*parts, rows(number)], w=[parts[0]])
+        assert isinstance(outcome, SnapshotSize)
+        written.append(outcome.bytes_written // 80_000)
+        assert values(FileSnapshotStore(tmp_path)) == [*(value for part in parts for value in part["x"].to_pylist()), number]
+        assert values(FileSnapshotStore(tmp_path), "w") == parts[0]["x"].to_pylist()
+        if len(parts) > 1:
+            parts.pop()
+    # Five parts and one for another vertex. The file stays while at least half of it is state; two parts are then written anew.
+    assert written == [6, 0, 0, 0, 2, 0, 0, 0]
 
 
 def test_kept_state_of_a_snapshot_that_failed_is_written_again(tmp_path: Path) -> None:
