@@ -37,6 +37,10 @@ LONG_TEXT = 64
 KEY_METADATA = b"runnel.state.key"
 """The metadata of a batch of state that names its key columns, one per line."""
 
+RECOMBINED = b"runnel.state.recombined"
+"""The metadata of a batch of state that was made of state for other windows: it may have several rows of one group, and groups
+that are over."""
+
 _NULL = np.uint64(NULL_HASH)
 _MULTIPLY_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MULTIPLY_2 = np.uint64(0x94D049BB133111EB)

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from runnel.frozen import frozen
 from runnel.processor import Barrier
-from runnel.snapshots.store import ENDED, Outcome, SnapshotSize, SnapshotStore, VertexState, share_of
+from runnel.snapshots.store import ENDED, Outcome, SnapshotSize, SnapshotStore, StateReader, VertexState, share_of
 
 if TYPE_CHECKING:
     from runnel.runtime.execution import Execution
@@ -67,7 +67,7 @@ class _Asked:
 
 class SnapshotCoordinator:
     """The snapshots of one execution, one at a time. `restore_from` is the snapshot to start from, of `store` if it isn't said
-    that it is of another one (`initial`).
+    that it is of another one (`initial`); `more` is to be in each.
 
     Tasklets call it between the calls of their processors; it may be asked to begin from any thread. `last` tells of the last
     snapshot that was safe or given up, and `on_report`, if set, is called with each.
@@ -79,10 +79,12 @@ class SnapshotCoordinator:
         *,
         is_aligned: bool = True,
         restore_from: int | None = None,
-        initial: SnapshotStore | None = None,
+        initial: StateReader | None = None,
+        more: Sequence[VertexState] = (),
     ) -> None:
         self._store = store
         self._initial = initial or store
+        self._of_plan = more
         self._is_aligned = is_aligned
         self._restore_from = restore_from
         self._lock = Lock()
@@ -114,6 +116,10 @@ class SnapshotCoordinator:
         execution = self._begun()
         left = set(execution.left)
         return self._active is None and any(self._must_end_first(item) for item in execution.tasklets if item in left)
+
+    def read_through(self, reader: StateReader) -> None:
+        """The state to start from comes from `reader`, in the place of the store. To be called before it is read."""
+        self._initial = reader
 
     def begin_with(self, execution: Execution) -> None:
         """Called by the execution before any tasklet is."""
@@ -258,7 +264,7 @@ class SnapshotCoordinator:
                 return
             self._is_deciding = True
             ended = {tasklet.vertex for tasklet in execution.tasklets} - self._savers
-            snapshot_id, more = self._active.snapshot_id, [*self._more, *_ended_state(ended)]
+            snapshot_id, more = self._active.snapshot_id, [*self._more, *self._of_plan, *_ended_state(ended)]
             self._more = []
         if execution.is_cancelled:
             self._store.give_up(snapshot_id)

@@ -29,7 +29,7 @@ from runnel.snapshots.disk import Disk
 from runnel.snapshots.kept import KeptState
 from runnel.snapshots.manifest import DamagedError, Manifest
 from runnel.snapshots.reading import check_snapshot, read_state
-from runnel.snapshots.store import ENDED, Outcome, SnapshotSize, SnapshotStore, VertexState, no_such_snapshot
+from runnel.snapshots.store import NO_VERTICES, Outcome, SnapshotSize, SnapshotStore, VertexState, no_such_snapshot
 from runnel.snapshots.unfinished import Labels, UnfinishedSnapshot
 
 logger = logging.getLogger("runnel.snapshots")
@@ -91,7 +91,7 @@ class FileSnapshotStore(SnapshotStore):
         return found
 
     def vertices(self, snapshot_id: int) -> Sequence[str]:
-        return [vertex for vertex in self.manifest(snapshot_id).vertices if vertex != ENDED]
+        return [vertex for vertex in self.manifest(snapshot_id).vertices if vertex not in NO_VERTICES]
 
     def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
         return read_state(self._path(snapshot_id), self.manifest(snapshot_id), vertex)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -15,6 +16,11 @@ from runnel.key_hash import KEY_METADATA, partition
 
 ENDED = ""
 """Stands for a vertex: its rows are the names of the vertices that have ended."""
+
+MEANINGS = "\0meanings"
+"""Stands for a vertex: its rows are the names of vertices, and what each is for in the plan that took the snapshot."""
+
+NO_VERTICES = (ENDED, MEANINGS)
 
 VertexState = tuple[str, pa.RecordBatch]
 """Rows of state and the name of the vertex that they are of."""
@@ -31,6 +37,14 @@ class SnapshotSize:
 
 Outcome = SnapshotSize | Exception
 """What became of a snapshot: it is safe, or why it isn't."""
+
+
+class StateReader(Protocol):
+    """Who gives the state of a vertex in a snapshot: a store, or somebody who makes another plan's of it."""
+
+    def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
+        """The rows of one vertex in a completed snapshot."""
+        ...
 
 
 class SnapshotStore(ABC):
@@ -135,7 +149,7 @@ class MemorySnapshotStore(SnapshotStore):
         with self._lock:
             if snapshot_id not in self._safe:
                 raise no_such_snapshot(snapshot_id)
-            return [vertex for vertex in self._safe[snapshot_id] if vertex != ENDED]
+            return [vertex for vertex in self._safe[snapshot_id] if vertex not in NO_VERTICES]
 
     @contextmanager
     def hold(self) -> Iterator[None]:
