@@ -14,10 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.batches import slices
-from runnel.connector import BATCH_ROWS, END, End, Pause, Source, SourcePartition, Token
+from runnel.connector import BATCH_ROWS, END, End, Pause, Skipped, Source, SourcePartition, Token, position_expired
 from runnel.errors import Error, OperationalError
 from runnel.expressions.values import canonical
-from runnel.processor import JobContext
+from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import SqlType, to_arrow
 
 MOST_PARTITIONS = 16
@@ -99,12 +99,17 @@ class BatchesPartition(SourcePartition):
 
     def seek(self, token: Token) -> None:
         if token["shape"] != self._shape():
-            raise OperationalError(
+            raise position_expired(
                 "a registered object isn't what it was when the snapshot was taken",
-                detail=f"a part of it has {self._shape()[1]} rows, and had {token['shape'][1]}",
+                detail=f"a part of it has {self._shape()[1]} rows, and had {token['shape'][1]}; the next batch was "
+                f"{token['batch']}",
                 hint="register it again as it was",
             )
         self._next = token["batch"]
+
+    def skip_to(self, choice: ExpiredPosition) -> Skipped:
+        self._next = 0 if choice is ExpiredPosition.EARLIEST else len(self._batches)
+        return Skipped("its beginning" if choice is ExpiredPosition.EARLIEST else "its end")
 
     def _shape(self) -> list[int]:
         """How many batches and rows there are."""

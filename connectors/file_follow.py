@@ -9,10 +9,21 @@ from __future__ import annotations
 import io
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
-from runnel.connector import BATCH_ROWS, MalformedRecord, Pause, ScanRequest, Source, SourcePartition, Token
+from runnel.connector import (
+    BATCH_ROWS,
+    MalformedRecord,
+    Pause,
+    ScanRequest,
+    Skipped,
+    Source,
+    SourcePartition,
+    Token,
+    position_expired,
+)
 from runnel.connectors.file_format import SMALL_BYTES, FileFormat, Reading, files_now
 from runnel.connectors.file_input import open_bytes, reading
 from runnel.connectors.file_options import compression_of
@@ -22,7 +33,7 @@ from runnel.connectors.followed_file import LOGGER, FollowedFile, GrowingFile, M
 from runnel.connectors.malformed import Malformed
 from runnel.connectors.record_parsers import has_parser, parser_of
 from runnel.errors import ErrorCode, OperationalError
-from runnel.processor import JobContext
+from runnel.processor import ExpiredPosition, JobContext
 
 MILLISECOND = 1_000_000
 LOOKING_SHARE = 10
@@ -58,13 +69,14 @@ class FollowSource(Source):
         asked = Reading(
             self._request.columns, table.columns, self._request.predicate, context.evaluation, is_inferred=table.is_inferred
         )
-        return [FollowPartition(table, asked, context.clock)]
+        return [FollowPartition(table, asked, context.clock, is_durable=bool(context.owner))]
 
 
 class FollowPartition(SourcePartition):
-    """Reads the files of a path, for ever."""
+    """Reads the files of a path, for ever. `is_durable`: what is removed before it was read isn't only told in the log, but
+    stops the job."""
 
-    def __init__(self, table: FollowTable, asked: Reading, clock: Callable[[], int]) -> None:
+    def __init__(self, table: FollowTable, asked: Reading, clock: Callable[[], int], *, is_durable: bool = False) -> None:
         options = table.format.options
         self._format = table.format
         self._path = table.path
@@ -77,6 +89,8 @@ class FollowPartition(SourcePartition):
         self._rest: pa.RecordBatch | None = None
         self._given_rows = 0
         self._look_at: int | None = None
+        self._is_durable = is_durable
+        self._expired: dict[str, OperationalError] = {}
 
     def read(self) -> pa.RecordBatch | Pause:
         if self._rest is not None:
@@ -109,10 +123,50 @@ class FollowPartition(SourcePartition):
 
     def seek(self, token: Token) -> None:
         there = {file.path: file for file in files_now(self._path)}
+        renamed = self._renamed_since(token["files"], there)
         for path, place in token["files"].items():
-            file = self._new(path)
-            if file.seek(place, there.get(path)):
-                self._files[path] = file
+            now = renamed.get(path, path)
+            file = self._new(now)
+            try:
+                if file.seek(place, there.get(now)):
+                    self._files[now] = file
+            except OperationalError as error:
+                if error.code is not ErrorCode.POSITION_EXPIRED:
+                    raise
+                self._expired[path] = error
+        self._raise_expired()
+
+    def _renamed_since(self, places: Mapping[str, Any], there: Mapping[str, DataFile]) -> dict[str, str]:
+        """Files that have another name than in a position, as after a rotation of logs."""
+        numbers = {number: path for path, file in there.items() if (number := number_of(mark_of(file))) is not None}
+        found = {}
+        for path, place in places.items():
+            now = numbers.get(place.get("number"))
+            if now is None or now in places:
+                continue
+            if self._new(now).is_it(place, there[now]):
+                LOGGER.info('file "%s" is called "%s" now', path, now)
+                found[path] = now
+        return found
+
+    def _raise_expired(self) -> None:
+        if self._expired:
+            first, *others = self._expired.values()
+            if others:
+                first.detail = f"{first.detail}; {len(others)} more files are not what they were, or gone"
+            raise first
+
+    def skip_to(self, choice: ExpiredPosition) -> Skipped:
+        expired, self._expired = list(self._expired), {}
+        if choice is ExpiredPosition.EARLIEST:
+            # What isn't known is read from its beginning.
+            return Skipped(f"the beginning of {_listed(expired)}")
+        there = {file.path: file for file in files_now(self._path)}
+        for path in expired:
+            if path in there:
+                self._files[path] = self._new(path)
+                self._files[path].skip_all(there[path])
+        return Skipped(f"the end of {_listed(expired)}")
 
     def close(self) -> None:
         for file in self._files.values():
@@ -134,9 +188,13 @@ class FollowPartition(SourcePartition):
         there = {file.path: (file, mark) for file in files_now(self._path) if (mark := mark_of(file)) is not None}
         self._keep_renamed({path: mark for path, (_, mark) in there.items()})
         for path in self._files.keys() - there.keys():
-            self._files.pop(path).gone()
+            self._lost(path, self._files.pop(path))
         for path, (found, mark) in there.items():
             file = self._files.get(path)
+            if file is not None and self._is_durable and file.is_cut(mark):
+                # Before it is read anew: what was there and wasn't read is lost.
+                self._lost(path, self._files.pop(path))
+                continue
             if file is None:
                 file = self._files[path] = self._new(path)
             try:
@@ -145,7 +203,19 @@ class FollowPartition(SourcePartition):
             except OperationalError as error:
                 if error.code != ErrorCode.OBJECT_NOT_FOUND:
                     raise
-                self._files.pop(path).gone()
+                self._lost(path, self._files.pop(path))
+        self._raise_expired()
+
+    def _lost(self, path: str, file: FollowedFile) -> None:
+        """It isn't there any more. What was seen of it and not read stops a job."""
+        unread = file.unread if self._is_durable else None
+        if unread is None:
+            file.gone()
+        else:
+            self._expired[path] = position_expired(
+                f'file "{path}" was removed, truncated or replaced before it was read to its end',
+                detail=f"of {unread[1]} bytes {unread[0]} were read",
+            )
 
     def _keep_renamed(self, marks: Mapping[str, Mark]) -> None:
         """Files that have another name now are read on, not anew."""
@@ -169,6 +239,10 @@ class FollowPartition(SourcePartition):
         if parser is None:
             return WholeFile(path, self._format, self._asked, self._malformed)
         return GrowingFile(parser)
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return f'file "{paths[0]}"' if len(paths) == 1 else f'{len(paths)} files, "{paths[0]}" the first of them'
 
 
 class WholeLines:

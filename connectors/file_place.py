@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 from zlib import crc32
 
+from runnel.connector import position_expired
 from runnel.connectors.file_format import FileShare
 from runnel.connectors.file_system import DataFile, RemotePath
-from runnel.errors import OperationalError
 
 Marks = list[list[Any]]
 """Of each file the path, and what tells that it changed: the size, and on the disk the time of the last change."""
@@ -38,15 +38,26 @@ def check_marks(share: FileShare, marks: Marks) -> None:
         try:
             now = _mark(file)
         except FileNotFoundError:
-            raise OperationalError(
-                f'file "{path}" is gone, which a job has read in part', hint="bring it back as it was, or create the job anew"
+            raise position_expired(
+                f'file "{path}" is gone, which a job has read in part', hint="bring it back as it was"
             ) from None
         if now != was:
-            raise OperationalError(
+            raise position_expired(
                 f'file "{path}" was changed after a job has read it in part',
                 detail=f"it has {now[0]} bytes, and had {was[0]}" if now[0] != was[0] else "it was written anew",
-                hint="bring it back as it was, or create the job anew",
+                hint="bring it back as it was",
             )
+
+
+def still_there(share: FileShare) -> FileShare:
+    """The share as its files are now, without those that are gone."""
+    files = []
+    for file in share.files:
+        if isinstance(file.path, RemotePath):
+            files.append(file)
+        elif Path(file.path).exists():
+            files.append(DataFile(file.path, Path(file.path).stat().st_size))
+    return FileShare(tuple(files), share.parts)
 
 
 def share_of_marks(marks: Marks, parts: list[int] | None) -> FileShare | None:

@@ -22,6 +22,7 @@ from runnel.connector import (
     ScanRequest,
     Sink,
     SinkRequest,
+    Skipped,
     Source,
     SourcePartition,
     Token,
@@ -30,10 +31,10 @@ from runnel.connector import (
 )
 from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.file_paths import FilePath
-from runnel.connectors.file_place import Marks, check_marks, marks_of, share_name, share_of_marks
+from runnel.connectors.file_place import Marks, check_marks, marks_of, share_name, share_of_marks, still_there
 from runnel.connectors.file_sink import FileSink, sink_target
 from runnel.connectors.file_system import DataFile
-from runnel.processor import Guarantee, JobContext
+from runnel.processor import ExpiredPosition, Guarantee, JobContext
 
 MOST_PARTITIONS = 16
 """Into how many partitions a scan is divided at most: enough for the load to even out."""
@@ -103,15 +104,18 @@ class FileSource(Source):
             from runnel.connectors.file_leniently import lenient_partitions
 
             return lenient_partitions(table.name, table.format, shares, asked)
-        return [FilePartition(table.format.read(share, asked), asked, share) for share in shares]
+        return [self._partition(share, asked) for share in shares]
+
+    def _partition(self, share: FileShare, asked: Reading) -> FilePartition:
+        read = self._table.format.read
+        return FilePartition(read(share, asked), asked, share, lambda share: read(share, asked))
 
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
         """Files that came since have other shares made of them: what a job reads is what it began with."""
         share = None if token is None else share_of_marks(token["files"], token["parts"])
         if share is None:
             return super().reopen(identity, token, context)
-        asked = self._asked(context)
-        return FilePartition(self._table.format.read(share, asked), asked, share)
+        return self._partition(share, self._asked(context))
 
 
 def divide(file_format: FileFormat, files: Sequence[DataFile]) -> list[FileShare]:
@@ -136,11 +140,18 @@ def divide(file_format: FileFormat, files: Sequence[DataFile]) -> list[FileShare
 
 
 class FilePartition(SourcePartition):
-    """Reads one share; closes its files when it comes to the end."""
+    """Reads one share; closes its files when it comes to the end. `read_share` reads another one in its place."""
 
-    def __init__(self, batches: Batches, asked: Reading, share: FileShare | None = None) -> None:
+    def __init__(
+        self,
+        batches: Batches,
+        asked: Reading,
+        share: FileShare | None = None,
+        read_share: Callable[[FileShare], Batches] | None = None,
+    ) -> None:
         self._batches: Batches | None = batches
         self._share = share
+        self._read_share = read_share
         self._marks: Marks | None = None
         self._to_skip = 0
         if share is not None:
@@ -182,6 +193,16 @@ class FilePartition(SourcePartition):
         check_marks(self._share, token["files"])
         self._marks = token["files"]
         self._to_skip = token["rows"]
+
+    def skip_to(self, choice: ExpiredPosition) -> Skipped:
+        assert self._share is not None
+        assert self._read_share is not None
+        self.close()
+        share = still_there(self._share)
+        if choice is ExpiredPosition.LATEST or not share.files:
+            return Skipped("the end of it")
+        self._share, self._marks, self._batches = share, None, self._read_share(share)
+        return Skipped("the beginning of what there is of it")
 
     def _skip(self) -> bool:
         """Reads over rows that were given before. False: there are more."""

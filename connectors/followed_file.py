@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from runnel.connector import position_expired
 from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.file_input import open_bytes, reading
 from runnel.connectors.file_system import DataFile, RemotePath
@@ -115,6 +116,17 @@ class GrowingFile:
         self.start, self.line = self._after
         self._before = self._after_bytes
 
+    @property
+    def unread(self) -> tuple[int, int] | None:
+        """How many bytes were read, and how many were seen, where these are more."""
+        return (self.start, self._size) if self.start < self._size else None
+
+    def is_cut(self, mark: Mark) -> bool:
+        """Whether it is now shorter than what was read, or another one, and some of it was not read."""
+        if self.unread is None or mark == self.seen:
+            return False
+        return mark[0] < self._size or self._bytes_before(self.start, len(self._before)) != self._before
+
     def gone(self) -> None:
         """The file isn't there any more."""
         LOGGER.warning('file "%s" was removed after %d of its bytes were read', self.path, self.start)
@@ -139,7 +151,13 @@ class GrowingFile:
             "rows": rows + self._skipped + self.to_skip,
             "before": self._before.hex(),
             "size": self._size,
+            "number": number_of(self.seen),
         }
+
+    def is_it(self, token: dict[str, Any], file: DataFile) -> bool:
+        """Whether a file that has the number of that in a position is that one, with perhaps more behind."""
+        before = bytes.fromhex(token.get("before", ""))
+        return bool(before) and file.size >= token["start"] and self._bytes_before(token["start"], len(before)) == before
 
     def seek(self, token: dict[str, Any], file: DataFile | None) -> bool:
         """Goes on from a position; False where the file is gone, but was read to its end."""
@@ -155,6 +173,22 @@ class GrowingFile:
         self.start, self.line, self.to_skip = token["start"], token["line"], token["rows"]
         self._after, self._before, self._after_bytes = (self.start, self.line), before, before
         return True
+
+    def skip_all(self, file: DataFile) -> None:
+        """Reads only what comes behind the records that there are now."""
+        self._size = file.size
+        with reading(self.path), open_bytes(self.path, "none") as stream:
+            if not self._begin(stream):
+                return
+            while True:
+                stream.seek(self.start)
+                data = stream.read(BLOCK_BYTES)
+                whole = self._parser.whole(data)
+                if not whole:
+                    break
+                self.start, self.line = self.start + whole, self.line + data.count(b"\n", 0, whole)
+                self._before = data[:whole][-REMEMBERED_BYTES:]
+        self._after, self._after_bytes = (self.start, self.line), self._before
 
     def _begin(self, stream: pa.NativeFile) -> bool:
         data = stream.read(BLOCK_BYTES)
@@ -236,6 +270,13 @@ class WholeFile:
         self._rows += self._waiting
         self._waiting = 0
 
+    @property
+    def unread(self) -> tuple[int, int] | None:
+        return None if self._is_done or self.seen is None else (0, self.seen[0])
+
+    def is_cut(self, mark: Mark) -> bool:
+        return self._rows > 0 and not self._is_done and mark != self.seen
+
     def gone(self) -> None:
         if not self._is_done:
             LOGGER.warning('file "%s" was removed before it was read', self.path)
@@ -247,17 +288,40 @@ class WholeFile:
         return True
 
     def position(self, rows: int) -> dict[str, Any]:
-        return {"rows": self._rows + rows + self.to_skip, "done": self._is_done}
+        return {
+            "rows": self._rows + rows + self.to_skip,
+            "done": self._is_done,
+            "mark": None if self.seen is None else list(self.seen),
+            "number": number_of(self.seen),
+        }
+
+    def is_it(self, token: dict[str, Any], file: DataFile) -> bool:
+        return mark_of(file) == tuple(token["mark"])
 
     def seek(self, token: dict[str, Any], file: DataFile | None) -> bool:
-        if file is None:
-            if not token["done"] and token["rows"]:
-                raise OperationalError(
-                    f'file "{self.path}" is gone, of which {token["rows"]} rows were read', hint="the rest of its rows is lost"
-                )
-            return bool(token["done"])
-        self._is_done, self.to_skip = token["done"], 0 if token["done"] else token["rows"]
-        return True
+        if token["done"]:
+            self._is_done = True
+            self.seen = None if token.get("mark") is None else tuple(token["mark"])
+            return file is not None
+        if token["rows"]:
+            was, now = token.get("mark"), None if file is None else mark_of(file)
+            if file is None or now is None:
+                raise self._gap(token, "is gone")
+            # Its number may differ where a directory was copied or brought back.
+            if was is not None and (was[0], was[2:]) != (now[0], list(now[2:])):
+                raise self._gap(token, "was changed")
+        self.to_skip = token["rows"]
+        return file is not None
+
+    def _gap(self, token: dict[str, Any], what: str) -> OperationalError:
+        return position_expired(
+            f'file "{self.path}" {what} after {token["rows"]} of its rows were read',
+            detail="the rest of its rows is lost",
+            hint="put the file back as it was",
+        )
+
+    def skip_all(self, file: DataFile) -> None:
+        self._is_done, self.seen = True, mark_of(file)
 
     def close(self) -> None:
         if self._batches is not None:
@@ -268,8 +332,8 @@ FollowedFile = GrowingFile | WholeFile
 
 
 def _gap(path: str, token: dict[str, Any], what: str) -> OperationalError:
-    return OperationalError(
+    return position_expired(
         f'file "{path}" {what}, and {token["start"]} of its bytes were read',
         detail=f"the query was to go on at byte {token['start']}, line {token['line']}",
-        hint="put the file back, or start the query anew",
+        hint="put the file back",
     )

@@ -15,12 +15,21 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.batches import empty_columns, from_numbers
-from runnel.connector import MalformedRecord, Pause, ScanRequest, Source, SourcePartition, Token
-from runnel.connectors.kafka_client import SECONDS, calling, consumer, failed, kafka, partitions_of
+from runnel.connector import (
+    MalformedRecord,
+    Pause,
+    ScanRequest,
+    Skipped,
+    Source,
+    SourcePartition,
+    Token,
+    position_expired,
+)
+from runnel.connectors.kafka_client import LOGGER, SECONDS, calling, consumer, failed, kafka, partitions_of
 from runnel.connectors.kafka_sides import Messages, Side, all_sound
 from runnel.connectors.malformed import Malformed
 from runnel.errors import OperationalError, ProgrammingError
-from runnel.processor import JobContext
+from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import TIMESTAMP_TZ, to_arrow
 
 if TYPE_CHECKING:
@@ -75,10 +84,31 @@ def _start(client: Any, table: KafkaTable, number: int) -> int:
             committed = client.committed([partition], timeout=SECONDS)[0].offset
             if low <= committed <= high:
                 return int(committed)
+            if committed >= 0:
+                _warn_or_fail(table, (number, committed), (low, high))
     reset = table.client_options.get("auto.offset.reset", "latest").lower()
     if reset not in _STARTS:
         raise ProgrammingError(f"wrong value '{reset}' for option \"auto.offset.reset\"", hint="it takes earliest or latest")
     return int(low if _STARTS[reset] else high)
+
+
+def _warn_or_fail(table: KafkaTable, committed: tuple[int, int], there: tuple[int, int]) -> None:
+    """What a group has committed is gone: as with Kafka's own clients 'auto.offset.reset' says where to begin then, and where
+    nobody has said it that is an error. `committed`: a partition and an offset in it."""
+    error = position_expired(
+        f'offset {committed[1]} of partition {committed[0]} of topic "{table.topic}", which group '
+        f'"{table.client_options["group.id"]}" has committed, is not there any more',
+        detail=_offsets(*there),
+    )
+    reset = table.client_options.get("auto.offset.reset")
+    if reset is None:
+        error.hint = "say where to begin then: 'auto.offset.reset' = 'earliest' or 'latest'"
+        raise error
+    LOGGER.warning("%s (%s): reading begins where 'auto.offset.reset' says, %s", error.message, error.detail, reset)
+
+
+def _offsets(low: int, high: int) -> str:
+    return f"the partition has the offsets {low} to {high - 1}" if high > low else "the partition has no messages"
 
 
 class KafkaPartition(SourcePartition):
@@ -95,6 +125,8 @@ class KafkaPartition(SourcePartition):
         self._clock, self._seconds = waiting
         self._malformed = Malformed(table.on_error, f'topic "{table.topic}"')
         self._client: Any = None
+        self._time: int | None = None
+        self._is_checking = False
 
     def read(self) -> pa.RecordBatch | Pause:
         if self._client is None:
@@ -104,7 +136,7 @@ class KafkaPartition(SourcePartition):
             return Pause(self._clock())
         messages = [first, *self._client.consume(MOST_MESSAGES - 1, 0)]
         sound = []
-        for message in messages:
+        for message in self._checked(messages) if self._is_checking else messages:
             error = message.error()
             if error is None:
                 sound.append(message)
@@ -112,13 +144,12 @@ class KafkaPartition(SourcePartition):
                 if not sound:
                     raise self._broken(error)
                 # What came before it is given first; the error comes again when it is read on from there.
-                self._client.close()
-                self._client = None
+                self.close()
                 break
         if not sound:
             return Pause(self._clock())
         batch = self._batch(sound)
-        self._offset = sound[-1].offset() + 1
+        self._offset, self._time = sound[-1].offset() + 1, sound[-1].timestamp()[1]
         self.malformed = self._malformed.count
         self._malformed.log()
         return batch
@@ -127,7 +158,8 @@ class KafkaPartition(SourcePartition):
         return self._malformed.take()
 
     def position(self) -> Token | None:
-        return {"topic": self._table.topic, "partition": self._number, "offset": self._offset}
+        """With the time of the message before it, by which a topic that was made anew is told from the one that was read."""
+        return {"topic": self._table.topic, "partition": self._number, "offset": self._offset, "time": self._time}
 
     def seek(self, token: Token) -> None:
         if (token["topic"], token["partition"]) != (self._table.topic, self._number):
@@ -135,13 +167,26 @@ class KafkaPartition(SourcePartition):
                 f'partition {self._number} of topic "{self._table.topic}" can\'t go on from a position in partition '
                 f'{token["partition"]} of topic "{token["topic"]}"'
             )
-        self._offset = token["offset"]
+        self._offset, self._time = token["offset"], token.get("time")
+
+    def skip_to(self, choice: ExpiredPosition) -> Skipped:
+        was, was_made_anew = self._offset, self._is_checking
+        self.close()
+        client = consumer(self._table.client_options)
+        try:
+            low, high = self._bounds(client)
+        finally:
+            client.close()
+        self._offset, self._time = int(low if choice is ExpiredPosition.EARLIEST else high), None
+        is_known = not was_made_anew and was <= self._offset
+        return Skipped(f"offset {self._offset}", self._offset - was if is_known else None)
 
     def begin_anew(self) -> None:
         self._offset = FIRST
 
     def close(self) -> None:
         client, self._client = self._client, None
+        self._is_checking = False
         if client is not None:
             client.close()
 
@@ -149,29 +194,49 @@ class KafkaPartition(SourcePartition):
         """Starts reading at the offset, having looked whether it is still there."""
         topic = self._table.topic
         client = self._client = consumer(self._table.client_options)
-        partition = kafka().TopicPartition(topic, self._number)
+        low, high = self._bounds(client)
+        if self._offset == FIRST:
+            self._offset = int(low)
+        if not low <= self._offset <= high:
+            raise self._gap(low, high)
+        self._is_checking = self._time is not None and low < self._offset
         with calling(f'topic "{topic}" can\'t be read'):
-            low, high = client.get_watermark_offsets(partition, timeout=SECONDS)
-            if self._offset == FIRST:
-                self._offset = int(low)
-            if not low <= self._offset <= high:
-                raise self._gap(low, high)
-            client.assign([kafka().TopicPartition(topic, self._number, self._offset)])
+            client.assign([kafka().TopicPartition(topic, self._number, self._offset - self._is_checking)])
+
+    def _bounds(self, client: Any) -> tuple[int, int]:
+        """The first offset, and the one after the last."""
+        with calling(f'topic "{self._table.topic}" can\'t be read'):
+            low, high = client.get_watermark_offsets(kafka().TopicPartition(self._table.topic, self._number), timeout=SECONDS)
+        return int(low), int(high)
+
+    def _checked(self, messages: list[Any]) -> list[Any]:
+        """Without the message before the position, which must be the one that was read then, unless compaction took it."""
+        first = messages[0]
+        if first.error() is not None:
+            return messages
+        if first.offset() == self._offset - 1:
+            if first.timestamp()[1] != self._time:
+                raise self._gap(*self._bounds(self._client))
+            messages = messages[1:]
+        self._is_checking = False
+        return messages
 
     def _gap(self, low: int, high: int) -> OperationalError:
-        lost = f"{low - self._offset} messages are gone" if self._offset < low else "the topic was made anew, or cut"
-        return OperationalError(
+        if self._offset < low:
+            lost = f"{low - self._offset} messages are gone"
+        elif self._offset > high:
+            lost = "the topic was made anew, or cut"
+        else:
+            lost = "the topic was made anew: another message is where reading was"
+        return position_expired(
             f'offset {self._offset} of partition {self._number} of topic "{self._table.topic}" is not there any more',
-            detail=f"the partition has the offsets {low} to {high - 1}: {lost}",
+            detail=f"{_offsets(low, high)}: {lost}",
             hint="start the query anew, and keep messages longer than it may stand still",
         )
 
     def _broken(self, error: Any) -> OperationalError:
         if error.code() == kafka().KafkaError._AUTO_OFFSET_RESET:
-            low, high = self._client.get_watermark_offsets(
-                kafka().TopicPartition(self._table.topic, self._number), timeout=SECONDS
-            )
-            return self._gap(low, high)
+            return self._gap(*self._bounds(self._client))
         return failed(f'partition {self._number} of topic "{self._table.topic}" can\'t be read', error)
 
     def _batch(self, found: list[Any]) -> pa.RecordBatch:

@@ -14,12 +14,21 @@ import pyarrow as pa
 
 from runnel.batches import empty_columns
 from runnel.catalog import EventTime, TableColumn
-from runnel.connector import BATCH_ROWS, Pause, ReadableTable, ScanRequest, Source, SourcePartition, Token
+from runnel.connector import (
+    BATCH_ROWS,
+    Pause,
+    ReadableTable,
+    ScanRequest,
+    Skipped,
+    Source,
+    SourcePartition,
+    Token,
+    position_expired,
+)
 from runnel.connectors.map_journal import Journal, JournalReader, journal_of, release
 from runnel.connectors.map_layout import Layout
 from runnel.connectors.map_store import MapStore
-from runnel.errors import ErrorCode, OperationalError
-from runnel.processor import Guarantee, JobContext
+from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR
 
 
@@ -98,6 +107,7 @@ class ChangesPartition(SourcePartition):
         self._store = store
         self._columns, self._names = list(columns[0]), list(columns[1])
         self._saved = 0
+        self._is_elsewhere = False
         owner = context.owner
         with store.lock:
             store.check(layout)
@@ -132,15 +142,25 @@ class ChangesPartition(SourcePartition):
     def seek(self, token: Token) -> None:
         with self._store.lock:
             if token["journal"] != self._journal.identity:
-                raise OperationalError(
+                self._is_elsewhere = True
+                raise position_expired(
                     f'the changes of map "{self._store.name}" from {token["sequence"]} on are not kept any more',
-                    code=ErrorCode.GENERIC,
-                    detail="the journal that they were in is gone",
-                    hint="journals are in memory, and last while somebody reads or 'journalCapacity' is given",
+                    detail="the journal that they were in is gone: journals are in memory, and last while somebody reads or "
+                    f"'journalCapacity' is given. This one has the changes {self._journal.oldest} to {self._journal.next - 1}",
                 )
             self._reader.next = token["sequence"]
             if self._is_durable:
                 self._reader.held = self._reader.next
+
+    def skip_to(self, choice: ExpiredPosition) -> Skipped:
+        with self._store.lock:
+            was = self._reader.next
+            self._reader.next = self._journal.oldest if choice is ExpiredPosition.EARLIEST else self._journal.next
+            if self._is_durable:
+                self._reader.held = self._reader.next
+            rows = None if self._is_elsewhere else self._reader.next - was
+            self._is_elsewhere = False
+            return Skipped(f"change {self._reader.next}", rows)
 
     def committed(self, is_safe: bool) -> None:
         if is_safe:

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.batches import Indexes, from_numbers, indexes, join_batches
+from runnel.connector import position_expired
 from runnel.connectors.map_keys import Key
 from runnel.connectors.map_layout import Layout, select_fields
 from runnel.connectors.map_store import MapStore
@@ -302,7 +303,7 @@ def release(store: MapStore, journal: Journal) -> None:
 
 def gap(wanted: int, oldest: int) -> OperationalError:
     """The error for a reader whose next change is no longer there."""
-    return OperationalError(
+    return position_expired(
         f"the changes {wanted} to {oldest - 1} of the map are no longer in its journal",
         detail=f"they were overwritten before they were read; the oldest one kept is {oldest}",
         hint="read faster, or give the mapping a larger 'journalCapacity'",

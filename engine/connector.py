@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from runnel.batches import Mask
 from runnel.catalog import Index, Table, WatermarkClause
-from runnel.errors import NotSupportedError, OperationalError
+from runnel.errors import ErrorCode, NotSupportedError, OperationalError
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
-from runnel.processor import Guarantee, JobContext
+from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import SqlType, from_arrow
 
 if TYPE_CHECKING:
@@ -131,6 +131,27 @@ class EventTimeMark:
 
 
 @frozen
+class Skipped:
+    """Where reading goes on in the place of a position that has expired, in words ('offset 5'), and how many rows were left out
+    by that (None: nobody knows)."""
+
+    place: str
+    rows: int | None = None
+
+
+def position_expired(message: str, *, detail: str | None = None, hint: str | None = None) -> OperationalError:
+    """The error for a position that a source has no more: what is after it was deleted or overwritten. `message` names the
+    partition and the position, `detail` what there is."""
+    return OperationalError(
+        message,
+        code=ErrorCode.POSITION_EXPIRED,
+        detail=detail,
+        hint=f"{'' if hint is None else hint + '; or '}have the job go on with what there is: ALTER JOB … OPTIONS "
+        "('expiredPosition'='earliest') RESUME; with 'latest', with what comes from now on",
+    )
+
+
+@frozen
 class MalformedRecord:
     """A record that a source can't read. `place` says where it stands ('file "a.csv", line 3'), `record` is what stands there,
     as far as it is text, and `reason` what is wrong with it."""
@@ -170,8 +191,13 @@ class SourcePartition(ABC):
 
     def seek(self, token: Token) -> None:
         """Goes on where a partition of the same source once was, perhaps in another process. Before the first `read`, before
-        or after `open`. What is no longer there (deleted, overwritten) is an OperationalError that tells the gap."""
+        or after `open`. What is no longer there (deleted, overwritten) is a `position_expired` that tells the gap, from here
+        or from a `read`."""
         raise NotSupportedError(f"a {type(self).__name__} can't be read from a position")
+
+    def skip_to(self, choice: ExpiredPosition) -> Skipped:
+        """Goes on with the earliest or the latest that there is, having raised `position_expired`."""
+        raise NotSupportedError(f"a {type(self).__name__} can't go on where its position has expired")
 
     def begin_anew(self) -> None:
         """It is newer than the snapshot that a job starts from, so it is read from its start. Before the first `read`."""
@@ -215,9 +241,13 @@ class Source(ABC):
 
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
         """A partition that a snapshot knows and `split` doesn't give any more; `seek` is called next. OperationalError where it
-        can't be had."""
+        can't be had, a `position_expired` where the others are enough to go on with."""
+        message = f'{self.kind} has no partition "{identity}" any more, of which a snapshot has the position'
+        if self.may_grow:
+            raise position_expired(message, detail=f"the position is {token}", hint="bring it back")
         raise OperationalError(
-            f'{self.kind} has no partition "{identity}" any more, of which a snapshot has the position',
+            message,
+            code=ErrorCode.GENERIC,
             hint="bring back what was there when the snapshot was taken, or drop the job and create it anew",
         )
 

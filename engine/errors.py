@@ -32,6 +32,7 @@ class ErrorCode(IntEnum):
     INTERFACE = 2004
     INTERNAL = 2005
     OUT_OF_MEMORY = 2006
+    POSITION_EXPIRED = 3001  # ours
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,18 @@ class Guarantee(Enum):
         return self.value
 
 
+class ExpiredPosition(Enum):
+    """What a job does where a source no longer has what comes after the position that a snapshot kept: it stops with an error,
+    or goes on with the earliest or the latest that there is. The values are those of the option 'expiredPosition'."""
+
+    FAIL = "fail"
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+    def __str__(self) -> str:
+        return self.value
+
+
 @frozen
 class JobContext:
     """What all processors of one execution share.
@@ -162,7 +174,8 @@ class JobContext:
 
     A named job has an `owner`, which is the same in all its executions: what its sinks stage is kept under that name. With a
     `guarantee` snapshots are taken; `request_snapshot` asks for one soon, or, if one is under way, for another after it
-    (from any thread).
+    (from any thread). `expired_position` says what a source does whose position is gone, and `tell` is given what the job's
+    owner should know, such as what was left out so (from any thread).
     """
 
     job_id: int
@@ -177,6 +190,8 @@ class JobContext:
     owner: str = ""
     guarantee: Guarantee = Guarantee.NONE
     request_snapshot: Callable[[], object] | None = None
+    expired_position: ExpiredPosition = ExpiredPosition.FAIL
+    tell: Callable[[str], object] | None = None
 
 
 @frozen
@@ -281,6 +296,12 @@ class Processor:
     @property
     def malformed_records(self) -> int:
         """How many records a source left out as they couldn't be read. Read by other threads."""
+        return 0
+
+    @property
+    def skipped_rows(self) -> int:
+        """How many rows a source has left out since its position had expired, as far as that is known. Read by other
+        threads."""
         return 0
 
     def state_size(self) -> tuple[int, int]:

@@ -52,6 +52,8 @@ LONGEST_DELAY = 60_000_000_000
 """Nanoseconds before a restart: twice as many after each failure, until a snapshot has succeeded."""
 SAVE_AGAIN = 1_000_000_000
 """Nanoseconds after which a record that couldn't be written is written again."""
+_LASTING = (ErrorCode.CANCELLED, ErrorCode.GENERIC, ErrorCode.POSITION_EXPIRED)
+"""What an OperationalError may say that doesn't pass by itself."""
 MOST_RESTARTS = 10
 """So often in a row a job is restarted whose input has an end; one that reads a stream is for ever."""
 
@@ -309,7 +311,7 @@ class NamedJob(JobView):
             self.store.recheck()
             run = Run(self._home.jobs, self._record, prepared, self.store, self._reported)
             self._home.check_vertices(self._record, self.store, run.restored_from, prepared)
-            run.start(lambda: self._home.errands.post(lambda: self._ended(run)))
+            run.start(lambda: self._home.errands.post(lambda: self._ended(run)), self._told)
         except Exception as error:
             self._set(NOT_RUNNING, "it couldn't be started")
             raise error if isinstance(error, Error) else internal(str(error) or type(error).__name__) from error
@@ -349,11 +351,11 @@ class NamedJob(JobView):
                 self._set(NOT_RUNNING, "the connection was closed", is_resumable=run.is_stopped)
                 self._save()
             elif aim is Aim.SUSPEND:
-                failure = _stop_failure(run) or self._record.last_error
+                failure = run.stop_failure or self._record.last_error
                 self._set(SUSPENDED, "suspended", is_resumable=run.is_stopped, last_error=failure)
                 self._save()
             elif aim is Aim.RESTART and error is None:
-                failure = _stop_failure(run) or self._record.last_error
+                failure = run.stop_failure or self._record.last_error
                 self._set(NOT_RUNNING, "stopped", is_resumable=run.is_stopped, last_error=failure)
                 if self._home.is_closing:
                     self._save()  # the next connection starts it
@@ -367,7 +369,7 @@ class NamedJob(JobView):
         record, failure = self._record, Failure.of(error)
         was_running = record.status is not NOT_RUNNING
         self._failures += 1
-        may_pass = isinstance(error, OperationalError) and error.code not in (ErrorCode.CANCELLED, ErrorCode.GENERIC)
+        may_pass = isinstance(error, OperationalError) and error.code not in _LASTING
         if may_pass and (record.is_unbounded or (self._promises and self._failures <= MOST_RESTARTS)):
             delay = min(FIRST_DELAY << min(self._failures - 1, 20), LONGEST_DELAY)
             logger.warning('job "%s" failed and is restarted in %g s: %s', self.name, delay / 1e9, failure)
@@ -380,7 +382,7 @@ class NamedJob(JobView):
             return
         suspends = record.options.suspend_on_failure
         if suspends is None:  # what kept it from starting may be there later: a registered table, a function
-            suspends = record.is_unbounded or not was_running
+            suspends = record.is_unbounded or not was_running or error.code is ErrorCode.POSITION_EXPIRED
         if suspends:
             logger.error('job "%s" failed and is suspended: %s', self.name, failure)
             self._set(SUSPENDED, "it failed", last_error=failure)
@@ -413,6 +415,17 @@ class NamedJob(JobView):
         self._forget_sources()
         self._set(status, description, is_user=is_user, finished=self._home.jobs.clock.wall(), **changes)
         self._save()
+
+    def _told(self, message: str) -> None:
+        """A source has told what its owner should know: in the log and, from soon, in the record. On any thread."""
+        logger.warning('job "%s": %s', self.name, message)
+        failure = Failure("OperationalError", ErrorCode.POSITION_EXPIRED.name, message)
+        self._home.errands.post(lambda: self._keep(failure))
+
+    def _keep(self, failure: Failure) -> None:
+        with self._lock:
+            self._record = replace(self._record, last_error=failure)
+            self._save()
 
     def _reported(self, report: SnapshotReport) -> None:
         """A snapshot is safe, or was given up. On any thread, without the lock."""
@@ -485,14 +498,3 @@ class NamedJob(JobView):
 
     def __repr__(self) -> str:
         return f"<job {self.name!r} {self.status}>"
-
-
-def _stop_failure(run: Run) -> Failure | None:
-    """What went wrong when the execution was stopped."""
-    if run.job.error is not None and not run.is_cut:
-        return Failure.of(run.job.error)
-    report = run.terminal
-    if report is None or report.error is None:
-        return None
-    message = "the last snapshot failed, so the one before it is used"
-    return Failure("OperationalError", ErrorCode.INPUT_OUTPUT.name, message, str(report.error))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, replace
+from enum import Enum
 from typing import Any
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.frozen import frozen
-from runnel.processor import Guarantee
+from runnel.processor import ExpiredPosition, Guarantee
 
 DAY = 86_400_000
 
@@ -18,7 +19,8 @@ class NamedJobOptions:
     """The options of a named job. `snapshot_interval` and `retention` are in milliseconds: how often a snapshot is begun, and
     how long the job is shown when it has ended. `suspend_on_failure` None: as a job is, so if it reads a stream.
     `accumulation_limit`: rows that a processor may hold, None: as the setting max_processor_accumulated_records says.
-    `modules`: the paths of Python modules whose sources are kept with the job."""
+    `modules`: the paths of Python modules whose sources are kept with the job. `expired_position`: what it does where a source
+    no longer has what comes after the position that a snapshot kept."""
 
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     snapshot_interval: int = 10_000
@@ -28,12 +30,13 @@ class NamedJobOptions:
     is_measured: bool = False
     retention: int = 7 * DAY
     modules: tuple[str, ...] = ()
+    expired_position: ExpiredPosition = ExpiredPosition.FAIL
 
     def to_json(self) -> dict[str, Any]:
         """JSON values by name, without defaults."""
         given = {item.name: getattr(self, item.name) for item in fields(self)}
         changed = {name: value for name, value in given.items() if value != getattr(_DEFAULTS, name)}
-        return {name: str(value) if isinstance(value, Guarantee) else value for name, value in changed.items()}
+        return {name: str(value) if isinstance(value, Enum) else value for name, value in changed.items()}
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> NamedJobOptions:
@@ -42,6 +45,8 @@ class NamedJobOptions:
         given = {name: value for name, value in values.items() if name in known}
         if "guarantee" in given:
             given["guarantee"] = Guarantee(given["guarantee"])
+        if "expired_position" in given:
+            given["expired_position"] = ExpiredPosition(given["expired_position"])
         if "modules" in given:
             given["modules"] = tuple(given["modules"])
         return NamedJobOptions(**given)
@@ -97,8 +102,10 @@ def _paths(text: str) -> tuple[str, ...]:
     return paths
 
 
+_VALUES: dict[str, type[Enum]] = {"guarantee": Guarantee, "expired_position": ExpiredPosition}
 _GUARANTEES = "'exactlyOnce', 'atLeastOnce' or 'none'"
 _BOOLEANS = "'true' or 'false'"
+_EXPIRED = "'fail', 'earliest' or 'latest'"
 
 OPTIONS: dict[str, _Option] = {
     "processingGuarantee": _Option("guarantee", _guarantee, _GUARANTEES, is_changeable=False),
@@ -108,6 +115,7 @@ OPTIONS: dict[str, _Option] = {
     "maxProcessorAccumulatedRecords": _Option("accumulation_limit", _number(0), "a whole number of rows; 0 is no limit"),
     "metricsEnabled": _Option("is_measured", _boolean, _BOOLEANS),
     "modules": _Option("modules", _paths, "paths of Python files, with commas between them", is_changeable=False),
+    "expiredPosition": _Option("expired_position", lambda text: ExpiredPosition(text.strip().lower()), _EXPIRED),
     "resultRetentionMillis": _Option("retention", _number(0), "a whole number of milliseconds"),
 }
 """By the name that users write."""
@@ -137,7 +145,8 @@ def changed_options(options: NamedJobOptions, given: Iterable[GivenOption], *, i
         try:
             value = option.read(text)
         except (ValueError, KeyError):
-            guess = suggest(text, [item.value for item in Guarantee]) if option.field == "guarantee" else None
+            known_values = _VALUES.get(option.field)
+            guess = None if known_values is None else suggest(text, [item.value for item in known_values])
             raise ProgrammingError(
                 f"option '{name}' can't be '{text}'",
                 detail=None if guess is None else f"it takes {option.allowed}",

@@ -13,11 +13,11 @@ from runnel.expressions.context import EvaluationContext
 from runnel.frozen import frozen
 from runnel.jobs import Job, JobOptions, Jobs
 from runnel.named_jobs.durability import Durability
+from runnel.named_jobs.record import Failure, JobRecord
 from runnel.processor import Guarantee
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
 
 if TYPE_CHECKING:
-    from runnel.named_jobs.record import JobRecord
     from runnel.snapshots.store import SnapshotStore
     from runnel.sqltypes import SqlType
 
@@ -84,9 +84,11 @@ class Run:
         self.coordinator.on_report = self._reported
         self.job: Job
 
-    def start(self, on_end: Callable[[], object]) -> None:
-        """Starts it; `on_end` is called once, on whatever thread ends it. Raises what keeps it from starting."""
+    def start(self, on_end: Callable[[], object], tell: Callable[[str], object]) -> None:
+        """Starts it; `on_end` is called once, on whatever thread ends it, `tell` with what is to be shown of the job, on any.
+        Raises what keeps it from starting."""
         record, prepared = self._record, self._prepared
+        expired = record.options.expired_position
         options = JobOptions(
             name=record.name,
             kind="job",
@@ -94,7 +96,7 @@ class Run:
             is_measured=record.options.is_measured,
             event_time=prepared.event_time,
             linger=prepared.linger,
-            durability=Durability(str(record.id), record.options.guarantee, self.coordinator),
+            durability=Durability(str(record.id), record.options.guarantee, self.coordinator, expired, tell),
         )
 
         def begun(job: Job) -> None:
@@ -118,6 +120,17 @@ class Run:
     def is_stopped(self) -> bool:
         """Whether its last snapshot was taken so that it ends there, and is safe."""
         return self.terminal is not None and self.terminal.is_safe
+
+    @property
+    def stop_failure(self) -> Failure | None:
+        """What went wrong when it was stopped."""
+        if self.job.error is not None and not self.is_cut:
+            return Failure.of(self.job.error)
+        report = self.terminal
+        if report is None or report.error is None:
+            return None
+        message = "the last snapshot failed, so the one before it is used"
+        return Failure("OperationalError", ErrorCode.INPUT_OUTPUT.name, message, str(report.error))
 
     @property
     def rows_out(self) -> int:

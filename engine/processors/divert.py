@@ -16,6 +16,7 @@ from runnel.connector import (
     Pause,
     Sink,
     SinkRequest,
+    Skipped,
     Source,
     SourcePartition,
     Token,
@@ -23,7 +24,7 @@ from runnel.connector import (
 )
 from runnel.expressions.values import array_of
 from runnel.frozen import frozen
-from runnel.processor import Guarantee, JobContext
+from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import VARCHAR
 
 MOST_WAITING = 4096
@@ -131,6 +132,9 @@ class DivertingPartition(SourcePartition):
 
     def seek(self, token: Token) -> None:
         self._partition.seek(token)
+
+    def skip_to(self, choice: ExpiredPosition) -> Skipped:
+        return self._partition.skip_to(choice)
 
     def begin_anew(self) -> None:
         self._partition.begin_anew()

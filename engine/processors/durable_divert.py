@@ -60,11 +60,12 @@ class DurableDivertingPartition(DivertingPartition):
             self._wake()
 
     def seek(self, token: Token) -> None:
-        if token["place"] is not None:
-            self._partition.seek(token["place"])
         self._epoch, self._recovering = token["epoch"], token["staged"]
         if self._recovering:
             self._opened()
+        # Last: where the place is gone it may be told to go on elsewhere.
+        if token["place"] is not None:
+            self._partition.seek(token["place"])
 
     def close(self) -> None:
         try:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from runnel.connector import End, EventTimeMark, Pause, Source, SourcePartition
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
+from runnel.errors import OperationalError
 from runnel.expressions.nodes import Expression
 from runnel.expressions.result_size import TooManyRows
 from runnel.processor import JobContext, Processor
@@ -35,7 +36,7 @@ class OpenPartition:
 
     def __init__(self, number: int, partition: SourcePartition, wake: Callable[[], None]) -> None:
         self.number = number
-        self._partition = partition
+        self.partition = partition
         self._wake_processor = wake
         self.due = 0
         self.resting = 0
@@ -44,7 +45,7 @@ class OpenPartition:
     def read(self) -> pa.RecordBatch | EventTimeMark | Pause | End:
         # Set before the read: a wake-up that comes while it runs must not be lost.
         self.due = FAR_FUTURE
-        item = self._partition.read()
+        item = self.partition.read()
         if isinstance(item, Pause):
             if item.until is not None:
                 self.due = min(self.due, item.until)
@@ -86,6 +87,10 @@ class Scan(EmittingProcessor):
     def malformed_records(self) -> int:
         return sum(partition.malformed for partition in self._partitions)
 
+    @property
+    def skipped_rows(self) -> int:
+        return self._share.skipped
+
     def complete(self) -> bool:
         if self._open is None:
             self._open = [OpenPartition(number, item, self.context.wake) for number, item in enumerate(self._partitions)]
@@ -120,7 +125,12 @@ class Scan(EmittingProcessor):
     def _read(self, partition: OpenPartition) -> bool:
         """Reads once and offers what came. False: the outbox is full."""
         assert self._open is not None
-        item = partition.read()
+        try:
+            item = partition.read()
+        except OperationalError as error:
+            self._share.skip(error, partition.partition)
+            partition.due = 0
+            return True
         linger = self.context.job.linger
         if linger and isinstance(item, pa.RecordBatch):
             partition.rest(self.context.job.clock() + linger if item.num_rows < FEW_ROWS else 0)

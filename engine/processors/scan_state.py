@@ -13,9 +13,9 @@ from typing import cast
 import pyarrow as pa
 
 from runnel.connector import Source, SourcePartition, Token
-from runnel.errors import OperationalError
+from runnel.errors import ErrorCode, OperationalError
 from runnel.frozen import frozen
-from runnel.processor import JobContext
+from runnel.processor import ExpiredPosition, JobContext
 
 SCHEMA = pa.schema(
     [
@@ -63,6 +63,23 @@ def place_of(partition: SourcePartition) -> str | None:
     return None if token is None else json.dumps(token, ensure_ascii=False)
 
 
+def skip_expired(error: OperationalError, partition: SourcePartition | None, context: JobContext) -> int:
+    """Where that error says that a position has expired, and the job is to go on all the same: has the partition (None: it is
+    no longer there) do so, tells it, and gives how many rows are known to be left out. Else raises the error."""
+    if error.code is not ErrorCode.POSITION_EXPIRED or context.expired_position is ExpiredPosition.FAIL:
+        raise error
+    if partition is None:
+        where, rows = "without it", None
+    else:
+        skipped = partition.skip_to(context.expired_position)
+        where, rows = f"at {skipped.place}", skipped.rows
+    if context.tell is not None:
+        told = error.message if error.detail is None else f"{error.message} ({error.detail})"
+        count = "nobody knows how many rows are" if rows is None else f"{rows} rows are"
+        context.tell(f"{told}; reading goes on {where}, {count} left out")
+    return rows or 0
+
+
 Restored = tuple[str, SourcePartition, SavedPartition | None]
 """The name of a partition, the partition at its place, and what was saved of it (None: it is new)."""
 
@@ -71,7 +88,7 @@ class ScanShare:
     """What one processor was dealt of a source that was split: `partitions`, called `names`. `everything` are the names of all
     partitions of the source."""
 
-    __slots__ = ("_context", "_everything", "_source", "is_lasting", "names", "partitions")
+    __slots__ = ("_context", "_everything", "_source", "is_lasting", "names", "partitions", "skipped")
 
     def __init__(
         self, source: Source, context: JobContext, named: dict[str, SourcePartition], everything: frozenset[str]
@@ -82,6 +99,7 @@ class ScanShare:
         self.is_lasting = source.is_repeatable or source.is_live
         self.names = list(named)
         self.partitions = list(named.values())
+        self.skipped = 0
 
     def restored(self, saved: Sequence[SavedPartition], index: int, parallelism: int) -> list[Restored]:
         """The partitions that processor `index` goes on with. Those that have ended are closed and left out."""
@@ -99,23 +117,38 @@ class ScanShare:
                 self._go_on(partition, item)
                 found.append((name, partition, item))
         gone = sorted(item.partition for item in saved if not item.is_ended and item.partition not in self._everything)
-        found.extend((name, self._reopened(known[name]), known[name]) for name in gone[index::parallelism])
+        for name in gone[index::parallelism]:
+            reopened = self._reopened(known[name])
+            if reopened is not None:
+                found.append((name, reopened, known[name]))
         return found
+
+    def skip(self, error: OperationalError, partition: SourcePartition | None) -> None:
+        """Goes on after a position that has expired if the job is to; else raises the error."""
+        self.skipped += skip_expired(error, partition, self._context)
 
     def _go_on(self, partition: SourcePartition, item: SavedPartition) -> None:
         token = item.token
         if token is not None:
-            partition.seek(token)
+            try:
+                partition.seek(token)
+            except OperationalError as error:
+                self.skip(error, partition)
         elif item.is_begun and not self._source.is_live:
             raise OperationalError(
                 f"{self._source.kind} can't be read again from where the snapshot was taken",
+                code=ErrorCode.GENERIC,
                 detail=f'partition "{item.partition}" was partly read, and has no positions',
                 hint="drop the job and create it anew, or read from a source that keeps its rows (a file, a topic)",
             )
 
-    def _reopened(self, item: SavedPartition) -> SourcePartition:
-        """A partition that the source is no longer divided into."""
-        partition = self._source.reopen(item.partition, item.token, self._context)
+    def _reopened(self, item: SavedPartition) -> SourcePartition | None:
+        """A partition that the source is no longer divided into; None where the job goes on without it."""
+        try:
+            partition = self._source.reopen(item.partition, item.token, self._context)
+        except OperationalError as error:
+            self.skip(error, None)
+            return None
         try:
             self._go_on(partition, item)
         except BaseException:

@@ -13,7 +13,8 @@ _NONE = -(1 << 63)
 class ProcessorMetrics:
     """One processor. `busy` is in nanoseconds; `bytes_out` is 0 where the job isn't measured; the queue is that of its
     inputs; `watermark` is the last that it was given; `held_by` names the upstream queue or edge that holds the watermark
-    back. `state_rows` and `state_bytes`: what it keeps, about. `latency`: how long markers took to get here, where it is
+    back. `skipped_rows`: what a source has left out since its position had expired. `state_rows` and `state_bytes`: what it
+    keeps, about. `latency`: how long markers took to get here, where it is
     the last."""
 
     index: int
@@ -30,6 +31,7 @@ class ProcessorMetrics:
     held_by: str | None
     late_rows: int = 0
     malformed_records: int = 0
+    skipped_rows: int = 0
     state_rows: int = 0
     state_bytes: int = 0
     latency: LatencyHistogram | None = None
@@ -84,6 +86,10 @@ class VertexMetrics:
         return sum(item.malformed_records for item in self.processors)
 
     @property
+    def skipped_rows(self) -> int:
+        return sum(item.skipped_rows for item in self.processors)
+
+    @property
     def state_rows(self) -> int:
         return sum(item.state_rows for item in self.processors)
 
@@ -126,6 +132,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         held_by=tasklet.inputs.holding(),
         late_rows=tasklet.count("late_rows"),
         malformed_records=tasklet.count("malformed_records"),
+        skipped_rows=tasklet.count("skipped_rows"),
         state_rows=state_rows,
         state_bytes=state_bytes,
         latency=tasklet.latency,

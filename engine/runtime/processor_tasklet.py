@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 TIME_SLICE = 500_000
 """Nanoseconds after which a call ends, at the next step."""
-COUNTS = ("late_rows", "malformed_records")
+COUNTS = ("late_rows", "malformed_records", "skipped_rows")
 
 
 class ProcessorTasklet(Tasklet):

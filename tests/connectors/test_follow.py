@@ -16,8 +16,8 @@ import pytest
 import runnel
 from runnel.connector import Pause, ScanRequest, SourcePartition
 from runnel.connectors import followed_file
-from runnel.errors import DataError, NotSupportedError, OperationalError
-from runnel.processor import JobContext
+from runnel.errors import DataError, ErrorCode, NotSupportedError, OperationalError
+from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import BIGINT, VARCHAR
 from runnel.testing import ManualClock
 from tests.connectors.conformance import job_context, visible
@@ -35,9 +35,9 @@ class Follower:
         self.clock = ManualClock()
         self.part = self.partition()
 
-    def partition(self) -> SourcePartition:
+    def partition(self, owner: str = "") -> SourcePartition:
         context = job_context()
-        context = JobContext(1, context.evaluation, self.clock.monotonic, context.results)
+        context = JobContext(1, context.evaluation, self.clock.monotonic, context.results, owner=owner)
         (part,) = self.table.scan(ScanRequest(visible(self.table))).split(context)
         return part
 
@@ -259,7 +259,7 @@ def test_a_removed_file_is_told_and_a_new_one_of_its_name_is_read(tmp_path: Path
     ("change", "said"),
     [
         (lambda file: file.unlink(), "is gone"),
-        (lambda file: file.write_text("id\n"), "has only 3 bytes now"),
+        (lambda file: file.write_text("id,name\n"), "has only 8 bytes now"),
         (lambda file: file.write_text("id,name\n8,a\n9,b\n"), "has other contents now"),
     ],
 )
@@ -269,9 +269,82 @@ def test_a_position_in_what_is_gone_tells_the_gap(tmp_path: Path, change: Any, s
     assert follower.look() == [1, 2]
     token = follower.part.position()
     change(file)
-    with pytest.raises(OperationalError, match=said) as caught:
-        follower.partition().seek(token or {})
-    assert "byte 16, line 4" in (caught.value.detail or "")
+    for choice, wanted in ((ExpiredPosition.EARLIEST, True), (ExpiredPosition.LATEST, False)):
+        other = follower.partition()
+        with pytest.raises(OperationalError, match=said) as caught:
+            other.seek(token or {})
+        assert caught.value.code is ErrorCode.POSITION_EXPIRED
+        assert "byte 16, line 4" in (caught.value.detail or "")
+        assert str(file) in other.skip_to(choice).place
+        there = [int(line.split(",")[0]) for line in file.read_text().split()[1:]] if file.exists() else []
+        assert follower.look(other) == (there if wanted else [])
+        with file.open("a") as stream:
+            stream.write("7,z\n" if file.stat().st_size else "id,name\n7,z\n")
+        assert follower.look(other) == [7]
+        change(file)
+        follower.look(other)
+
+
+def test_whole_files_that_changed_tell_the_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runnel.connectors.file_follow.BATCH_ROWS", 10)
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"id": range(35), "name": ["x"] * 35}), file)
+    follower = Follower(tmp_path)
+    follower.look()
+    follower.clock.advance(100 * MILLISECOND)
+    assert follower.part.read().num_rows == 10
+    token = json.loads(json.dumps(follower.part.position()))
+    pq.write_table(pa.table({"id": range(100, 130), "name": ["x"] * 30}), file)
+    for choice, wanted in ((ExpiredPosition.EARLIEST, list(range(100, 130))), (ExpiredPosition.LATEST, [])):
+        other = follower.partition()
+        with pytest.raises(OperationalError, match="was changed after 10 of its rows were read"):
+            other.seek(token)
+        other.skip_to(choice)
+        assert follower.look(other) + follower.look(other) == wanted
+    file.unlink()
+    with pytest.raises(OperationalError, match="is gone after 10 of its rows were read"):
+        follower.partition().seek(token)
+
+
+def test_files_renamed_while_nobody_looked_are_read_on(tmp_path: Path) -> None:
+    log, whole = written(tmp_path / "a.csv", "id,name\n1,a\n2,b\n"), tmp_path / "whole"
+    follower = Follower(tmp_path, format="csv")
+    assert follower.look() == [1, 2]
+    token = json.loads(json.dumps(follower.part.position()))
+    append(log, "3,c\n")
+    log.rename(tmp_path / "a.1.csv")
+    written(log, "id,name\n4,d\n")
+    other = follower.partition()
+    other.seek(token)
+    assert sorted(follower.look(other)) == [3, 4]
+    whole.mkdir()
+    pq.write_table(pa.table({"id": range(5), "name": ["x"] * 5}), whole / "b.parquet")
+    follower = Follower(whole)
+    assert follower.look() + follower.look() == list(range(5))
+    token = json.loads(json.dumps(follower.part.position()))
+    (whole / "b.parquet").rename(whole / "c.parquet")
+    other = follower.partition()
+    other.seek(token)
+    assert follower.look(other) + follower.look(other) == []
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_what_a_job_has_seen_and_not_read_may_not_go(tmp_path: Path, is_gone: bool) -> None:
+    """A query goes on, as the tests above show; a job tells it, and goes on where it is told to."""
+    file = written(tmp_path / "a.csv", "id,name\n1,a\n2,b")
+    follower = Follower(tmp_path, format="csv")
+    part = follower.partition("1")
+    assert follower.look(part) == [1], "the last line is not whole yet"
+    if is_gone:
+        file.unlink()
+    else:
+        file.write_text("id,name\n5,a\n")
+    follower.clock.advance(100 * MILLISECOND)
+    with pytest.raises(OperationalError, match="before it was read to its end") as caught:
+        part.read()
+    assert caught.value.detail == "of 15 bytes 12 were read"
+    part.skip_to(ExpiredPosition.EARLIEST)
+    assert follower.look(part) == ([] if is_gone else [5])
 
 
 def test_a_file_that_was_read_to_its_end_may_go(tmp_path: Path) -> None:

@@ -19,7 +19,8 @@ import pytest
 
 import runnel
 from runnel.connector import ColumnDefinition, MappingDefinition, Pause, ScanRequest, SourcePartition
-from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError
+from runnel.errors import DataError, ErrorCode, NotSupportedError, OperationalError, ProgrammingError
+from runnel.processor import ExpiredPosition
 from runnel.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, SqlType, array
 from tests.connectors.conformance import job_context, visible
 
@@ -27,6 +28,7 @@ ck = pytest.importorskip("confluent_kafka")
 fastavro = pytest.importorskip("fastavro")
 
 from runnel.connectors.kafka import KafkaConnector, KafkaTable  # noqa: E402
+from runnel.connectors.kafka_source import KafkaPartition  # noqa: E402
 
 BROKER = os.environ.get("RUNNEL_KAFKA")
 FIELDS = (("id", BIGINT), ("name", VARCHAR))
@@ -255,9 +257,11 @@ def test_reading_goes_on_from_a_position(cluster: Cluster) -> None:
     cluster.send(topic, *[str(i).encode() for i in range(50)])
     table = cluster.table(topic, (), valueFormat="varchar")
     parts = partitions(table)
-    assert parts[0].position() == {"topic": topic, "partition": 0, "offset": 0}
+    assert parts[0].position() == {"topic": topic, "partition": 0, "offset": 0, "time": None}
     rows = available(parts[0], 50)
-    assert parts[0].position() == {"topic": topic, "partition": 0, "offset": 50}
+    token = parts[0].position() or {}
+    assert isinstance(token.pop("time"), int)
+    assert token == {"topic": topic, "partition": 0, "offset": 50}
     other = partitions(table)
     other[0].seek({"topic": topic, "partition": 0, "offset": 20})
     assert available(other[0], 30) == rows[20:]
@@ -278,6 +282,86 @@ def test_an_offset_that_is_gone_tells_the_gap(cluster: Cluster) -> None:
     assert "the offsets 0 to 1" in (caught.value.detail or "")
     for part in parts:
         part.close()
+
+
+@pytest.mark.parametrize(
+    ("offset", "choice", "left", "skipped"),
+    [
+        (3, ExpiredPosition.EARLIEST, [5, 6, 7], 2),
+        (3, ExpiredPosition.LATEST, [], 5),
+        (20, ExpiredPosition.EARLIEST, [5, 6, 7], None),
+        (20, ExpiredPosition.LATEST, [], None),
+    ],
+)
+def test_reading_goes_on_after_a_gap_where_it_is_told_to(
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    offset: int,
+    choice: ExpiredPosition,
+    left: list[int],
+    skipped: int | None,
+) -> None:
+    """Messages 0 to 4 have gone by retention; or the topic is a new one."""
+    topic = uuid4().hex
+    cluster.send(topic, *[str(i).encode() for i in range(8)])
+    table = cluster.table(topic, (), valueFormat="varchar")
+    part, *others = partitions(table)
+    monkeypatch.setattr(KafkaPartition, "_bounds", lambda self, client: (5, 8))
+    part.seek({"topic": topic, "partition": 0, "offset": offset})
+    with pytest.raises(OperationalError, match=f"offset {offset} of partition 0") as caught:
+        part.read()
+    assert caught.value.code is ErrorCode.POSITION_EXPIRED
+    assert "the partition has the offsets 5 to 7" in (caught.value.detail or "")
+    found = part.skip_to(choice)
+    assert found.rows == skipped
+    cluster.send(topic, b"new")
+    assert [row[0] for row in available(part, len(left) + 1)] == [*map(str, left), "new"]
+    for item in (part, *others):
+        item.close()
+
+
+@pytest.mark.parametrize("choice", [ExpiredPosition.EARLIEST, ExpiredPosition.LATEST])
+def test_a_topic_made_anew_with_as_many_messages_is_told(cluster: Cluster, choice: ExpiredPosition) -> None:
+    """The offset is there, but what stands before it isn't what was read: by its time."""
+    topic, other = uuid4().hex, Cluster()
+    for number, made in enumerate((cluster, other)):
+        made.send(topic, *[f"{number} {i}".encode() for i in range(9)], timestamp=1_700_000_000_000 + number)
+    part, *others = partitions(cluster.table(topic, (), valueFormat="varchar"))
+    available(part, 9)
+    token = json.loads(json.dumps(part.position()))
+    same, *more = partitions(cluster.table(topic, (), valueFormat="varchar"))
+    same.seek(token)
+    cluster.send(topic, b"on")
+    assert available(same, 1) == [("on",)]
+    anew, *rest = partitions(other.table(topic, (), valueFormat="varchar"))
+    anew.seek({**token, "offset": 9})
+    with pytest.raises(OperationalError, match="is not there any more") as caught:
+        available(anew, 1)
+    assert "made anew" in (caught.value.detail or "")
+    assert caught.value.code is ErrorCode.POSITION_EXPIRED
+    assert anew.skip_to(choice).rows is None
+    other.send(topic, b"new")
+    wanted = [f"1 {i}" for i in range(9)] if choice is ExpiredPosition.EARLIEST else []
+    assert [row[0] for row in available(anew, len(wanted) + 1)] == [*wanted, "new"]
+    for item in (part, *others, same, *more, anew, *rest):
+        item.close()
+
+
+def test_what_a_group_has_committed_and_is_gone_is_told(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    topic = uuid4().hex
+    cluster.send(topic, b"1", b"2")
+    group = ck.Consumer({"bootstrap.servers": cluster.servers, "group.id": "late"})
+    group.commit(offsets=[ck.TopicPartition(topic, 0, 99)], asynchronous=False)
+    group.close()
+    table = cluster.table(topic, (), valueFormat="varchar", **{"group.id": "late"})
+    with caplog.at_level("WARNING"):
+        for part in partitions(table):
+            part.close()
+    assert "offset 99 of partition 0" in caplog.text
+    del table.client_options["auto.offset.reset"]
+    with pytest.raises(OperationalError, match='which group "late" has committed, is not there any more') as caught:
+        partitions(table)
+    assert "auto.offset.reset" in (caught.value.hint or "")
 
 
 def test_a_query_reads_all_partitions_and_writes_come_back(cluster: Cluster) -> None:

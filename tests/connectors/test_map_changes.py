@@ -16,6 +16,7 @@ from runnel.connectors import map_journal
 from runnel.connectors.imap import MapConnector
 from runnel.connectors.map_table import MapTable
 from runnel.errors import DataError, IntegrityError, NotSupportedError, OperationalError, ProgrammingError
+from runnel.processor import ExpiredPosition
 from runnel.sqltypes import BIGINT, VARCHAR
 from tests.connectors.conformance import job_context, visible
 
@@ -249,6 +250,14 @@ def test_reading_goes_on_from_a_position_while_the_journal_is_kept(connector: Ma
     late.seek(token)
     with pytest.raises(OperationalError, match="the changes 2 to "):
         late.read()
+    skipped = late.skip_to(ExpiredPosition.EARLIEST)
+    sequences = [row[4] for row in available(late)]
+    assert sequences == list(range(sequences[0], 504))
+    assert skipped.rows == sequences[0] - 2 >= 100
+    late.seek(token)
+    assert late.skip_to(ExpiredPosition.LATEST).rows == 502
+    put(table, 7)
+    assert [row[4] for row in available(late)] == [504]
 
 
 def test_a_position_in_another_journal_is_refused(connector: MapConnector) -> None:
