@@ -61,12 +61,23 @@ class Memory:
         with self._lock:
             self._used += change
 
+    def spilled(self, count: int) -> None:
+        """So many bytes were written to a file."""
+        with self._lock:
+            self.spilled_bytes += count
+
     def file(self) -> SpillFile:
         """A new file for rows that are let go."""
         # Loaded on first use: few queries need it.
         from runnel.spill import SpillFile
 
         return SpillFile(self)
+
+    def mapped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The same rows in a file."""
+        from runnel.spill import mapped
+
+        return mapped(batch, self)
 
 
 class Reservation:

@@ -308,6 +308,10 @@ class Processor:
         """The rows and bytes that it keeps, about. Called by other threads at any time, so it only reads."""
         return 0, 0
 
+    def spilled_size(self) -> tuple[int, int]:
+        """How much of that is in files, for want of memory. As `state_size`."""
+        return 0, 0
+
     def save_snapshot(self) -> bool:
         """Offers the state to the snapshot. False: not all yet, call again."""
         return True

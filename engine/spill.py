@@ -1,6 +1,8 @@
 """Files for rows that memory has no room for.
 
-A file has no name: it is gone when it is closed, also when the process is killed.
+A file has no name: it is gone when it is closed, also when the process is killed. A `SpillFile` is written bit by bit and read
+from the first row on. What is kept to be looked into again and again is `mapped` instead: it stays a batch like any other,
+whose columns lie in the file.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class SpillFile:
         rows = min(SPILLED_ROWS, max(1, batch.num_rows * SPILLED_BYTES // max(size, 1)))
         try:
             if self._file is None:
-                self._file = self._opened()
+                self._file = _opened(self._memory)
                 self._writer = pa.ipc.new_stream(self._file, batch.schema)
             for piece in slices(batch, rows):
                 self._writer.write_batch(piece)
@@ -55,7 +57,7 @@ class SpillFile:
             raise _unwritable(self._memory, error) from error
         self.rows += batch.num_rows
         self.bytes += size
-        self._memory.spilled_bytes += size
+        self._memory.spilled(size)
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """The batches, from the first one on; nothing is written afterwards. Only one reader at a time."""
@@ -84,10 +86,39 @@ class SpillFile:
             with suppress(OSError):
                 file.close()
 
-    def _opened(self) -> IO[bytes]:
-        if self._memory.owned and self._memory.directory is not None:
-            Path(self._memory.directory).mkdir(parents=True, exist_ok=True)
-        return TemporaryFile(prefix="runnel-", dir=self._memory.directory, buffering=1 << 16)
+
+def mapped(batch: pa.RecordBatch, memory: Memory) -> pa.RecordBatch:
+    """The same rows in a file, from which the system reads what is looked at. The file goes when nothing refers to them any
+    more. Its columns can't be changed in place."""
+    size = batch.nbytes
+    try:
+        with _opened(memory) as file:
+            with pa.ipc.new_stream(file, batch.schema) as writer:
+                writer.write_batch(batch)
+            file.flush()
+            found = pa.ipc.open_stream(_mapping(file.fileno())).read_next_batch()
+    except OSError as error:
+        raise _unwritable(memory, error) from error
+    memory.spilled(size)
+    return found
+
+
+def _mapping(descriptor: int) -> pa.Buffer:
+    """A file's content in the address space, which stays when the file is closed."""
+    path = Path(f"/proc/self/fd/{descriptor}")
+    if path.exists():
+        # Arrow gives the descriptor back, Python's mmap keeps one for as long as the mapping is there.
+        with pa.memory_map(str(path)) as file:
+            return file.read_buffer()
+    import mmap
+
+    return pa.py_buffer(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))
+
+
+def _opened(memory: Memory) -> IO[bytes]:
+    if memory.owned and memory.directory is not None:
+        Path(memory.directory).mkdir(parents=True, exist_ok=True)
+    return TemporaryFile(prefix="runnel-", dir=memory.directory, buffering=1 << 16)
 
 
 class PrivateFolder:

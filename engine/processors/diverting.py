@@ -1,5 +1,5 @@
 """What operators on streams share: late rows are counted and logged, and may go on by an output of their own; and what is kept
-has to fit into memory, since nothing of it can wait in files.
+goes to files where memory has no room for it, as far as the operator can let go of it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ LARGE_BATCH = 256
 
 class DivertingProcessor(EmittingProcessor):
     """Gives results; with `diverts` late rows as well, by output 1 (or further ones, as `divert` says). Without it there is one
-    output, or several alike. `unit` is that of event times, as in LateRows. What `state_size` tells is held against the memory
-    of the connection: OperationalError where there is no room."""
+    output, or several alike. `unit` is that of event times, as in LateRows. What `state_size` tells, but for what
+    is in files already (`spilled_size`), is held against the memory of the connection: the operator is asked to `spill`, and
+    where there still is no room, that is an OperationalError."""
 
     holds = "the rows that it keeps"
     """What is kept, for errors."""
@@ -43,7 +44,15 @@ class DivertingProcessor(EmittingProcessor):
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
         self._late_rows = LateRows(context, self._unit)
-        self._reservation = Reservation(context.job.memory)
+        self._reservation = Reservation(context.job.memory, self.weight)
+
+    @property
+    def weight(self) -> int:
+        """How many times what it keeps it needs while it works on that, where it can spill."""
+        return 1
+
+    def spill(self) -> None:
+        """There is no room for what is kept: puts what it can into files."""
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
         if self.drain():
@@ -51,9 +60,13 @@ class DivertingProcessor(EmittingProcessor):
             if batch is not None:
                 self.take(ordinal, batch)
                 self.drain()
-                self._unaccounted += batch.num_rows
-                if self._unaccounted >= self._accounted_at or self._is_large(batch):
-                    self._account()
+                self.account_for(batch)
+
+    def account_for(self, batch: pa.RecordBatch) -> None:
+        """To be called when rows were taken in, also those of a snapshot."""
+        self._unaccounted += batch.num_rows
+        if self._unaccounted >= self._accounted_at or self._is_large(batch):
+            self._account()
 
     def _is_large(self, batch: pa.RecordBatch) -> bool:
         if not self._reservation.is_limited:
@@ -62,16 +75,29 @@ class DivertingProcessor(EmittingProcessor):
         return taken * LARGE_BATCH > self._reservation.memory.limit
 
     def _account(self) -> None:
-        """Tells how much is kept. OperationalError where that, and what all others hold, is more than there is room for."""
-        self._unaccounted = 0
+        """Tells how much is kept. Where that, and what all others hold, is more than there is room for, some of it goes to
+        files. OperationalError where that isn't enough."""
         if not self._reservation.is_limited:
+            self._unaccounted = 0
             return
-        rows, size = self.state_size()
-        self._reservation.set(size)
+        if self._making is not None:
+            return  # What is being made may refer to what would be put into files.
+        self._unaccounted = 0
+        rows, size = self._tell()
+        if self._reservation.must_spill:
+            self.spill()
+            rows, size = self._tell()
         self._accounted_at = max(ACCOUNTED_ROWS, rows // 8)
         memory = self._reservation.memory
         if memory.used > memory.limit and size * LEAST_SHARE >= memory.limit:
             raise state_too_large(self.holds, self.context.vertex, (rows, size), memory)
+
+    def _tell(self) -> tuple[int, int]:
+        """The rows and bytes that are in memory, of which the connection is told."""
+        rows, size = self.state_size()
+        spilled_rows, spilled_size = self.spilled_size()
+        self._reservation.set(size - spilled_size)
+        return rows - spilled_rows, size - spilled_size
 
     @property
     def late_rows(self) -> int:

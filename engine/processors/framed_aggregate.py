@@ -119,6 +119,10 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
     def _sparse_frames(self, layout: Layout) -> WindowFrames:
         return WindowFrames(self._framed.times, GroupState(layout, self.check_accumulated).combine)
 
+    @property
+    def can_spill(self) -> bool:
+        return self._aggregation.stage is Stage.ACCUMULATE
+
     def state_size(self) -> tuple[int, int]:
         rows, size = super().state_size()
         sizes = [frames.size for frames in self._frames]

@@ -66,6 +66,12 @@ class Layout:
         return Layout(self.key_types[1:], self.argument_types, self.states, self.arguments)
 
     @property
+    def schema_of_rows(self) -> pa.Schema:
+        """Of keys and arguments."""
+        keys = [pa.field(f"k{i}", kind) for i, kind in enumerate(self.key_types)]
+        return pa.schema([*keys, *(pa.field(f"a{i}", kind) for i, kind in enumerate(self.argument_types))])
+
+    @property
     def schema(self) -> pa.Schema:
         """Of keys and states as they travel."""
         keys = [pa.field(f"k{i}", kind) for i, kind in enumerate(self.key_types)]

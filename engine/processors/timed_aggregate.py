@@ -12,22 +12,23 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Mask, from_flags, from_numbers, indexes, numbers
+from runnel.batches import MAX_ROWS, Mask, from_flags, from_numbers, indexes, no_rows, numbers
 from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregate_states import filled
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Expression
 from runnel.frozen import frozen
-from runnel.key_hash import keyed_state
+from runnel.key_hash import RECOMBINED, keyed_state
+from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.aggregate import PASS_ON_SHARE
 from runnel.processors.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME
 from runnel.processors.given_groups import GivenGroups
-from runnel.processors.group_state import GroupState, Layout, Partial, exported, partial_of
-from runnel.processors.timed_groups import DueTimes, TimedGroups, with_keys
+from runnel.processors.group_state import WEIGHT, GroupState, Partial, exported, partial_of
+from runnel.processors.timed_groups import DueTimes, TimedGroups, is_rows, with_keys
 from runnel.streams import TimeBound
 
 _WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
@@ -59,10 +60,36 @@ class TimedAggregateProcessor(DivertingProcessor):
         self._times = [LEAST_TIME] * len(self._due.watermarks)
         self._distinct: list[TimedGroups] = []
         self._given: GivenGroups | None = None
+        self._floors = [LEAST_TIME] * len(self._due.watermarks)
+        """Rows that were due before these times are late, however much lateness is allowed."""
+        self._is_recombined = False
+        self._whole: GroupState | None = None
 
     def state_size(self) -> tuple[int, int]:
         sizes = [groups.size for groups in (self._groups, *self._distinct)]
         return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
+
+    def spilled_size(self) -> tuple[int, int]:
+        sizes = [groups.spilled_size for groups in (self._groups, *self._distinct)]
+        return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
+
+    @property
+    def weight(self) -> int:
+        return WEIGHT if self.can_spill else 1
+
+    @property
+    def can_spill(self) -> bool:
+        """Whether what is open may be in files. Not where early results look through all of it, or lateness through all that
+        was given."""
+        is_first = self._aggregation.stage is Stage.ACCUMULATE
+        return is_first or (self._timing.every is None and not self._timing.lateness)
+
+    def spill(self) -> None:
+        if self._aggregation.stage is Stage.ACCUMULATE:
+            self._pass_on(self._groups.take_all())
+        elif self.can_spill:
+            for groups in (self._groups, *self._distinct):
+                groups.spill(self._reservation.memory)
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -127,7 +154,7 @@ class TimedAggregateProcessor(DivertingProcessor):
     @property
     def _deadlines(self) -> list[int]:
         """Rows that were due before these times are late."""
-        return [time - self._timing.lateness for time in self._times]
+        return [max(time - self._timing.lateness, floor) for time, floor in zip(self._times, self._floors, strict=True)]
 
     def _has_late(self, least: Sequence[int]) -> bool:
         return any(due < time for due, time in zip(least, self._deadlines, strict=True))
@@ -208,6 +235,9 @@ class TimedAggregateProcessor(DivertingProcessor):
         """Gives away what is complete by the watermarks."""
         if not self._groups.is_due(self._times):
             return
+        if self.is_spilled:
+            self.emit_all(self._results_by_parts(self._times))
+            return
         complete = self._groups.take_due(self._times)
         if self._aggregation.stage is Stage.ACCUMULATE:
             self._pass_on(complete)
@@ -219,11 +249,47 @@ class TimedAggregateProcessor(DivertingProcessor):
             self.emit(exported(partial, self._aggregation.layout, self._aggregation.schema))
 
     def _results(self, partial: Partial, distinct: Sequence[Partial | None], is_final: bool = True) -> Iterator[pa.RecordBatch]:
-        aggregation = self._aggregation
-        partial = self.with_distinct(partial, distinct)
+        return self._final_results(self.with_distinct(partial, distinct), is_final)
+
+    def _final_results(self, partial: Partial, is_final: bool = True) -> Iterator[pa.RecordBatch]:
+        """The results of groups with all their states."""
         for start in range(0, partial.num_rows, MAX_ROWS):
             piece = partial.slice(start, min(MAX_ROWS, partial.num_rows - start))
-            yield aggregation.result_of(piece, self.context.job.evaluation, is_final)
+            yield self._aggregation.result_of(piece, self.context.job.evaluation, is_final)
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether some groups are in files."""
+        return self._groups.is_spilled or any(groups.is_spilled for groups in self._distinct)
+
+    def _results_by_parts(self, times: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+        """The results of the groups that are complete (None: of all), where some are in files."""
+        if not self._distinct:
+            for partial in self._groups.take_by_parts(times):
+                yield from self._results(partial, ())
+            return
+        parts = [groups.take_by_parts(times) for groups in (self._groups, *self._distinct)]
+        for found in self.brought_together(parts):
+            if found is None:
+                yield no_rows(self._aggregation.schema)
+            else:
+                yield from self._final_results(found)
+
+    def brought_together(self, sets: Sequence[Iterator[Partial]]) -> Iterator[Partial | None]:
+        """Groups with all their states, of plain ones and of those of each set of distinct arguments. Rows of one group may be
+        in several partials of distinct arguments, so all are combined by group once more. None is a pause."""
+        aggregation = self._aggregation
+        whole = GroupState(aggregation.layout, self.check_accumulated, False, Reservation(self.context.job.memory, WEIGHT))
+        self._whole = whole
+        for partial in sets[0]:
+            whole.add_partial(spread_out(partial, aggregation.plain, aggregation.layout))
+            yield None
+        for item, rows in zip(aggregation.distinct_sets, sets[1:], strict=True):
+            for partial in rows:
+                whole.add_partial(aggregation.of_distinct(item, partial, self.check_accumulated))
+                yield None
+        yield from whole.results()
+        self._whole = None
 
     def with_distinct(self, partial: Partial, distinct: Sequence[Partial | None]) -> Partial:
         """Groups with the states that are made of distinct arguments."""
@@ -243,6 +309,9 @@ class TimedAggregateProcessor(DivertingProcessor):
 
     def finish(self) -> None:
         """Gives away all that is left."""
+        if self.is_spilled:
+            self.emit_all(self._results_by_parts(None))
+            return
         rest = self._groups.take_all()
         if self._aggregation.stage is Stage.ACCUMULATE:
             self._pass_on(rest)
@@ -257,7 +326,10 @@ class TimedAggregateProcessor(DivertingProcessor):
     def state(self) -> Iterator[pa.RecordBatch]:
         """The watermarks; the groups; for each set of distinct arguments its rows, in columns d<number of the set>_<number>."""
         columns = [from_numbers(np.array(values, np.int64), pa.int64()) for values in (self._due.watermarks, self._times)]
-        yield pa.RecordBatch.from_arrays(columns, schema=_WATERMARKS)
+        watermarks = pa.RecordBatch.from_arrays(columns, schema=_WATERMARKS)
+        if self._deadlines != [time - self._timing.lateness for time in self._times] and max(self._floors) > LEAST_TIME:
+            watermarks = watermarks.append_column("floor", from_numbers(np.array(self._floors, np.int64), pa.int64()))
+        yield watermarks
         yield from self._state_of((self._groups, *self._distinct), "")
         if self._given is not None:
             yield from self._state_of(self._given.groups, "given_")
@@ -267,12 +339,11 @@ class TimedAggregateProcessor(DivertingProcessor):
         count = len(self._aggregation.keys)
         for i, groups in enumerate(sets):
 
-            def batch_of(partial: Partial, i: int = i, layout: Layout = groups.layout) -> pa.RecordBatch:
-                batch = exported(partial, layout)
+            def keyed(batch: pa.RecordBatch, i: int = i) -> pa.RecordBatch:
                 names = [f"{prefix}d{i - 1}_{j}" if i else prefix + name for j, name in enumerate(batch.schema.names)]
                 return self.keyed(batch.rename_columns(names), names[:count])
 
-            yield from groups.saved(batch_of)
+            yield from groups.saved(keyed)
 
     def keyed(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
         """State by the keys that divide it over processors."""
@@ -281,19 +352,39 @@ class TimedAggregateProcessor(DivertingProcessor):
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         first = batch.schema.names[0]
         if first == "watermark":
-            for number, time in zip(*(numbers(column, np.int64).tolist() for column in batch.columns), strict=True):
+            for number, time, *floor in zip(*(numbers(column, np.int64).tolist() for column in batch.columns), strict=True):
                 place = self._due.watermarks.index(number)
                 self._times[place] = time if self._times[place] == LEAST_TIME else min(time, self._times[place])
+                self._floors[place] = max(self._floors[place], *floor, LEAST_TIME)
             return
         sets: Sequence[TimedGroups] = (self._groups, *self._distinct)
         if first.startswith("given_"):
             assert self._given is not None
             sets, first = self._given.groups, first.removeprefix("given_")
         groups = sets[1 + int(first[1:].partition("_")[0]) if first.startswith("d") else 0]
-        groups.add_partial(partial_of(batch, groups.layout))
+        is_recombined = RECOMBINED in (batch.schema.metadata or {})
+        self._is_recombined |= is_recombined
+        if is_rows(batch):
+            groups.add(batch.columns, batch.num_rows, self._due.least(batch.columns))
+        else:
+            partial = partial_of(batch, groups.layout)
+            if is_recombined:
+                partial = GroupState(groups.layout, self.check_accumulated).combine([partial])
+            groups.add_partial(partial)
+        self.account_for(batch)
+
+    def finish_restore(self) -> bool:
+        """Of groups that were recombined those that are over belong to windows that others have given."""
+        if self._is_recombined and self._aggregation.stage is not Stage.ACCUMULATE:
+            for groups in (self._groups, *self._distinct):
+                groups.collapse()
+                groups.forget_due(self._times)
+        return True
 
     def close(self) -> None:
         super().close()
+        if self._whole is not None:
+            self._whole.close()
         self._distinct = []
         self.__dict__.pop("_groups", None)
 

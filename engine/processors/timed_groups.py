@@ -3,24 +3,28 @@
 A group is due when one of its bounded keys can't occur any more. Rows are collapsed to partial states as in `group_state`; each
 partial is kept as a run, sorted by the time at which its groups are due. A watermark takes the front of each run. Runs
 are merged when the new ones have as many groups as the first, so that a group is seldom in many of them, and a merge is
-paid for by the rows that came since the last.
+paid for by the rows that came since the last. Where memory has no room for the runs, they go to files (`spilled_groups`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes, Mask, indexes, join_arrays, numbers, repeated, slices, validity
-from runnel.memory import size_of
+from runnel.batches import MAX_ROWS, Indexes, Mask, indexes, join_arrays, make_batch, numbers, repeated, slices, validity
+from runnel.memory import Memory, size_of
 from runnel.processors.event_time import event_times, less
-from runnel.processors.group_state import GroupState, Layout, Partial
+from runnel.processors.group_state import GroupState, Layout, Partial, exported
 from runnel.processors.row_identity import factorise
 from runnel.streams import TimeBound
+
+if TYPE_CHECKING:
+    from runnel.processors.spilled_groups import SpilledGroups
 
 NEVER = 2**63 - 1
 """When groups are due whose bounded keys are NULL: at the end of the input."""
@@ -48,6 +52,13 @@ MOST_RUNS = 64
 
 DENSE_SHARE = 0.5
 """A run of which less than this share is left is copied, so that the memory of the rest is given back."""
+
+ROWS_PER_SAVED_GROUP = 8
+"""Rows are collapsed for a snapshot where groups have at least so many of them. Where they have fewer, that would save few bytes,
+and the same groups come again soon: they would have to be put together more often."""
+
+_ROWS_METADATA = b"runnel.state.rows"
+"""The metadata of a batch of state that has rows, not groups."""
 
 
 class DueTimes:
@@ -93,7 +104,7 @@ def _times(column: pa.Array, offset: int) -> Indexes:
 
 
 @dataclass(slots=True)
-class _Run:
+class TimedRun:
     """Groups in the order of their due times by the first watermark; those before `start` were taken."""
 
     partial: Partial
@@ -101,6 +112,9 @@ class _Run:
     start: int = 0
     saved: tuple[int, list[pa.RecordBatch]] | None = None
     """What it was saved as, and where it began then."""
+    batch: pa.RecordBatch | None = None
+    """The exported groups, where they are in a file, which takes `file_bytes`."""
+    file_bytes: int = 0
 
     @property
     def left(self) -> int:
@@ -110,11 +124,48 @@ class _Run:
         return self.partial.slice(self.start, self.left) if self.start else self.partial
 
     def keep(self, rows: Indexes) -> None:
-        """Leaves only some rows."""
+        """Leaves only some rows, in memory."""
         self.partial = self.partial.take(indexes(rows))
         self.due = [due[rows] for due in self.due]
         self.start = 0
-        self.saved = None
+        self.saved = self.batch = None
+
+    def least(self) -> list[int]:
+        """For each watermark the smallest due time of what is left."""
+        more = [int(due[self.start :].min()) for due in self.due[1:]]
+        return [int(self.due[0][self.start]), *more]
+
+    def take_due(self, times: Sequence[int]) -> list[Partial]:
+        """What is complete by the times of the watermarks, which it then doesn't have any more."""
+        parts = []
+        end = int(np.searchsorted(self.due[0], times[0]))
+        if end > self.start:
+            parts.append(self.partial.slice(self.start, end - self.start))
+            self.start = end
+        if len(times) > 1 and self.left:
+            complete: Mask = np.zeros(self.left, np.bool_)
+            for due, time in zip(self.due[1:], times[1:], strict=True):
+                complete |= due[self.start :] < time
+            if complete.any():
+                parts.append(self.partial.take(indexes(self.start + np.flatnonzero(complete))))
+                self.keep(self.start + np.flatnonzero(~complete))
+        return parts
+
+    def save(self, layout: Layout, make: Callable[[pa.RecordBatch], pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """What is left as `make` puts it into state: the very same batches while it is the same."""
+        if self.saved is None or self.saved[0] != self.start:
+            batch = exported(self.rest(), layout) if self.batch is None else self.batch.slice(self.start)
+            self.saved = self.start, list(slices(make(batch)))
+        return self.saved[1]
+
+
+def sorted_run(partial: Partial, due: list[Indexes]) -> TimedRun:
+    """Groups with their due times, in any order, as a run."""
+    first = due[0]
+    if len(first) > 1 and (first[1:] < first[:-1]).any():
+        order = np.argsort(first, kind="stable")
+        return TimedRun(partial.take(indexes(order)), [item[order] for item in due])
+    return TimedRun(partial, due)
 
 
 class TimedGroups:
@@ -131,11 +182,15 @@ class TimedGroups:
         self._whole = GroupState(layout, check, use_threads)
         self._rows: list[Sequence[pa.Array]] = []
         self._row_count = 0
-        self._runs: list[_Run] = []
+        self._runs: list[TimedRun] = []
+        self._files: SpilledGroups | None = None
         self._threshold = BUFFERED_ROWS
         self._eager = EAGER_ROWS
         self._merge_at = MERGED_ROWS
         self._share = 0.0
+        self._groups_of_last: int | None = None
+        self._saved_rows: list[pa.RecordBatch] = []
+        self._saved_parts = 0
         self._least = [NEVER] * len(due.watermarks)
         self._changes: list[Sequence[pa.Array]] = []
         self._change_count = 0
@@ -146,11 +201,16 @@ class TimedGroups:
 
     @property
     def is_empty(self) -> bool:
-        return not self._row_count and not self._runs
+        return not self._row_count and not self._runs and self._files is None
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether some groups are in files."""
+        return self._files is not None
 
     @property
     def open_groups(self) -> int:
-        """How many groups are held, as far as rows are collapsed; one may be counted several times."""
+        """How many groups are in memory, as far as rows are collapsed; one may be counted several times."""
         return sum(run.left for run in self._runs)
 
     @property
@@ -159,7 +219,14 @@ class TimedGroups:
         runs, rows = tuple(self._runs), tuple(self._rows)
         taken = sum(run.partial.size * run.left // max(run.partial.num_rows, 1) for run in runs)
         buffered = sum(size_of(item) for columns in rows for item in columns)
-        return self._row_count + sum(run.left for run in runs), taken + buffered
+        spilled_rows, spilled = self.spilled_size
+        return self._row_count + sum(run.left for run in runs) + spilled_rows, taken + buffered + spilled
+
+    @property
+    def spilled_size(self) -> tuple[int, int]:
+        """How much of that is in files."""
+        files = self._files
+        return (0, 0) if files is None else files.size
 
     def add(self, columns: Sequence[pa.Array], num_rows: int, least: Sequence[int]) -> None:
         """Takes rows: the key columns, then the argument columns; `least` are the smallest of their due times."""
@@ -204,14 +271,9 @@ class TimedGroups:
         return found
 
     def _add_run(self, partial: Partial) -> None:
-        due = self._due.of(partial.keys)
-        first = due[0]
-        if len(first) > 1 and (first[1:] < first[:-1]).any():
-            order = np.argsort(first, kind="stable")
-            partial = partial.take(indexes(order))
-            due = [item[order] for item in due]
-        self._runs.append(_Run(partial, due))
-        self._least = [min(least, int(item.min())) for least, item in zip(self._least, due, strict=True)]
+        run = sorted_run(partial, self._due.of(partial.keys))
+        self._runs.append(run)
+        self._least = [min(least, int(item.min())) for least, item in zip(self._least, run.due, strict=True)]
         fresh = self.open_groups
         if len(self._runs) > 1 and (fresh >= self._merge_at or len(self._runs) > MOST_RUNS):
             self._merge()
@@ -222,8 +284,9 @@ class TimedGroups:
         if not self._row_count:
             return
         rows, count = self._rows, self._row_count
-        self._rows, self._row_count = [], 0
+        self._rows, self._row_count, self._saved_rows, self._saved_parts = [], 0, [], 0
         partial = self._collapsed(rows, count)
+        self._groups_of_last = partial.num_rows
         self._share = partial.num_rows / count
         self._threshold = max(BUFFERED_ROWS, ROWS_PER_GROUP * partial.num_rows)
         self._eager = max(EAGER_ROWS, EAGER_ROWS_PER_GROUP * partial.num_rows)
@@ -261,33 +324,78 @@ class TimedGroups:
         return Partial(keys, partial.columns, partial.num_rows)
 
     def take_due(self, times: Sequence[int]) -> Partial | None:
-        """The groups that are complete by the times of the watermarks, which are then forgotten; None for none."""
+        """The groups that are complete by the times of the watermarks, which are then forgotten; None for none. As long as
+        nothing is in files."""
+        assert self._files is None
         self.collapse()
-        parts = [part for run in self._runs for part in _taken(run, times)]
+        parts = [part for run in self._runs for part in run.take_due(times)]
         self._forget()
         return self.together(parts)
 
     def take_all(self) -> Partial | None:
-        """All groups, which are then forgotten; None for none."""
+        """All groups, which are then forgotten; None for none. As long as nothing is in files."""
+        assert self._files is None
+        return self._take_held()
+
+    def _take_held(self) -> Partial | None:
+        """All groups that are in memory."""
         self.collapse()
         parts = [run.rest() for run in self._runs]
         self._runs = []
         self._forget()
         return self.together(parts)
 
+    def take_by_parts(self, times: Sequence[int] | None) -> Iterator[Partial]:
+        """As `take_due`, or without times `take_all`, also from files: some groups at a time."""
+        if self._files is None:
+            found = self.take_all() if times is None else self.take_due(times)
+            if found is not None:
+                yield found
+            return
+        self.collapse()
+        held = [part for run in self._runs for part in ([run.rest()] if times is None else run.take_due(times))]
+        self._runs = [] if times is None else [run for run in self._runs if run.left]
+        yield from self._files.take(self.together(held), times)
+        if self._files.is_empty:
+            self._files = None
+        self._forget()
+
+    def spill(self, memory: Memory) -> None:
+        """Puts what is in memory into files."""
+        held = self._take_held()
+        if held is None:
+            return
+        if self._files is None:
+            # Loaded on first use: few queries need it.
+            from runnel.processors.spilled_groups import SpilledGroups
+
+            self._files = SpilledGroups(self.layout, self._due, self._whole.combine, memory)
+        self._files.add(held)
+        self._forget()
+
     def partials(self) -> list[Partial]:
         """All that was taken, as it lies there, and stays."""
         self.collapse()
-        return [run.rest() for run in self._runs]
+        return [run.rest() for run in self._all_runs()]
 
-    def saved(self, make: Callable[[Partial], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """All that was taken, as `make` puts it into batches: the very same ones for what is as it was the last time, so that
-        it needn't be written again."""
-        self.collapse()
-        for run in self._runs:
-            if run.saved is None or run.saved[0] != run.start:
-                run.saved = run.start, list(slices(make(run.rest())))
-            yield from run.saved[1]
+    def saved(self, make: Callable[[pa.RecordBatch], pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """All that was taken, exported, as `make` makes state of it: the very same batches for what is as it was the last time,
+        so that it needn't be written again. Some may be rows (`is_rows`), which `add` takes again."""
+        if self._groups_of_last is not None and self._row_count >= ROWS_PER_SAVED_GROUP * self._groups_of_last:
+            self.collapse()
+        for run in self._all_runs():
+            yield from run.save(self.layout, make)
+        schema = self.layout.schema_of_rows
+        for columns in _in_few_parts(self._rows[self._saved_parts :]):
+            batch = make(make_batch(columns, schema, len(columns[0])))
+            self._saved_rows.append(batch.replace_schema_metadata({**(batch.schema.metadata or {}), _ROWS_METADATA: b""}))
+        self._saved_parts = len(self._rows)
+        yield from self._saved_rows
+
+    def _all_runs(self) -> Iterator[TimedRun]:
+        yield from self._runs
+        if self._files is not None:
+            yield from self._files.runs()
 
     def merged(self) -> Partial:
         """All groups, each once, which stay."""
@@ -300,7 +408,11 @@ class TimedGroups:
         """Forgets the groups that are complete by the times of the watermarks."""
         if self.is_due(times):
             for run in self._runs:
-                _taken(run, times)
+                run.take_due(times)
+            if self._files is not None:
+                self._files.forget(times)
+                if self._files.is_empty:
+                    self._files = None
             self._forget()
 
     def together(self, parts: Sequence[Partial]) -> Partial | None:
@@ -325,15 +437,33 @@ class TimedGroups:
         for run in self._runs:
             if run.left < DENSE_SHARE * run.partial.num_rows:
                 run.keep(np.arange(run.start, run.partial.num_rows))
-        first = min((int(run.due[0][run.start]) for run in self._runs), default=NEVER)
-        more = [
-            min((int(run.due[i][run.start :].min()) for run in self._runs), default=NEVER) for i in range(1, len(self._least))
-        ]
-        self._least = [first, *more]
+        known = [run.least() for run in self._runs]
+        if self._files is not None:
+            known.append(self._files.least)
+        self._least = [min(times) for times in zip(*known, strict=True)] if known else [NEVER] * len(self._least)
 
     def close(self) -> None:
-        self._rows, self._runs, self._row_count = [], [], 0
+        self._rows, self._runs, self._row_count, self._files = [], [], 0, None
+        self._saved_rows, self._saved_parts = [], 0
         self._changes, self._change_count = [], 0
+
+
+def is_rows(state: pa.RecordBatch) -> bool:
+    """Whether a batch of state has rows, key columns and then argument columns, instead of groups."""
+    return _ROWS_METADATA in (state.schema.metadata or {})
+
+
+def _in_few_parts(rows: Sequence[Sequence[pa.Array]]) -> Iterator[Sequence[pa.Array]]:
+    """Rows that came in many small parts in fewer."""
+    parts: list[Sequence[pa.Array]] = []
+    count = 0
+    for columns in (*rows, None):
+        if parts and (columns is None or count + len(columns[0]) > MAX_ROWS):
+            yield [join_arrays(column) for column in zip(*parts, strict=True)]
+            parts, count = [], 0
+        if columns is not None:
+            parts.append(columns)
+            count += len(columns[0])
 
 
 def with_keys(partial: Partial, keys: Sequence[pa.Array]) -> Partial:
@@ -356,20 +486,3 @@ def is_constant(parts: Sequence[pa.Array]) -> bool:
         if values[-1] != first or values[0] != first or (values != first).any():
             return False
     return first is not None
-
-
-def _taken(run: _Run, times: Sequence[int]) -> list[Partial]:
-    """What is complete of a run, which then doesn't have it any more."""
-    parts = []
-    end = int(np.searchsorted(run.due[0], times[0]))
-    if end > run.start:
-        parts.append(run.partial.slice(run.start, end - run.start))
-        run.start = end
-    if len(times) > 1 and run.left:
-        complete: Mask = np.zeros(run.left, np.bool_)
-        for due, time in zip(run.due[1:], times[1:], strict=True):
-            complete |= due[run.start :] < time
-        if complete.any():
-            parts.append(run.partial.take(indexes(run.start + np.flatnonzero(complete))))
-            run.keep(run.start + np.flatnonzero(~complete))
-    return parts

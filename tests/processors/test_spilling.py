@@ -198,15 +198,19 @@ def test_a_folder_that_is_not_there(tmp_path: Any) -> None:
     assert memory.used == 0
 
 
-def test_a_full_disk() -> None:
+def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runnel.spill._opened", lambda memory: open("/dev/full", "r+b", buffering=0))  # noqa: PTH123, SIM115
     memory = Memory(LIMIT)
     file = memory.file()
-    file._opened = lambda: open("/dev/full", "r+b", buffering=0)  # type: ignore[method-assign]  # noqa: PTH123, SIM115
     batch = pa.RecordBatch.from_pydict({"a": list(range(50_000))})
     with pytest.raises(OperationalError, match="rows beyond memory_limit can't be kept") as caught:
         file.write(batch)
     assert caught.value.detail == "No space left on device"
     file.close()
+    with pytest.raises(OperationalError, match="rows beyond memory_limit can't be kept") as caught:
+        memory.mapped(batch)
+    assert caught.value.detail == "No space left on device"
+    assert memory.spilled_bytes == 0
 
 
 def test_files_have_no_names(tmp_path: Any) -> None:
