@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import Table
 from runnel.connector import SourcePartition
@@ -18,6 +19,7 @@ from runnel.connectors.spark_source import Views, partitions
 from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import quoted
 from runnel.errors import Error
+from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
 from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
 from runnel.processor import JobContext
@@ -27,6 +29,9 @@ from runnel.rendering.relations import render_relation
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.spark import SPARK
 
+if TYPE_CHECKING:
+    from runnel.connectors.spark_job import SparkJobs
+
 
 class SparkEngine(FragmentEngine):
     """Spark for one connection."""
@@ -35,6 +40,21 @@ class SparkEngine(FragmentEngine):
 
     def __init__(self, owner: SessionOwner) -> None:
         self._owner = owner
+        self._jobs: SparkJobs | None = None
+
+    @property
+    def owner(self) -> SessionOwner:
+        """Whose session it works with."""
+        return self._owner
+
+    @property
+    def job_runtime(self) -> SparkJobs:
+        if self._jobs is None:
+            # Loaded on first use: few connections have jobs there.
+            from runnel.connectors.spark_job import SparkJobs
+
+            self._jobs = SparkJobs(self)
+        return self._jobs
 
     def can_read(self, table: Table) -> bool:
         return isinstance(table, SparkTable) and table.owner is self._owner
@@ -47,7 +67,7 @@ class SparkEngine(FragmentEngine):
         are, without a detour by SQL."""
         return not (isinstance(relation, Scan) and relation.predicate is None)
 
-    def fragment(self, relation: Relation) -> FragmentSource:
+    def fragment(self, relation: Relation) -> SparkFragment:
         for node in walk(relation):
             for expression in node.own_expressions:
                 if is_volatile(expression):
@@ -81,13 +101,20 @@ class SparkFragment(FragmentSource):
         self.reason = _moved(relation)
         self._limits = [node for node in walk(relation) if isinstance(node, Limit)]
 
-    def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        evaluation = context.evaluation
+    def frame(self, spark: Spark, evaluation: EvaluationContext) -> Any:
+        """All rows, as a DataFrame of the session's copy: c0, c1…."""
+        context = JobContext(0, evaluation, monotonic_ns)
+        return self._frame(spark, self._relation, self._rendering(evaluation), context)
+
+    def _rendering(self, evaluation: EvaluationContext) -> Rendering:
         for node in self._limits:
             row_count(node.count, evaluation, "LIMIT")
             row_count(node.offset, evaluation, "OFFSET")
-        arguments = tuple(value.as_py() for value in evaluation.arguments)
-        rendering = Rendering(SPARK, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
+        return bound_rendering(evaluation)
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        evaluation = context.evaluation
+        rendering = self._rendering(evaluation)
         spark = self._owner.get()
         relation, is_ordered = self._relation, is_sorted(self._relation)
         limit = None
@@ -118,6 +145,12 @@ class SparkFragment(FragmentSource):
             except Error as error:
                 error.position = error.position or place_of(self._relation, error)
                 raise
+
+
+def bound_rendering(evaluation: EvaluationContext) -> Rendering:
+    """A rendering in which arguments, time and zone are known."""
+    arguments = tuple(value.as_py() for value in evaluation.arguments)
+    return Rendering(SPARK, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
 
 
 def _moved(relation: Relation) -> str:

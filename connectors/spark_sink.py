@@ -68,6 +68,10 @@ class Rows:
         """A DataFrame of no rows."""
         return self._spark.own.createDataFrame([], schema=schema_text(self._columns))
 
+    def arriving(self, frame: Any) -> Any:
+        """A DataFrame whose columns are the request's, with all columns of the table."""
+        return frame.selectExpr(*[_arriving(column, self._given.get(i)) for i, column in enumerate(self._columns)])
+
     def _travelling(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         arrays = []
         for index, column in enumerate(self._columns):
@@ -77,8 +81,10 @@ class Rows:
         return pa.RecordBatch.from_arrays(arrays, names=[f"c{i}" for i in range(len(arrays))])
 
 
-def _arriving(column: TableColumn, index: int) -> str:
-    """Spark's expression that makes the table's column of what came as `c<index>`."""
+def _arriving(column: TableColumn, index: int | None) -> str:
+    """Spark's expression that makes the table's column of what came as `c<index>`, or NULL."""
+    if index is None:
+        return f"CAST(NULL AS {ddl(column.type)}) AS {quoted(column.external_name or column.name)}"
     value = f"`c{index}`"
     if column.type.kind is Kind.INTERVAL:
         value = f"MAKE_DT_INTERVAL(0, 0, 0, CAST({value} AS DECIMAL(20, 0)) / 1000000)"
@@ -109,6 +115,11 @@ class GatheringSink(Sink):
         if batches:
             with spark_errors():
                 self._write_part(self._rows.frame(batches))
+
+    def write_frame(self, frame: Any) -> None:
+        """Takes the rows of a DataFrame: the request's columns as c0, c1…, in the types in which they travel."""
+        with spark_errors():
+            self._write_part(self._rows.arriving(frame))
 
     @abstractmethod
     def _write_part(self, frame: Any) -> None:
@@ -281,12 +292,14 @@ class AppendSink(GatheringSink):
             writer.save() if options.path is None else writer.save(options.path)
 
     def _append_to_table(self, frame: Any, table: str) -> None:
-        # By name: the mapping's columns need not have the table's order, nor be all of it.
-        view = self._spark.view(frame)
+        # By name: the mapping's columns need not have the table's order, nor be all of it. In the DataFrame's own session: the
+        # batches of a streaming query have one each.
+        view, session = f"runnel_rows_{uuid4().hex}", frame.sparkSession
+        frame.createOrReplaceTempView(view)
         try:
-            self._spark.own.sql(f"INSERT INTO IDENTIFIER(:target) BY NAME SELECT * FROM {view}", args={"target": table})
+            session.sql(f"INSERT INTO IDENTIFIER(:target) BY NAME SELECT * FROM {view}", args={"target": table})
         finally:
-            self._spark.drop_view(view)
+            session.catalog.dropTempView(view)
         # The session that tables are read by may know their files from before.
         self._spark.session.catalog.refreshTable(table)
 

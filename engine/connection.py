@@ -41,14 +41,7 @@ def connect(path: str | Path | None = None, *, spark: Any = None, **settings: An
 
         return connect_remote(path, settings if spark is None else settings | {"spark": spark})
     try:
-        database = Database(path, settings)
-        if spark is not None:
-            try:
-                _spark(database).use(spark)
-            except BaseException:
-                database.close()
-                raise
-        return Connection(database)
+        return Connection(Database(path, settings, spark))
     except BaseException as error:
         fail(error, None)
 

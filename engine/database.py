@@ -47,7 +47,7 @@ LEAST_FOR_DUCKDB = 32 << 20
 class Database:
     """Catalog, connectors, plan cache and jobs of one connection. Safe for threads."""
 
-    def __init__(self, path: str | Path | None, given: Mapping[str, Any]) -> None:
+    def __init__(self, path: str | Path | None, given: Mapping[str, Any], spark: Any = None) -> None:
         self.settings = Settings(given)
         self.catalog = Catalog()
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
@@ -62,6 +62,9 @@ class Database:
         self.is_closed = False
         self._environment = self._make_environment()
         self._named_jobs: NamedJobs | None = None
+        if spark is not None:
+            # Before the jobs of a directory are started, which may need it.
+            self._use_spark(spark)
         if self.directory is not None:
             self._open_saved(self.directory)
             if (self.directory.path / "jobs").exists():
@@ -127,6 +130,13 @@ class Database:
     def has_named_jobs(self) -> bool:
         """Whether there may be any; without loading what runs them."""
         return self._named_jobs is not None
+
+    def _use_spark(self, spark: Any) -> None:
+        try:
+            self.connectors.get("Spark").use(spark)  # type: ignore[attr-defined]
+        except BaseException:
+            self.close()
+            raise
 
     def _open_jobs(self) -> None:
         try:

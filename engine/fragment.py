@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from runnel.catalog import Table
 from runnel.connector import Source
@@ -19,6 +20,9 @@ from runnel.expressions.nodes import Call, Cast, Expression
 from runnel.expressions.nodes import walk as parts_of
 from runnel.frozen import frozen
 from runnel.relation import Field, Join, JoinKind, Relation, walk
+
+if TYPE_CHECKING:
+    from runnel.job_runtime import JobRuntime
 
 
 class Unrenderable(Exception):
@@ -72,6 +76,11 @@ class FragmentEngine(ABC):
     @abstractmethod
     def fragment(self, relation: Relation) -> FragmentSource:
         """The source of a bounded sub-plan's rows; raises Unrenderable."""
+
+    @property
+    def job_runtime(self) -> JobRuntime | None:
+        """What runs whole jobs over the engine's tables; None where nothing does."""
+        return None
 
     def close(self) -> None:
         """Ends what runs and gives everything back."""

@@ -139,6 +139,13 @@ SETTINGS = (
         "from how many rows on DuckDB groups, joins and sorts rows that aren't in its own tables; 0: every query it can run",
     ),
     Setting(
+        "spark_job_rows",
+        100_000,
+        _integer(0),
+        "a whole number of at least 0",
+        "from how many rows on a job that reads Spark's tables, and ends, runs on Spark; 0: every one",
+    ),
+    Setting(
         "latency_target",
         "0 ms",
         _duration,

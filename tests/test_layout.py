@@ -26,6 +26,7 @@ LEVELS = {
     2: (
         "connector",
         "fragment",
+        "job_runtime",
         "duckdb_arrow",
         "duckdb_errors",
         "duckdb_kernel",

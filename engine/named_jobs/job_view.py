@@ -11,6 +11,7 @@ from runnel.named_jobs.run import Run
 from runnel.named_jobs.states import ENDED
 
 if TYPE_CHECKING:
+    from runnel.named_jobs.foreign_run import ForeignExecution, ForeignRun
     from runnel.runtime.metrics import VertexMetrics
     from runnel.runtime.snapshots import SnapshotReport
     from runnel.snapshots.store import SnapshotStore
@@ -28,7 +29,7 @@ class JobView:
         self.unsaved: Failure | None = None
         """Why the record on the disk isn't this one."""
         self._record = record
-        self._run: Run | None = None
+        self._run: Run | ForeignRun | None = None
 
     @property
     def record(self) -> JobRecord:
@@ -78,7 +79,7 @@ class JobView:
         return self.status in ENDED
 
     @property
-    def execution(self) -> Job | None:
+    def execution(self) -> Job | ForeignExecution | None:
         """The execution that runs."""
         run = self._run
         return None if run is None else run.job

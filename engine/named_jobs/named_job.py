@@ -16,12 +16,13 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, internal
+from runnel.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
 from runnel.named_jobs.job_view import JobView
 from runnel.named_jobs.listeners import Listener, StatusChange, tell
 from runnel.named_jobs.named_snapshots import check_name
 from runnel.named_jobs.record import Failure, JobRecord
-from runnel.named_jobs.run import Run
+from runnel.named_jobs.run import PreparedJob, Run
 from runnel.named_jobs.states import (
     COMPLETED,
     COMPLETING,
@@ -41,6 +42,7 @@ from runnel.processors.scan import ScanMetaSupplier
 
 if TYPE_CHECKING:
     from runnel.dag import DAG
+    from runnel.named_jobs.foreign_run import ForeignRun
     from runnel.named_jobs.registry import NamedJobs
     from runnel.runtime.snapshots import SnapshotReport
     from runnel.snapshots.store import SnapshotStore
@@ -111,9 +113,7 @@ class NamedJob(JobView):
                 self._record = replace(self._record, status=NOT_RUNNING)
                 self._launch_or_fail("resumed when the directory was opened")
                 if self._run is not None:
-                    source = self._run.restored_from
-                    where = "from its beginning" if source is None else f"from snapshot {source}"
-                    logger.info('job "%s" goes on %s', self.name, where)
+                    logger.info('job "%s" goes on %s', self.name, self._run.where)
             elif self.status is EXPORTING:
                 self._record = replace(self._record, status=SUSPENDED)
 
@@ -185,6 +185,7 @@ class NamedJob(JobView):
         one."""
         timeout = seconds(timeout)
         check_name(name)
+        self._check_has_snapshots()
         self.is_exported = True  # another job may go on from there, and commit what was staged by then
         with self._lock:
             self._check("exported")
@@ -206,10 +207,17 @@ class NamedJob(JobView):
     def cancel_and_export_snapshot(self, name: str, timeout: float | None = None) -> None:
         """Takes a last snapshot, keeps it under a name, and ends the job. Where that fails the job is suspended."""
         check_name(name)
+        self._check_has_snapshots()
         if self.status is not SUSPENDED:
             self.suspend(timeout)
         self.export_snapshot(name, timeout)
         self.cancel(timeout)
+
+    def _check_has_snapshots(self) -> None:
+        if self._record.runtime != TASKLETS:
+            from runnel.named_jobs.foreign_run import no_snapshots
+
+            raise no_snapshots(self.name, self._record.runtime)
 
     def change(self, **changes: Any) -> None:
         """Changes what is kept of a suspended job."""
@@ -309,7 +317,7 @@ class NamedJob(JobView):
         try:
             prepared = self._home.prepare(self._record)
             self.store.recheck()
-            run = Run(self._home.jobs, self._record, prepared, self.store, self._reported)
+            run = self._run_of(prepared)
             self._home.check_vertices(self._record, self.store, run.restored_from, prepared)
             run.start(lambda: self._home.errands.post(lambda: self._ended(run)), self._told)
         except Exception as error:
@@ -329,13 +337,21 @@ class NamedJob(JobView):
         self._set(RUNNING, description, started=now, **found)
         self._save()
 
+    def _run_of(self, prepared: PreparedJob) -> Run | ForeignRun:
+        if prepared.foreign is None:
+            return Run(self._home.jobs, self._record, prepared, self.store, self._reported)
+        # Loaded on first use: few jobs run elsewhere.
+        from runnel.named_jobs.foreign_run import ForeignRun
+
+        return ForeignRun(self._home.jobs, self._record, prepared, self._home.runtime_place(self.id), self._reported)
+
     def _launch_or_fail(self, description: str) -> None:
         try:
             self._launch(description)
         except Error as error:
             self._failed(error)
 
-    def _ended(self, run: Run) -> None:
+    def _ended(self, run: Run | ForeignRun) -> None:
         """The execution has ended."""
         with self._lock:
             if run is not self._run:

@@ -9,9 +9,13 @@ from typing import Any
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.frozen import frozen
+from runnel.job_runtime import TASKLETS
 from runnel.processor import ExpiredPosition, Guarantee
 
 DAY = 86_400_000
+
+AUTO = "auto"
+RUNTIMES = (AUTO, "spark", TASKLETS)
 
 
 @frozen
@@ -30,6 +34,7 @@ class NamedJobOptions:
     is_measured: bool = False
     retention: int = 7 * DAY
     modules: tuple[str, ...] = ()
+    runtime: str = AUTO
     expired_position: ExpiredPosition = ExpiredPosition.FAIL
 
     def to_json(self) -> dict[str, Any]:
@@ -103,6 +108,12 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 _VALUES: dict[str, type[Enum]] = {"guarantee": Guarantee, "expired_position": ExpiredPosition}
+def _runtime(text: str) -> str:
+    if text.lower() not in RUNTIMES:
+        raise ValueError(text)
+    return text.lower()
+
+
 _GUARANTEES = "'exactlyOnce', 'atLeastOnce' or 'none'"
 _BOOLEANS = "'true' or 'false'"
 _EXPIRED = "'fail', 'earliest' or 'latest'"
@@ -116,6 +127,7 @@ OPTIONS: dict[str, _Option] = {
     "metricsEnabled": _Option("is_measured", _boolean, _BOOLEANS),
     "modules": _Option("modules", _paths, "paths of Python files, with commas between them", is_changeable=False),
     "expiredPosition": _Option("expired_position", lambda text: ExpiredPosition(text.strip().lower()), _EXPIRED),
+    "runtime": _Option("runtime", _runtime, "'auto', 'spark' or 'tasklets'", is_changeable=False),
     "resultRetentionMillis": _Option("retention", _number(0), "a whole number of milliseconds"),
 }
 """By the name that users write."""

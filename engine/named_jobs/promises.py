@@ -33,8 +33,8 @@ def promises_of(dag: DAG, guarantee: Guarantee) -> tuple[str, list[Promise]]:
             loses = loses or (supplier.source.is_live and not supplier.source.is_repeatable)
             found.append(_of_source(vertex.name, supplier, guarantee))
         elif isinstance(supplier, WriteMetaSupplier):
-            held = _weaker(guarantee, supplier.table.guarantee)
-            weakest = str(_weaker(Guarantee(weakest), held))
+            held = weaker(guarantee, supplier.table.guarantee)
+            weakest = str(weaker(Guarantee(weakest), held))
             found.append(Promise(vertex.name, supplier.table.name, str(held)))
     if loses and guarantee is not Guarantee.NONE:
         weakest = AT_MOST_ONCE if weakest == str(Guarantee.EXACTLY_ONCE) else str(Guarantee.NONE)
@@ -57,5 +57,6 @@ def _of_source(vertex: str, supplier: ScanMetaSupplier, guarantee: Guarantee) ->
 _ORDER = (Guarantee.NONE, Guarantee.AT_LEAST_ONCE, Guarantee.EXACTLY_ONCE)
 
 
-def _weaker(one: Guarantee, other: Guarantee) -> Guarantee:
+def weaker(one: Guarantee, other: Guarantee) -> Guarantee:
+    """The one that promises less."""
     return min(one, other, key=_ORDER.index)

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from runnel.errors import Error, ErrorCode
 from runnel.frozen import frozen
+from runnel.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
 from runnel.named_jobs.options import NamedJobOptions
 
@@ -53,7 +54,7 @@ class JobRecord:
     those of its parameters; times are in µs since the epoch (UTC). `is_resumable`: its last snapshot is to be used although it
     promises nothing after a failure, since it was taken when the job was stopped. `may_drop_state`: the state that it starts
     with may be of another query. `promise`: what holds of its guarantee from end to end. `meanings`: what the vertices of its
-    plan are for. `modules`: sources of Python modules, by name. Rows are those of the execution that ended last."""
+    plan are for. `modules`: sources of Python modules, by name. `runtime`: what runs it, for ever. Rows are those of the execution that ended last."""
 
     id: int
     name: str
@@ -75,6 +76,7 @@ class JobRecord:
     promise: str = ""
     meanings: Mapping[str, str] = field(default_factory=dict)
     modules: Mapping[str, str] = field(default_factory=dict)
+    runtime: str = TASKLETS
     rows_in: int = 0
     rows_out: int = 0
     late_rows: int = 0

@@ -9,10 +9,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from secrets import randbits
+from tempfile import mkdtemp
 from threading import RLock
 from time import monotonic
 
 from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
+from runnel.job_runtime import TASKLETS
 from runnel.jobs import Jobs
 from runnel.named_jobs.compatibility import check_fates, fates
 from runnel.named_jobs.errands import Errands
@@ -52,6 +54,7 @@ class NamedJobs:
         self.is_closed = False
         self._lock = RLock()
         self._jobs: dict[int, NamedJob] = {}
+        self._temporary: Path | None = None
 
     def open(self) -> None:
         """Takes in what the directory has, and starts the jobs that ran when it was left."""
@@ -59,7 +62,11 @@ class NamedJobs:
             self._jobs[record.id] = NamedJob(record, self, self._store(record))
         self._purge()
         for job in self.all():
-            job.start_again()
+            if job.record.runtime == TASKLETS:
+                job.start_again()
+            else:
+                # Another engine may take seconds to start, for which nobody who opens a directory need wait.
+                self.errands.post(job.start_again)
 
     def create(self, record: JobRecord) -> NamedJob:
         """Makes and starts a job; a ProgrammingError where one that hasn't ended has its name. The one that has goes."""
@@ -139,6 +146,8 @@ class NamedJobs:
             job.is_clean = True
             if job.status is FAILED and job.record.options.guarantee is not Guarantee.NONE:
                 self.settle(job)
+            if job.record.runtime != TASKLETS:
+                shutil.rmtree(self.runtime_place(job.id), ignore_errors=True)
             if job.status is COMPLETED:
                 job.store.close()
                 place = self.records.place(job.id)
@@ -150,6 +159,9 @@ class NamedJobs:
         have."""
         record = job.record
         try:
+            if record.runtime != TASKLETS:
+                self._settle_foreign(record)
+                return
             snapshot_id = job.store.completed
             prepared = self.prepare(record)
             context = JobContext(
@@ -163,6 +175,23 @@ class NamedJobs:
             )
         except Exception as error:
             logger.warning('what job "%s" has staged in its sinks can\'t be committed or removed: %s', job.name, error)
+
+    def _settle_foreign(self, record: JobRecord) -> None:
+        place = self.runtime_place(record.id)
+        if place.exists():
+            foreign = self.prepare(record).foreign
+            if foreign is not None:
+                foreign.settle(str(record.id), place)
+
+    def runtime_place(self, job_id: int) -> Path:
+        """The folder in which another engine keeps how far it is with a job; in memory one that goes with the connection."""
+        place = self.records.place(job_id)
+        if place is not None:
+            return place / "runtime"
+        with self._lock:
+            if self._temporary is None:
+                self._temporary = Path(mkdtemp(prefix="runnel-jobs-"))
+            return self._temporary / str(job_id)
 
     def check_vertices(self, record: JobRecord, store: SnapshotStore, snapshot_id: int | None, prepared: PreparedJob) -> None:
         """OperationalError where the job's plan has no use for some of the state that it is to start with: its query means
@@ -189,6 +218,8 @@ class NamedJobs:
             job.closed()
             with suppress(Error):
                 job.store.close()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
 
     def check_open(self) -> None:
         """InterfaceError where the connection is closed."""

@@ -18,6 +18,7 @@ from runnel.processor import Guarantee
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
 
 if TYPE_CHECKING:
+    from runnel.job_runtime import RuntimePlan
     from runnel.snapshots.store import SnapshotStore
     from runnel.sqltypes import SqlType
 
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 class PreparedJob:
     """What a job's query comes to now: its DAG, with `written`, the vertices that write rows, and what an execution is told.
     `linger` is in nanoseconds; `accumulation_limit`: rows that a processor may hold (0: no limit). `promise`: what holds of the
-    job's guarantee from end to end. `meanings` say what each vertex is for (`compatibility`)."""
+    job's guarantee from end to end. `meanings` say what each vertex is for (`compatibility`). `foreign`: the query as another
+    engine runs it, in the place of the DAG."""
 
     dag: DAG
     evaluation: EvaluationContext
@@ -37,6 +39,7 @@ class PreparedJob:
     accumulation_limit: int = 0
     promise: str = ""
     meanings: Mapping[str, str] = field(default_factory=dict)
+    foreign: RuntimePlan | None = None
 
 
 Progress = tuple[object, ...]
@@ -115,6 +118,11 @@ class Run:
         self.job.hand_over()
         if self._promises:
             self._jobs.pool.call_at(self._jobs.clock.monotonic() + self._interval, self._due)
+
+    @property
+    def where(self) -> str:
+        """Where it began."""
+        return "from its beginning" if self.restored_from is None else f"from snapshot {self.restored_from}"
 
     @property
     def is_stopped(self) -> bool:

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
-from runnel.errors import Error, ProgrammingError
+from runnel.dag import DAG
+from runnel.errors import Error, NotSupportedError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
+from runnel.job_runtime import TASKLETS
 from runnel.named_jobs.compatibility import Fate, check_fates, fates
 from runnel.named_jobs.named_job import NamedJob
-from runnel.named_jobs.options import NamedJobOptions, changed_options, read_options
-from runnel.named_jobs.promises import promises_of
+from runnel.named_jobs.options import AUTO, NamedJobOptions, changed_options, read_options
+from runnel.named_jobs.promises import promises_of, weaker
 from runnel.named_jobs.record import JobRecord, encode
 from runnel.named_jobs.run import PreparedJob
 from runnel.named_jobs.states import ENDED, SUSPENDED, check_allowed
@@ -54,6 +56,8 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
         raise
     values = converted(record.arguments, types, plan.parameters, record.zone)
     arguments = [scalar_of(value, item) for value, item in zip(values, plan.parameters, strict=True)]
+    if record.runtime != TASKLETS:
+        return _prepare_foreign(record, plan, EvaluationContext(arguments, record.created, record.zone))
     limit = record.options.accumulation_limit
     processors = parallelism(database, plan.tables)
     # State goes by the names of vertices, so these may not depend on the number of processors.
@@ -70,6 +74,25 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
         event_time=event_time_type(plan.logical) if plan.is_unbounded else None,
         linger=database.settings.latency_target // 2 if plan.is_unbounded else 0,
         accumulation_limit=database.settings.integer("max_processor_accumulated_records") if limit is None else limit,
+    )
+
+
+def _prepare_foreign(record: JobRecord, plan: WritePlan, evaluation: EvaluationContext) -> PreparedJob:
+    from runnel.statements.job_runtimes import foreign_plan
+
+    try:
+        foreign = foreign_plan(plan, record.runtime)
+    except Error as error:
+        error.sql = record.query
+        raise
+    return PreparedJob(
+        dag=DAG(),
+        evaluation=evaluation,
+        is_unbounded=plan.is_unbounded,
+        written=frozenset(),
+        event_time=event_time_type(plan.logical) if plan.is_unbounded else None,
+        promise=weaker(record.options.guarantee, foreign.guarantee).value,
+        foreign=foreign,
     )
 
 
@@ -96,6 +119,7 @@ def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
         modules = read_modules(options.modules)
     record = JobRecord(
         modules=modules,
+        runtime=_runtime(database, options, plan.write),
         id=0,
         name=plan.name,
         query=plan.text,
@@ -108,6 +132,21 @@ def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
     )
     jobs.create(record)
     return NO_COUNT
+
+
+def _runtime(database: Database, options: NamedJobOptions, write: WritePlan) -> str:
+    """What a new job runs on."""
+    has_choice = any(table.engine is not None for table in (*write.tables, write.table))
+    if options.runtime == TASKLETS or (options.runtime == AUTO and not has_choice):
+        return TASKLETS
+    if options.initial_snapshot is not None and options.runtime != AUTO:
+        raise NotSupportedError(
+            f"a job on {options.runtime} can't begin with a snapshot", hint="leave one of the two options out"
+        )
+    # Loaded on first use: few jobs have a choice.
+    from runnel.statements.job_runtimes import choose_runtime
+
+    return choose_runtime(database, options, write, may_start=True).runtime
 
 
 def _kept(call: Call) -> tuple[object, ...]:
@@ -145,6 +184,7 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
     """Gives a job a new query that goes on with its state: it is suspended if it runs, and resumed. Where that can't be it goes
     on with the query that it had."""
     assert plan.write is not None
+    _check_own(job)
     options = changed_options(job.record.options, plan.options)
     arguments = _kept(call)
     check_allowed("suspended" if job.status in ENDED else "resumed", job.name, job.status)
@@ -168,6 +208,14 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
             )
             job.resume()
         raise
+
+
+def _check_own(job: NamedJob) -> None:
+    if job.record.runtime != TASKLETS:
+        raise NotSupportedError(
+            f'job "{job.name}" can\'t be given another query: it runs on {job.record.runtime}, whose checkpoint is of this one',
+            hint="DROP JOB and create it anew, which begins without state",
+        )
 
 
 def drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
@@ -204,20 +252,32 @@ def drop_snapshot(database: Database, plan: DropSnapshotPlan, call: Call) -> int
     return NO_COUNT
 
 
-def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple[WritePlan, list[str]]:
-    """The plan of a job's query, and lines that say how it would run; with a new query, what becomes of its state."""
+def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple[WritePlan, list[str], bool]:
+    """The plan of a job's query, and lines that say how it would run; with a new query, what becomes of its state. True where
+    the lines are all that there is to say, as another engine makes the plan."""
     assert plan.write is not None
     if isinstance(plan, CreateJobPlan):
-        return plan.write, [*_explained(plan.name, read_options(plan.options), plan.write), ""]
+        from runnel.statements.job_runtimes import choose_runtime
+
+        options = read_options(plan.options)
+        choice = choose_runtime(database, options, plan.write, may_start=False)
+        if choice.plan is None:
+            lines = _explained(plan.name, options, plan.write)
+            why = [f"  runtime: {choice.runtime}, as {choice.reason}"] if choice.reason else []
+            return plan.write, [*lines, *why, ""], False
+        promise = weaker(options.guarantee, choice.plan.guarantee)
+        lines = [f"Job {plan.name}: {promise}, on {choice.runtime}, as {choice.reason}"]
+        return plan.write, [*lines, *(f"  {note}" for note in choice.plan.notes), f"  SQL: {choice.plan.text}"], True
     from runnel.planner.vertex_meanings import keeping_vertices
 
     job = database.named_jobs.get(plan.name)
+    _check_own(job)
     lines = _explained(plan.name, changed_options(job.record.options, plan.options), plan.write)
     assert isinstance(plan.write.physical, Physical)
     keeping = keeping_vertices(plan.write.physical, 2)
     found = fates(_with_state(job), job.record.meanings, _meanings(plan.write))
     shown = [f"  {item}" for item in found if item.fate is not Fate.EMPTY or item.vertex in keeping]
-    return plan.write, [*lines, "State", *(shown or ["  there is no snapshot yet"]), ""]
+    return plan.write, [*lines, "State", *(shown or ["  there is no snapshot yet"]), ""], False
 
 
 def _with_state(job: NamedJob) -> Sequence[str]:

@@ -114,7 +114,9 @@ def run_explain(database: Database, plan: ExplainPlan, call: Call) -> Result:
     if isinstance(inner, CreateJobPlan | AlterJobPlan):
         from runnel.statements.jobs import explain_job
 
-        inner, heading = explain_job(database, inner)
+        inner, heading, is_all = explain_job(database, inner)
+        if is_all and plan.format == "text":
+            return Result((Field("plan", VARCHAR),), [(line,) for line in heading])
     workers = parallelism(database, inner.tables) if isinstance(inner, (QueryPlan, WritePlan)) else 1
     lines = explain(inner, plan.stage, plan.format, workers)
     if plan.format == "text":

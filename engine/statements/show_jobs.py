@@ -12,6 +12,7 @@ from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, TIMESTAMP_TZ, VARCHAR, Sql
 if TYPE_CHECKING:
     from runnel.database import Database
     from runnel.jobs import Job
+    from runnel.named_jobs.foreign_run import ForeignExecution
     from runnel.named_jobs.named_job import NamedJob
     from runnel.snapshots.manifest import Manifest
 
@@ -80,7 +81,7 @@ def _named_row(database: Database, job: NamedJob) -> Row:
         job.late_rows,
         None if execution is None else execution.malformed_records,
         *((None, None) if execution is None else _latency(execution)),
-        *("tasklets", record.promise or str(record.options.guarantee), record.restarts),
+        *(record.runtime, record.promise or str(record.options.guarantee), record.restarts),
         *_snapshot(database, job),
         job.last_trouble,
     )
@@ -111,11 +112,11 @@ def _moment(microseconds: int) -> datetime:
     return datetime.fromtimestamp(microseconds / 1e6, UTC)
 
 
-def _latency(job: Job) -> Row:
+def _latency(job: Job | ForeignExecution) -> Row:
     return tuple(None if item is None else timedelta(microseconds=item / 1000) for item in job.latency(0.5, 0.99))
 
 
-def _event_time(database: Database, job: Job) -> Row:
+def _event_time(database: Database, job: Job | ForeignExecution) -> Row:
     """A job's watermark as text, how far it is behind the wall clock, and the input that holds it back."""
     time, held_by = job.watermark()
     kind = job.options.event_time

@@ -1,0 +1,94 @@
+"""Named jobs that run on Spark as a whole: bounded ones as the write of a DataFrame, streams as a streaming query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runnel.catalog import Table
+from runnel.connector import WriteMode
+from runnel.connectors.spark_inputs import can_take
+from runnel.connectors.spark_job_sink import JobSink, promise_of
+from runnel.connectors.spark_table import SparkSinkTable, SparkTable
+from runnel.connectors.spark_types import ddl
+from runnel.fragment import Unrenderable
+from runnel.job_runtime import JobRuntime, JobStart, JobWrite, RuntimeExecution, RuntimePlan
+from runnel.processor import Guarantee
+from runnel.relation import Relation, Scan, walk
+
+if TYPE_CHECKING:
+    from runnel.connectors.spark_engine import SparkEngine, SparkFragment
+
+RUNTIME = "spark"
+
+
+class SparkJobs(JobRuntime):
+    """The jobs of one connection that run on its Spark."""
+
+    name = RUNTIME
+
+    def __init__(self, engine: SparkEngine) -> None:
+        self._engine = engine
+        self._owner = engine.owner
+
+    def has(self, table: Table) -> bool:
+        return getattr(table, "owner", None) is self._owner
+
+    def rows(self, tables: Sequence[Table]) -> int | None:
+        self._owner.get()
+        counts = [table.row_count() for table in tables]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+    def plan(self, write: JobWrite) -> RuntimePlan:
+        self._check_sink(write)
+        for node in walk(write.relation):
+            if isinstance(node, Scan) and not self.has(node.table) and not can_take(node.table):
+                what = "a stream" if node.table.is_unbounded else "large, or of unknown size"
+                raise Unrenderable(f'"{node.table.name}", which is not on Spark and {what},', node.position)
+        if write.relation.is_unbounded:
+            raise Unrenderable("a query over a stream", write.relation.position)
+        return BatchPlan(self._engine, write)
+
+    def _check_sink(self, write: JobWrite) -> None:
+        if write.mode not in (WriteMode.INSERT, WriteMode.SINK):
+            raise Unrenderable(f"{write.mode.value.upper()} in a job")
+        if isinstance(write.table, SparkSinkTable):
+            for column in write.table.columns:
+                ddl(column.type)  # refuses what Spark has no type for
+
+
+class BatchPlan(RuntimePlan):
+    """A query that ends."""
+
+    def __init__(self, engine: SparkEngine, write: JobWrite) -> None:
+        self._engine = engine
+        self._write = write
+        self._fragment: SparkFragment = engine.fragment(write.relation)
+        self.text = self._fragment.text
+        self.guarantee = promise_of(write.table)
+        again = "a failure before the end begins anew" if self.guarantee is Guarantee.EXACTLY_ONCE else "rows may come twice"
+        self.notes = [
+            *(f"{item}: read by Spark" for item in spark_tables(write.relation)),
+            *([self._fragment.reason] if self._fragment.reason else []),
+            f"{write.table.name}: {self.guarantee}, {again}",
+        ]
+
+    def start(self, start: JobStart) -> RuntimeExecution:
+        from runnel.connectors.spark_job_batch import BatchExecution
+
+        spark = self._engine.owner.get()
+        frame = self._fragment.frame(spark, start.evaluation)
+        sink = JobSink(spark, self._write, start.owner, start.place)
+        execution = BatchExecution(spark, start, frame, sink)
+        execution.begin()
+        return execution
+
+    def settle(self, owner: str, place: Path) -> None:
+        JobSink(self._engine.owner.get(), self._write, owner, place).close()
+
+
+def spark_tables(relation: Relation) -> list[str]:
+    """The names of Spark's tables in a plan, each once."""
+    tables = (node.table for node in walk(relation) if isinstance(node, Scan))
+    return list(dict.fromkeys(table.name for table in tables if isinstance(table, SparkTable)))

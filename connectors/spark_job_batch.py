@@ -1,0 +1,91 @@
+"""A job over tables, on Spark: one DataFrame that is written, under a job group of its own."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from threading import Lock, Thread
+from time import monotonic_ns
+from typing import Any
+
+from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark_job_sink import JobSink
+from runnel.connectors.spark_session import Spark, spark_errors
+from runnel.errors import Error, internal
+from runnel.job_runtime import Commit, JobStart, RuntimeExecution, RuntimeProgress
+
+
+class BatchExecution(RuntimeExecution):
+    """Writes the one batch of a job, on a thread of its own."""
+
+    def __init__(self, spark: Spark, start: JobStart, frame: Any, sink: JobSink) -> None:
+        self._spark = spark
+        self._start = start
+        self._frame = frame
+        self._sink = sink
+        self._group = spark.name("job")
+        self._is_asked = False
+        self._lock = Lock()
+        self._rows_in = 0
+        self._is_over = False
+
+    def begin(self) -> None:
+        """Starts its thread."""
+        Thread(target=self._run, name="runnel-spark-job", daemon=True).start()
+
+    def progress(self) -> RuntimeProgress:
+        if not self._is_over:
+            self._count()
+        return RuntimeProgress(self._rows_in, self._sink.rows, batches=self._sink.committed)
+
+    def stop(self) -> None:
+        """It has but one batch, which is begun anew."""
+        self.cancel()
+
+    def cancel(self) -> None:
+        with self._lock:
+            self._is_asked = True
+        Thread(target=self._cancel, name="runnel-spark-cancel", daemon=True).start()
+
+    def _cancel(self) -> None:
+        with suppress(Exception):  # the session may be gone, and with it what was to be cancelled
+            self._spark.context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+
+    def _run(self) -> None:
+        began = monotonic_ns()
+        try:
+            try:
+                with spark_errors():
+                    description = f"job {self._start.name}"
+                    self._spark.context.setJobGroup(self._group, description, interruptOnCancel=True)
+                    if not self._is_asked:
+                        self._sink.write(1, self._frame)
+                        self._start.on_commit(Commit(1, monotonic_ns() - began))
+                    else:
+                        self.is_stopped = True
+            finally:
+                self._count()
+                self._sink.close()
+        except Exception as error:
+            if self._is_asked and not self._sink.committed:
+                self.is_stopped = True
+            else:
+                found = spark_error(error)
+                self.error = found if isinstance(found, Error) else internal(f"{type(found).__name__}: {found}")
+        finally:
+            self._is_over = True
+            self._start.on_end()
+
+    def _count(self) -> None:
+        """Rows that Spark's stages have read so far."""
+        with suppress(Exception):  # a number isn't worth a failure
+            context = self._spark.context
+            tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
+            stages: set[int] = set()
+            for job in tracker.getJobIdsForGroup(self._group):
+                info = tracker.getJobInfo(job)
+                stages.update(() if info is None else info.stageIds)
+            rows = 0
+            for stage in stages:
+                with suppress(Exception):  # one that was skipped has no attempt
+                    rows += int(store.lastStageAttempt(stage).inputRecords())
+            self._rows_in = max(self._rows_in, rows)

@@ -1,0 +1,139 @@
+"""What a job on Spark writes: batch by batch, each once.
+
+A batch is staged in the sink under the job's name; then its number and what the sink needs to commit it are written to the
+job's folder, at once; then it is committed. So whatever is cut short, the next execution knows which batches count: it has
+the last one committed, has what else was staged taken away, and takes a batch that Spark gives again for done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.batches import slices
+from runnel.connector import SinkRequest, WritableTable
+from runnel.connectors.spark_fetch import Fetch
+from runnel.connectors.spark_session import Spark, spark_errors
+from runnel.connectors.spark_sink import GatheringSink
+from runnel.connectors.spark_types import own_batch
+from runnel.disk import sync_file, sync_folder
+from runnel.errors import ErrorCode, OperationalError
+from runnel.job_runtime import JobWrite
+from runnel.processor import Guarantee
+
+FILE = "committed.json"
+
+
+def promise_of(table: WritableTable) -> Guarantee:
+    """What holds of the rows of a job on Spark."""
+    return table.guarantee
+
+
+class JobSink:
+    """The sink of one execution. Making it commits what the last one staged and has counted. Used by one thread at a time."""
+
+    def __init__(self, spark: Spark, write: JobWrite, owner: str, place: Path) -> None:
+        self._spark = spark
+        self._names = [field.name for field in write.relation.fields]
+        self._types = [field.type for field in write.relation.fields]
+        self._file = place / FILE
+        self.committed = 0
+        """The number of the last batch."""
+        self.rows = 0
+        """Rows written in this execution."""
+        tokens = self._load()
+        self._sink = write.table.sink(SinkRequest(write.mode, write.columns, owner))
+        try:
+            self._sink.recover(tokens)
+        except BaseException:
+            self._sink.close()
+            raise
+
+    def write(self, number: int, frame: Any) -> None:
+        """Writes the rows of a DataFrame (c0, c1…, as a fragment gives them) as the batch of this number, from 1 on; nothing
+        where it is committed by now."""
+        if number <= self.committed:
+            return
+        sink = self._sink
+        if isinstance(sink, GatheringSink):
+            from pyspark.sql import Observation
+            from pyspark.sql import functions as f
+
+            with spark_errors():
+                seen = Observation()
+                sink.write_frame(frame.observe(seen, f.count(f.lit(1)).alias("rows")))
+                token = sink.stage(number)
+                rows = int(seen.get["rows"])
+        else:
+            rows = 0
+            for batch in self._batches(frame):
+                sink.write(batch)
+                rows += batch.num_rows
+            token = sink.stage(number)
+        if not rows:
+            sink.abort(token)
+            return
+        self._keep(number, token)
+        sink.commit(token)
+        self.committed = number
+        self.rows += rows
+
+    def close(self) -> None:
+        """Gives up what isn't staged."""
+        self._sink.close()
+
+    def _batches(self, frame: Any) -> Iterator[pa.RecordBatch]:
+        """The rows on our side, as they come."""
+        fetch = Fetch(self._spark, frame, is_ordered=False, description="rows of a job")
+        fetch.add_reader()
+        news = Event()
+        try:
+            fetch.open(news.set)
+            while True:
+                news.clear()
+                taken = fetch.take()
+                if taken is False:
+                    return
+                if isinstance(taken, pa.RecordBatch):
+                    yield from slices(own_batch(taken, self._names, self._types))
+                else:
+                    news.wait()
+        finally:
+            fetch.close_reader()
+
+    def _load(self) -> list[dict[str, Any]]:
+        try:
+            kept = json.loads(self._file.read_text("utf-8"))
+            self.committed = int(kept["batch"])
+            return [kept["token"]]
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise OperationalError(
+                "what is kept of the batches that a job on Spark has committed can't be read",
+                code=ErrorCode.GENERIC,
+                detail=f"{self._file}: {error}",
+                hint="bring the file back, or DROP JOB and create it anew, which begins from the start",
+            ) from error
+
+    def _keep(self, number: int, token: dict[str, Any]) -> None:
+        unfinished = self._file.with_name(f".{FILE}.new")
+        try:
+            with unfinished.open("w", encoding="utf-8") as file:
+                json.dump({"batch": number, "token": token}, file)
+                file.flush()
+                sync_file(file.fileno())
+            unfinished.replace(self._file)
+            sync_folder(self._file.parent)
+        except OSError as error:
+            raise OperationalError(
+                "the place of a job on Spark can't be kept",
+                code=ErrorCode.INPUT_OUTPUT,
+                detail=f"{self._file}: {error.strerror or error}",
+                hint="make room on the disk",
+            ) from error

@@ -1,0 +1,201 @@
+"""One execution of a named job that another engine runs as a whole. It has the face of `run.Run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
+from runnel.job_runtime import Commit, JobStart, RuntimeExecution, RuntimePlan, RuntimeProgress
+from runnel.jobs import JobOptions
+from runnel.named_jobs.record import Failure
+from runnel.runtime.metrics import ProcessorMetrics, VertexMetrics
+from runnel.runtime.snapshots import SnapshotReport
+from runnel.snapshots.store import SnapshotSize
+
+if TYPE_CHECKING:
+    from runnel.jobs import Jobs
+    from runnel.named_jobs.record import JobRecord
+    from runnel.named_jobs.run import PreparedJob
+
+PLAN = "plan.txt"
+"""The engine's text of the query that the folder's state is of."""
+
+
+class ForeignExecution:
+    """What there is to see of the execution, as of a Job: in another engine all of it is one vertex."""
+
+    def __init__(self, jobs: Jobs, name: str, options: JobOptions) -> None:
+        self.name = name
+        self.options = options
+        self.running: RuntimeExecution | None = None
+        self._clock = jobs.clock
+        self._started = jobs.clock.monotonic()
+        self._ended: int | None = None
+
+    def ended(self) -> None:
+        """It has ended now."""
+        self._ended = self._clock.monotonic()
+
+    def progress(self) -> RuntimeProgress:
+        return RuntimeProgress() if self.running is None else self.running.progress()
+
+    @property
+    def error(self) -> Error | None:
+        return None if self.running is None else self.running.error
+
+    @property
+    def uptime(self) -> float:
+        """Seconds from the start to now, or to the end."""
+        return ((self._clock.monotonic() if self._ended is None else self._ended) - self._started) / 1e9
+
+    @property
+    def rows_in(self) -> int:
+        return self.progress().rows_in
+
+    @property
+    def late_rows(self) -> int:
+        return self.progress().late_rows
+
+    @property
+    def malformed_records(self) -> int:
+        """None is left out: text that can't be read is an error there."""
+        return 0
+
+    @property
+    def rows_per_second(self) -> float:
+        found = self.progress()
+        return found.rows_in / max(self.uptime, 1e-9) if found.rows_per_second is None else found.rows_per_second
+
+    def watermark(self) -> tuple[int | None, str | None]:
+        """In µs of event time; nobody says what holds it back."""
+        return self.progress().watermark, None
+
+    def latency(self, *shares: float) -> list[int | None]:
+        """Nobody measures it there."""
+        return [None] * len(shares)
+
+    def metrics(self) -> dict[str, VertexMetrics]:
+        """One vertex by the runtime's name."""
+        found = self.progress()
+        item = ProcessorMetrics(
+            index=0,
+            rows_in=found.rows_in,
+            rows_out=found.rows_out,
+            batches_in=found.batches,
+            batches_out=found.batches,
+            bytes_out=0,
+            calls=found.batches,
+            busy=0,
+            queued=0,
+            state="runs" if self._ended is None else "done",
+            watermark=found.watermark,
+            held_by=None,
+            late_rows=found.late_rows,
+            state_rows=found.state_rows,
+            state_bytes=found.state_bytes,
+        )
+        return {self.name: VertexMetrics(self.name, (item,), 0)}
+
+    def cancel(self) -> None:
+        """Ends it soon, from any thread; doesn't wait."""
+        if self.running is not None:
+            self.running.cancel()
+
+
+class ForeignRun:
+    """One execution, from `start` until `on_end` is called. Each batch that it commits is reported as a snapshot is. Safe for
+    threads."""
+
+    restored_from = None
+    terminal = None
+    is_stopped = False
+    where = "from its checkpoint"
+
+    def __init__(
+        self,
+        jobs: Jobs,
+        record: JobRecord,
+        prepared: PreparedJob,
+        place: Path,
+        on_report: Callable[[SnapshotReport], None],
+    ) -> None:
+        assert prepared.foreign is not None
+        self._plan: RuntimePlan = prepared.foreign
+        self._clock = jobs.clock
+        self._record = record
+        self._evaluation = prepared.evaluation
+        self._place = place
+        self._on_report = on_report
+        options = JobOptions(name=record.name, kind="job", event_time=prepared.event_time)
+        self.job = ForeignExecution(jobs, record.runtime, options)
+
+    def start(self, on_end: Callable[[], object], tell: Callable[[str], object] | None = None) -> None:
+        """Starts it; `on_end` is called once, on whatever thread ends it. Raises what keeps it from starting."""
+        self._check_plan()
+
+        def ended() -> None:
+            self.job.ended()
+            on_end()
+
+        self.job.running = self._plan.start(
+            JobStart(
+                owner=str(self._record.id),
+                name=self._record.name,
+                place=self._place,
+                evaluation=self._evaluation,
+                interval=self._record.options.snapshot_interval,
+                on_commit=self._committed,
+                on_end=ended,
+            )
+        )
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it ended as it was told to, and has more to do."""
+        return self.job.running is not None and self.job.running.is_stopped
+
+    @property
+    def rows_out(self) -> int:
+        return self.job.progress().rows_out
+
+    @property
+    def stop_failure(self) -> Failure | None:
+        """What went wrong when it was stopped."""
+        return None if self.job.error is None or self.is_cut else Failure.of(self.job.error)
+
+    def stop(self) -> None:
+        """Has it end behind a committed batch; it may end by itself before."""
+        assert self.job.running is not None
+        self.job.running.stop()
+
+    def take_snapshot(self, timeout: float | None) -> int:
+        raise no_snapshots(self._record.name, self._record.runtime)
+
+    def _committed(self, commit: Commit) -> None:
+        size = SnapshotSize(commit.state_rows, commit.state_bytes, commit.state_bytes)
+        started = self._clock.monotonic() - commit.duration
+        self._on_report(SnapshotReport(commit.number, False, started, commit.duration, size))
+
+    def _check_plan(self) -> None:
+        """OperationalError where the folder has the state of a query that the engine would run otherwise."""
+        kept = self._place / PLAN
+        if not kept.exists():
+            self._place.mkdir(parents=True, exist_ok=True)
+            kept.write_text(self._plan.text, "utf-8")
+        elif kept.read_text("utf-8") != self._plan.text:
+            raise OperationalError(
+                f'job "{self._record.name}" can\'t go on from its checkpoint: its query is another one now',
+                code=ErrorCode.GENERIC,
+                detail=f"it was {kept.read_text('utf-8')} and is {self._plan.text}",
+                hint="was a view or a mapping that it uses changed? Change it back, or DROP JOB and create it anew",
+            )
+
+
+def no_snapshots(name: str, runtime: str) -> NotSupportedError:
+    """What is asked for a snapshot of a job that another engine runs."""
+    return NotSupportedError(
+        f'job "{name}" has no snapshots: it runs on {runtime}, which keeps its state in a checkpoint of its own',
+        hint="ALTER JOB … SUSPEND stops it behind a committed batch, and RESUME goes on from there",
+    )

@@ -1,0 +1,98 @@
+"""On which runtime a job runs, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runnel.catalog import Table
+from runnel.errors import Error, NotSupportedError
+from runnel.fragment import Unrenderable
+from runnel.frozen import frozen
+from runnel.job_runtime import TASKLETS, JobRuntime, JobWrite, RuntimePlan
+from runnel.named_jobs.options import AUTO, NamedJobOptions
+from runnel.planner.plans import WritePlan
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+
+@frozen
+class Choice:
+    """The runtime of a job, the reason in words ("" where there was no choice), and the other engine's plan where it isn't our
+    own."""
+
+    runtime: str
+    reason: str
+    plan: RuntimePlan | None = None
+
+
+def choose_runtime(database: Database, options: NamedJobOptions, write: WritePlan, *, may_start: bool) -> Choice:
+    """What a new job is to run on. `may_start`: another engine may be started, to ask it for the size of its tables."""
+    asked = options.runtime
+    if asked == TASKLETS:
+        return Choice(TASKLETS, "the option 'runtime' says so")
+    runtime = _runtime_of((*write.tables, write.table))
+    if asked != AUTO:
+        return Choice(asked, "the option 'runtime' says so", foreign_plan(write, asked))
+    if runtime is None:
+        return Choice(TASKLETS, "")
+    if options.initial_snapshot is not None:
+        return Choice(TASKLETS, "it begins with a snapshot")
+    kept = _kept_here(database, runtime, write, may_start=may_start)
+    if isinstance(kept, Choice):
+        return kept
+    try:
+        return Choice(runtime.name, kept, runtime.plan(_job_write(write)))
+    except Unrenderable as refused:
+        return Choice(TASKLETS, f"{runtime.name} can't run {refused.what} with the same meaning")
+    except Error as refused:
+        return Choice(TASKLETS, f"{runtime.name} can't run it: {refused.message}")
+
+
+def foreign_plan(write: WritePlan, name: str) -> RuntimePlan:
+    """The plan of a job that is to run on the runtime `name`; NotSupportedError with the first part that it can't run."""
+    runtime = _runtime_of((*write.tables, write.table))
+    if runtime is None or runtime.name != name:
+        raise NotSupportedError(
+            f"the job can't run on {name}: none of its tables is there",
+            hint="map them with CREATE MAPPING … TYPE Spark, or leave the option 'runtime' out",
+        )
+    try:
+        return runtime.plan(_job_write(write))
+    except Unrenderable as refused:
+        raise NotSupportedError(
+            f"the job can't run on {name}: {refused.what} is not supported there",
+            hint="write the query without it, or let the job run here: OPTIONS ('runtime' = 'tasklets')",
+            position=refused.position,
+        ) from None
+
+
+def _kept_here(database: Database, runtime: JobRuntime, write: WritePlan, *, may_start: bool) -> Choice | str:
+    """That it runs here; or why it runs there."""
+    strangers = [table for table in write.tables if not runtime.has(table)]
+    if write.is_unbounded:
+        if any(table.is_unbounded for table in strangers):
+            return Choice(TASKLETS, f"its source is not on {runtime.name}")
+        if not runtime.has(write.table):
+            return Choice(TASKLETS, f"its sink is not on {runtime.name}")
+        return f"its source and its sink are on {runtime.name}"
+    if strangers or not write.tables:
+        return Choice(TASKLETS, f"not all that it reads is on {runtime.name}")
+    least = database.settings.integer("spark_job_rows")
+    counts = [table.row_count() for table in write.tables]
+    rows = sum(item or 0 for item in counts) if None not in counts else runtime.rows(write.tables) if may_start else None
+    if rows is None:
+        when = "" if may_start else f" before {runtime.name} runs; CREATE JOB asks for it"
+        return f"nobody knows how many rows it reads{when}"
+    if rows < least:
+        return Choice(TASKLETS, f"it reads about {rows} rows, and spark_job_rows is {least}")
+    return f"it reads about {rows} rows, and spark_job_rows is {least}"
+
+
+def _job_write(write: WritePlan) -> JobWrite:
+    return JobWrite(relation=write.logical, table=write.table, mode=write.mode, columns=write.columns)
+
+
+def _runtime_of(tables: tuple[Table, ...]) -> JobRuntime | None:
+    found = (table.engine.job_runtime for table in tables if table.engine is not None)
+    return next((item for item in found if item is not None), None)

@@ -1,0 +1,162 @@
+"""Jobs that run on Spark: what they write, their life, and when Spark is chosen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import runnel
+
+ON_SPARK = "OPTIONS ('runtime' = 'spark')"
+
+
+@pytest.fixture
+def home(session: Any, tmp_path: Path) -> Iterator[Path]:
+    """A folder with 1,000 rows of Parquet that Spark has written in "in"."""
+    session.range(0, 1000, 1, 3).selectExpr(
+        "id", "CASE WHEN id % 7 = 0 THEN NULL ELSE concat('k', id % 5) END AS k", "id * 1.5D AS v"
+    ).write.parquet(f"{tmp_path}/in")
+    yield tmp_path
+
+
+def mappings(connection: runnel.Connection, home: Path) -> None:
+    connection.execute(f"""CREATE MAPPING IF NOT EXISTS source (id BIGINT, k VARCHAR, v DOUBLE)
+        TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{home}/in')""")
+    connection.execute(f"""CREATE MAPPING IF NOT EXISTS sink (k VARCHAR, n BIGINT, total DOUBLE, note VARCHAR)
+        TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{home}/out')""")
+
+
+QUERY = "INSERT INTO sink (k, total, n) SELECT k, SUM(v), COUNT(*) FROM source WHERE id % 3 <> 1 GROUP BY k"
+
+
+def expected(connection: runnel.Connection) -> list[Any]:
+    text = "SELECT k, COUNT(*), SUM(v), CAST(NULL AS VARCHAR) FROM source WHERE id % 3 <> 1 GROUP BY k ORDER BY 1"
+    return connection.execute(text).fetchall()
+
+
+def shown(connection: runnel.Connection, name: str, *columns: str) -> tuple[Any, ...]:
+    rows = connection.execute("SHOW JOBS")
+    places = [[item[0] for item in rows.description].index(column) for column in columns]
+    return next(tuple(row[i] for i in places) for row in rows.fetchall() if row[1] == name)
+
+
+def test_a_bounded_job_writes_what_its_query_gives(connection: runnel.Connection, home: Path) -> None:
+    mappings(connection, home)
+    connection.execute(f"CREATE JOB j {ON_SPARK} AS {QUERY}")
+    job = connection.job("j")
+    job.join(60)
+    assert connection.execute("SELECT * FROM sink ORDER BY k").fetchall() == expected(connection)
+    columns = ("status", "runtime", "guarantee", "rows_in", "rows_out", "last_error")
+    assert shown(connection, "j", *columns) == ("COMPLETED", "spark", "exactlyOnce", 1000, 6, None)
+    assert not [item for item in (home / "out").iterdir() if item.name.startswith("_runnel")]
+    connection.execute("DROP JOB j")
+    assert "j" not in [row[1] for row in connection.execute("SHOW JOBS").fetchall()]
+
+
+def test_rows_go_to_a_map_and_arguments_come_along(connection: runnel.Connection, home: Path) -> None:
+    mappings(connection, home)
+    connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'double')")
+    connection.execute(f"CREATE JOB j {ON_SPARK} AS SINK INTO m SELECT id, v * ? FROM source WHERE id < ?", (2, 50))
+    connection.job("j").join(60)
+    assert connection.execute("SELECT COUNT(*), SUM(this) FROM m").fetchall() == [(50, 3675.0)]
+    assert shown(connection, "j", "rows_out") == (50,)
+
+
+def test_small_tables_of_others_travel(connection: runnel.Connection, home: Path) -> None:
+    mappings(connection, home)
+    connection.register("names", pa.table({"k": ["k1", "k2"], "name": ["one", "two"]}))
+    connection.execute(
+        f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (k, note, n) "
+        "SELECT s.k, d.name, s.id FROM source s JOIN names d ON d.k = s.k WHERE s.id < 13"
+    )
+    connection.job("j").join(60)
+    assert connection.execute("SELECT n, note FROM sink ORDER BY n").fetchall() == [
+        *((1, "one"), (2, "two"), (6, "one"), (11, "one"), (12, "two"))
+    ]
+
+
+def test_a_failing_query_fails_the_job(connection: runnel.Connection, home: Path) -> None:
+    mappings(connection, home)
+    connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (n) SELECT 10 / (id - 500) FROM source")
+    with pytest.raises(runnel.DataError, match="division by zero") as caught:
+        connection.job("j").join(60)
+    assert "DIVIDE_BY_ZERO" in (caught.value.detail or "")
+    status, told = shown(connection, "j", "status", "last_error")
+    assert status == "FAILED"
+    assert told.startswith("division by zero")
+    assert not list(home.glob("out/*"))
+
+
+def test_what_cant_be_rendered_is_refused_by_name(connection: runnel.Connection, home: Path) -> None:
+    mappings(connection, home)
+    with pytest.raises(runnel.NotSupportedError, match=r"can't run on spark: .+ is not supported there") as caught:
+        connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (k, total) SELECT k, RAND() FROM source")
+    assert "'runtime' = 'tasklets'" in (caught.value.hint or "")
+    connection.register("rows", pa.table({"k": ["a"]}))
+    connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'varchar')")
+    with pytest.raises(runnel.NotSupportedError, match="none of its tables is there"):
+        connection.execute(f"CREATE JOB j {ON_SPARK} AS SINK INTO m SELECT k, k FROM rows")
+    assert connection.execute("SHOW JOBS").fetchall() == []
+
+
+def test_a_job_that_is_dropped_in_the_middle_leaves_nothing(connection: runnel.Connection, home: Path) -> None:
+    mappings(connection, home)
+    slow = "SELECT a.k, COUNT(*) FROM source a, source b, source c, source d WHERE a.id + b.id + c.id <> d.id GROUP BY a.k"
+    connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (k, n) {slow}")
+    job = connection.job("j")
+    assert job.status is runnel.JobStatus.RUNNING
+    job.suspend(60)
+    assert job.status is runnel.JobStatus.SUSPENDED
+    assert job.error is None
+    job.resume()
+    assert job.status is runnel.JobStatus.RUNNING
+    job.restart(60)
+    assert shown(connection, "j", "status", "restarts") == ("RUNNING", 1)
+    with pytest.raises(runnel.NotSupportedError, match="has no snapshots: it runs on spark"):
+        connection.execute("CREATE SNAPSHOT s FOR JOB j")
+    with pytest.raises(runnel.NotSupportedError, match="can't be given another query"):
+        connection.execute(f"ALTER JOB j AS {QUERY}")
+    job.cancel(60)
+    with pytest.raises(runnel.OperationalError, match="was cancelled"):
+        job.join(60)
+    connection.execute("DROP JOB j")
+    assert not list(home.glob("out/*"))
+
+
+def test_a_batch_that_is_committed_is_not_written_again(session: Any, home: Path) -> None:
+    """The record may be lost between the last commit and the end."""
+    with runnel.connect(home / "db", spark=session) as connection:
+        mappings(connection, home)
+        connection.execute(f"CREATE JOB j {ON_SPARK} AS {QUERY}")
+        connection.job("j").join(60)
+        rows = expected(connection)
+        number = connection.job("j").id
+    place = home / "db" / "jobs" / str(number)
+    files = sorted(item.name for item in (home / "out").glob("*.parquet"))
+    record = json.loads((place / "job.json").read_text())
+    renames = [[f"{home}/out/_runnel-0-x/{name}", f"{home}/out/{name}"] for name in files]
+    token = {"staging": f"{home}/out/_runnel-0-x", "renames": renames}
+    (place / "job.json").write_text(json.dumps({**record, "status": "RUNNING", "finished": None}))
+    (place / "runtime").mkdir(exist_ok=True)
+    (place / "runtime" / "committed.json").write_text(json.dumps({"batch": 1, "token": token}))
+    with runnel.connect(home / "db", spark=session) as connection:
+        connection.job("j").join(60)
+        assert connection.execute("SELECT * FROM sink ORDER BY k").fetchall() == rows
+
+
+def test_a_job_goes_on_when_its_directory_is_opened(session: Any, home: Path) -> None:
+    with runnel.connect(home / "db", spark=session) as connection:
+        mappings(connection, home)
+        slow = "SELECT a.k, COUNT(*) FROM source a, source b, source c, source d WHERE a.id + b.id + c.id <> d.id GROUP BY a.k"
+        connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (k, n) {slow}")
+    # Meanwhile there are fewer rows.
+    session.range(0, 3).selectExpr("id", "'k' AS k", "0D AS v").write.mode("overwrite").parquet(f"{home}/in")
+    with runnel.connect(home / "db", spark=session) as connection:
+        connection.job("j").join(60)
+        assert connection.execute("SELECT * FROM sink").fetchall() == [("k", 71, None, None)]
+        assert shown(connection, "j", "runtime", "status") == ("spark", "COMPLETED")
