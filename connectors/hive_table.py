@@ -72,7 +72,7 @@ class HiveSource(Source):
         places = {index: place for place, index in enumerate(self._own)}
         self._wanted = [i for i in request.columns if i not in partitioned]
         self._inner_columns = tuple(places[i] for i in self._wanted)
-        self._inner_predicate = _over(request.predicate, places)
+        self._inner_predicate = columns_over(request.predicate, places)
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         table, request = self._table, self._request
@@ -111,7 +111,7 @@ class HiveSource(Source):
                 yield make_batch(arrays, schema, rows)
 
 
-def _over(predicate: Expression | None, places: Mapping[int, int]) -> Expression | None:
+def columns_over(predicate: Expression | None, places: Mapping[int, int]) -> Expression | None:
     """The conjuncts over the columns in `places` alone, over these."""
     kept = [part for part in conjuncts(predicate) if columns_of(part) <= set(places)]
     if len(kept) == len(conjuncts(predicate)) and all(place == index for index, place in places.items()):

@@ -50,13 +50,14 @@ def _may_match(chunk: pq.ColumnChunkMetaData, operation: str, values: Sequence[A
     if not statistics.has_min_max:
         return True
     try:
-        return any(_overlaps(statistics.min, statistics.max, operation, value) for value in values)
+        return any(overlaps(statistics.min, statistics.max, operation, value) for value in values)
     except (TypeError, ValueError, ArithmeticError):
         # Values that Python can't compare, such as of a time unit that statistics give in another class.
         return True
 
 
-def _overlaps(least: Any, largest: Any, operation: str, value: Any) -> bool:
+def overlaps(least: Any, largest: Any, operation: str, value: Any) -> bool:
+    """Whether `x operation value` may hold for an x from `least` to `largest`, or for NaN if these are floats."""
     if value is None:
         return False
     if isinstance(value, float) and math.isnan(value):

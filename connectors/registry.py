@@ -60,6 +60,10 @@ def _kafka_connector(home: Home) -> Connector:
     return cast(Connector, import_module("runnel.connectors.kafka").KafkaConnector())
 
 
+def _delta_connector(home: Home) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.delta_connector").DeltaConnector())
+
+
 CONNECTORS: Mapping[str, ConnectorFactory] = {
     "IMap": _map_connector,
     "File": _file_connector,
@@ -67,6 +71,7 @@ CONNECTORS: Mapping[str, ConnectorFactory] = {
     "Spark": _spark_connector,
     "Nexmark": _nexmark_connector,
     "Kafka": _kafka_connector,
+    "Delta": _delta_connector,
 }
 """Our own connectors, by type name."""
 

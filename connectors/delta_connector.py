@@ -1,0 +1,107 @@
+"""TYPE Delta: Delta Lake tables of the local file system, read, followed as a stream, and appended to."""
+
+from __future__ import annotations
+
+from runnel.catalog import Table
+from runnel.connector import Connector, MappingDefinition
+from runnel.connectors.delta_log import calling, delta, is_table, load, schema_of
+from runnel.connectors.delta_table import DeltaTable, FollowedDeltaTable
+from runnel.connectors.file_paths import file_path
+from runnel.connectors.file_system import RemotePath
+from runnel.connectors.lake_options import CREATE, FOLLOW, ON_CHANGE, PARTITION_BY, POLL_MILLIS, LakeSchema, moment, names_in
+from runnel.connectors.options import Options, OptionSet, integer, text
+from runnel.errors import NotSupportedError, ProgrammingError, suggest
+from runnel.sqltypes import Kind, SqlType, to_arrow
+
+PATH = text("path", required=True)
+VERSION = integer("version")
+TIMESTAMP = moment("timestamp")
+OPTIONS = OptionSet("Delta", PATH, VERSION, TIMESTAMP, FOLLOW, POLL_MILLIS, ON_CHANGE, CREATE, PARTITION_BY)
+
+
+class DeltaConnector(Connector):
+    """Tables that the library deltalake knows."""
+
+    name = "Delta"
+
+    def open(self, definition: MappingDefinition) -> Table:
+        if definition.external_name is not None:
+            raise ProgrammingError("a Delta mapping has no external name", hint="name the table in OPTIONS ('path' = '…')")
+        if definition.object_type is not None:
+            raise NotSupportedError(f'connector Delta has no object type "{definition.object_type}"')
+        options = OPTIONS.read(definition.options)
+        path = _path(options)
+        delta()
+        if options.require(CREATE) and not is_table(path):
+            _create(path, definition, names_in(options, PARTITION_BY))
+        table = load(path)
+        version = _version(options, table, path)
+        if version is not None:
+            table = load(path, version)
+        schema = LakeSchema(schema_of(table), f'the Delta table "{path}"')
+        columns = schema.columns(definition.columns)
+        _check_partitions(options, table.metadata().partition_columns, path)
+        if options.require(FOLLOW):
+            followed = FollowedDeltaTable(definition.name, path, columns, schema, version)
+            followed.poll_millis = options.require(POLL_MILLIS)
+            followed.on_change = options.require(ON_CHANGE)
+            return followed
+        for option in (POLL_MILLIS, ON_CHANGE):
+            if options.is_given(option):
+                raise ProgrammingError(f'option "{option.name}" is for tables that are followed', hint="add 'follow' = 'true'")
+        return DeltaTable(definition.name, path, columns, schema, version)
+
+
+def _path(options: Options) -> str:
+    given = options.require(PATH)
+    found = file_path(given, None, ignore_missing=True).text
+    if isinstance(found, RemotePath):
+        raise NotSupportedError(
+            f'a Delta table at "{given}" can\'t be read: only tables of the local file system can',
+            hint="read it through Spark (TYPE Spark)",
+        )
+    return str(found)
+
+
+def _version(options: Options, table: object, path: str) -> int | None:
+    from runnel.connectors.delta_log import version_at
+
+    version, stamp = options.get(VERSION), options.get(TIMESTAMP)
+    if version is not None and stamp is not None:
+        raise ProgrammingError('options "version" and "timestamp" of connector Delta say the same', hint="give one of them")
+    return version_at(table, path, stamp) if stamp is not None else version
+
+
+def _check_partitions(options: Options, columns: list[str], path: str) -> None:
+    wanted = names_in(options, PARTITION_BY)
+    if wanted and [name.lower() for name in wanted] != [name.lower() for name in columns]:
+        raise ProgrammingError(
+            f'the Delta table "{path}" is partitioned by {", ".join(columns) or "nothing"}, not by {", ".join(wanted)}',
+            hint='correct the option "partitionBy", or leave it out',
+        )
+
+
+def _create(path: str, definition: MappingDefinition, partition_by: tuple[str, ...]) -> None:
+    """A new table without rows, of the columns declared."""
+    import pyarrow as pa
+
+    if not definition.columns:
+        raise ProgrammingError(
+            f'a Delta table at "{path}" can\'t be made without columns',
+            hint=f"declare them: CREATE MAPPING {definition.name} (column type, …) …",
+        )
+    names = [item.external_name or item.name for item in definition.columns]
+    for name in partition_by:
+        if name not in names:
+            raise ProgrammingError(f'column "{name}" of option "partitionBy" is not declared', hint=suggest(name, names))
+    for item in definition.columns:
+        if _has(item.type, (Kind.TIME, Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL)):
+            raise NotSupportedError(f'column "{item.name}": Delta tables have no type {item.type}')
+    fields = [pa.field(name, to_arrow(item.type)) for name, item in zip(names, definition.columns, strict=True)]
+    with calling(f'the Delta table "{path}" can\'t be made'):
+        delta().DeltaTable.create(path, pa.schema(fields), partition_by=list(partition_by))
+
+
+def _has(kind: SqlType, kinds: tuple[Kind, ...]) -> bool:
+    inner = [item for item in (kind.element, kind.key) if item is not None] + [item for _, item in kind.fields]
+    return kind.kind in kinds or any(_has(item, kinds) for item in inner)

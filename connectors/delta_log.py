@@ -1,0 +1,234 @@
+"""A Delta table's log, as the library deltalake reads it: versions, the schema, and the files of a version.
+
+What a table needs of its reader beyond what is handled here is refused: a file read without it would give wrong rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connectors.file_conversion import convert_arrow
+from runnel.connectors.file_format import external_name
+from runnel.connectors.file_system import DataFile
+from runnel.connectors.lake_files import Bounds, FileSet, LakeFile
+from runnel.errors import ErrorCode, NotSupportedError, OperationalError
+from runnel.sqltypes import Kind, from_arrow
+
+READER_FEATURES = frozenset({"timestampNtz", "deletionVectors", "columnMapping", "v2Checkpoint", "vacuumProtocolCheck"})
+"""What is handled here or in the library; column mapping only where its mode is none."""
+
+MILLISECOND = timedelta(milliseconds=1)
+
+
+def delta() -> Any:
+    """The package deltalake."""
+    try:
+        import deltalake
+    except ImportError as error:
+        raise OperationalError(
+            "TYPE Delta needs the package deltalake", detail=str(error), hint="pip install 'runnel[delta]'"
+        ) from error
+    return deltalake
+
+
+@contextmanager
+def calling(what: str) -> Iterator[None]:
+    """Turns what the library raises inside into an OperationalError that says what couldn't be done."""
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
+        text = " ".join(str(error).split())
+        raise OperationalError(what, detail=text or type(error).__name__) from error
+
+
+def is_table(path: str) -> bool:
+    """Whether a folder has the log of a Delta table."""
+    return Path(path, "_delta_log").is_dir()
+
+
+def load(path: str, version: int | None = None) -> Any:
+    """The table, at its newest version or at one that the log still has; checked for what a reader must know."""
+    library = delta()
+    if not is_table(path):
+        raise OperationalError(
+            f'"{path}" is no Delta table',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint="correct the path, or declare columns and add OPTIONS ('create' = 'true')",
+        )
+    what = f'the Delta table "{path}" can\'t be read'
+    if version is not None:
+        what = f'the Delta table "{path}" has no version {version}, or no longer'
+    with calling(what):
+        table = library.DeltaTable(path, version=version)
+    _check_reader(path, table)
+    return table
+
+
+def _check_reader(path: str, table: Any) -> None:
+    protocol = table.protocol()
+    configuration = table.metadata().configuration
+    unknown = sorted(set(protocol.reader_features or ()) - READER_FEATURES)
+    if not _is_used("variantType", table):
+        unknown = [name for name in unknown if not name.startswith("variantType")]
+    if configuration.get("delta.columnMapping.mode", "none") != "none":
+        unknown.append("columnMapping")
+    if protocol.min_reader_version > 3:
+        unknown.append(f"reader version {protocol.min_reader_version}")
+    if unknown:
+        raise NotSupportedError(
+            f'the Delta table "{path}" needs readers that know {", ".join(unknown)}',
+            hint="read it through Spark (TYPE Spark), or write a copy without",
+        )
+
+
+def _is_used(feature: str, table: Any) -> bool:
+    return feature == "variantType" and '"variant"' in table.schema().to_json()
+
+
+def schema_of(table: Any) -> pa.Schema:
+    """The columns, in Arrow's types."""
+    return pa.schema(table.schema().to_arrow())
+
+
+def version_at(table: Any, path: str, moment: datetime) -> int:
+    """The version that was the newest at a moment."""
+    milliseconds = round(moment.timestamp() * 1000)
+    with calling(f'the history of the Delta table "{path}" can\'t be read'):
+        history = [(entry["timestamp"], entry["version"]) for entry in table.history() if entry.get("timestamp") is not None]
+    found = [version for stamp, version in history if stamp <= milliseconds]
+    if not found:
+        earliest = min((stamp for stamp, _ in history), default=None)
+        since = "" if earliest is None else datetime.fromtimestamp(earliest / 1000, UTC).isoformat(sep=" ")
+        raise OperationalError(
+            f'the Delta table "{path}" has no version of {moment.isoformat(sep=" ")}', hint=f"its log begins at {since}"
+        )
+    return int(max(found))
+
+
+def files_of(path: str, table: Any, columns: Sequence[TableColumn]) -> FileSet:
+    """The files of the version at which a table was loaded, by age."""
+    with calling(f'the files of the Delta table "{path}" can\'t be listed'):
+        actions = pa.table(table.get_add_actions()).combine_chunks()
+        actions = actions.sort_by([("modification_time", "ascending"), ("path", "ascending")]).combine_chunks()
+        removed = _deletion_vectors(table)
+    constants = _partition_values(actions, table.metadata().partition_columns, columns)
+    files = []
+    for i, (name, size, rows) in enumerate(
+        zip(*(actions.column(item).to_pylist() for item in ("path", "size_bytes", "num_records")), strict=True)
+    ):
+        place = file_path(path, name)
+        values = {index: array.slice(i, 1) for index, array in constants.items()}
+        files.append(LakeFile(DataFile(place, size), rows, values, removed.get(place)))
+    return FileSet(table.version(), files, _StatisticsOf(actions, columns, schema_of(table)))
+
+
+def file_path(table: str, name: str) -> str:
+    """Where a file is that the log names: relative to the table, or a URL, in any case percent-encoded."""
+    parts = urlsplit(name)
+    if parts.scheme == "file":
+        return unquote(parts.path)
+    if parts.scheme:
+        raise NotSupportedError(f'file "{name}" of the Delta table "{table}" is not on this computer')
+    return str(Path(table, unquote(name)))
+
+
+def _deletion_vectors(table: Any) -> dict[str, pa.Array]:
+    """For each file with rows that are gone, which of them are kept."""
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return {}
+    found = pa.table(table.deletion_vectors()).combine_chunks()
+    masks = {}
+    for i, name in enumerate(found.column("filepath").to_pylist()):
+        mask = found.column("selection_vector")[i]
+        masks[file_path("", name)] = mask.values
+    return masks
+
+
+def _partition_values(actions: pa.Table, names: Sequence[str], columns: Sequence[TableColumn]) -> dict[int, pa.Array]:
+    """The value of each partition column in each file, in the mapping's type."""
+    if not names:
+        return {}
+    struct = actions.column("partition").combine_chunks() if actions.num_rows else None
+    found = {}
+    for index, column in enumerate(columns):
+        name = next((name for name in names if name.lower() == external_name(column).lower()), None)
+        if name is not None and struct is not None:
+            array = struct.field(name) if isinstance(struct, pa.StructArray) else struct.chunk(0).field(name)
+            found[index] = convert_arrow(array, column.type)
+    return found
+
+
+class _StatisticsOf:
+    """The bounds of columns, from the statistics in the log."""
+
+    def __init__(self, actions: pa.Table, columns: Sequence[TableColumn], schema: pa.Schema) -> None:
+        self._actions = actions
+        self._columns = columns
+        self._schema = schema
+
+    def __call__(self, index: int) -> Bounds | None:
+        column = self._columns[index]
+        field = next((item for item in self._schema if item.name.lower() == external_name(column).lower()), None)
+        # The log has decimals as floating numbers.
+        if field is None or from_arrow(field.type) != column.type or column.type.kind is Kind.DECIMAL or column.type.is_nested:
+            return None
+        least, largest = self._values("min", field.name), self._values("max", field.name)
+        nulls, rows = self._values("null_count", field.name), self._actions.column("num_records").to_pylist()
+        if column.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+            # The log has them to the millisecond, cut off.
+            largest = [_later(value) for value in largest]
+            least = [None if end is None else start for start, end in zip(least, largest, strict=True)]
+        only_null = [rows[i] is not None and nulls[i] == rows[i] for i in range(len(rows))]
+        return Bounds(least, largest, only_null)
+
+    def _values(self, kind: str, name: str) -> list[Any]:
+        nothing = [None] * self._actions.num_rows
+        if kind not in self._actions.schema.names:
+            return nothing
+        struct = self._actions.column(kind).combine_chunks()
+        if struct.type.get_field_index(name) < 0:
+            return nothing
+        values: list[Any] = struct.field(name).to_pylist()
+        return values
+
+
+def _later(value: datetime | None) -> datetime | None:
+    try:
+        return None if value is None else value + MILLISECOND
+    except OverflowError:
+        return None
+
+
+def has_version(path: str, version: int) -> bool:
+    """Whether the log has the file of a version."""
+    return _commit_file(path, version).exists()
+
+
+def _commit_file(path: str, version: int) -> Path:
+    return Path(path, "_delta_log", f"{version:020d}.json")
+
+
+def actions_in(path: str, version: int) -> list[Mapping[str, Any]] | None:
+    """What one version did, as its file in the log says it; None where that file isn't there."""
+    place = _commit_file(path, version)
+    try:
+        text = place.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise OperationalError(f'file "{place}" can\'t be read', detail=str(error)) from error
+    try:
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except json.JSONDecodeError as error:
+        raise OperationalError(f'file "{place}" is damaged', detail=str(error)) from error

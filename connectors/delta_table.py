@@ -1,0 +1,162 @@
+"""The tables of TYPE Delta: one that is read and appended to, and one that is followed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connector import Sink, SinkRequest, WritableTable, WriteMode
+from runnel.connectors.delta_log import actions_in, file_path, files_of, has_version, load, schema_of
+from runnel.connectors.file_conversion import convert_or_fail, converter
+from runnel.connectors.file_format import external_name
+from runnel.connectors.file_system import DataFile
+from runnel.connectors.lake_files import FileSet, LakeFile
+from runnel.connectors.lake_follow import FollowedLakeTable
+from runnel.connectors.lake_format import LakeParquet
+from runnel.connectors.lake_options import LakeSchema
+from runnel.connectors.lake_sink import LakeSink
+from runnel.connectors.lake_table import LakeTable
+from runnel.errors import DataError, OperationalError, ProgrammingError
+from runnel.expressions.values import array_of
+from runnel.processor import Guarantee
+from runnel.sqltypes import VARCHAR, from_arrow
+
+LOGGER = logging.getLogger("runnel.connectors")
+
+
+class ReadDeltaTable(LakeTable):
+    """A Delta table, at the version that the mapping names or at its newest."""
+
+    connector = "Delta"
+
+    def __init__(self, name: str, path: str, columns: tuple[TableColumn, ...], schema: LakeSchema, version: int | None) -> None:
+        self.name = name
+        self.path = path
+        self.columns = columns
+        self.schema = schema
+        self.version = version
+        self.format = LakeParquet()
+
+    def row_count(self) -> int | None:
+        try:
+            files = self.files_at(None).files
+        except OperationalError:
+            return None  # asked for only to plan well; reading will report it
+        counts = [file.rows for file in files]
+        return sum(count for count in counts if count is not None) if None not in counts else None
+
+    def files_at(self, version: int | None) -> FileSet:
+        table = load(self.path, self.version if version is None else version)
+        self.schema.check_unchanged(schema_of(table), self.columns)
+        return files_of(self.path, table, self.columns)
+
+
+class DeltaTable(ReadDeltaTable, WritableTable):
+    """A Delta table whose rows are read, and appended to."""
+
+    guarantee = Guarantee.EXACTLY_ONCE
+
+    @property
+    def write_modes(self) -> frozenset[WriteMode]:
+        return frozenset({WriteMode.INSERT, WriteMode.SINK})
+
+    def sink(self, request: SinkRequest) -> Sink:
+        # Loaded on first use: most mappings are only read.
+        from runnel.connectors.delta_target import DeltaTarget
+
+        if self.version is not None:
+            raise ProgrammingError(
+                f'rows can\'t be written to version {self.version} of the Delta table "{self.path}"',
+                hint="write through a mapping without the options version and timestamp",
+            )
+        return LakeSink(DeltaTarget(self.path, self.columns, self.schema), request)
+
+
+class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
+    """A Delta table as a stream: its rows, then those that each later version adds."""
+
+    on_change: str
+
+    def row_count(self) -> int | None:
+        return None
+
+    def first_version(self) -> int:
+        return int(load(self.path, self.version).version())
+
+    def version_after(self, version: int) -> int | None:
+        if has_version(self.path, version + 1):
+            return version + 1
+        if has_version(self.path, version):
+            return None  # the log is shortened from its beginning
+        newest = load(self.path).version()
+        if newest <= version:
+            return None
+        raise OperationalError(
+            f'the log of the Delta table "{self.path}" has version {version + 1} no longer',
+            detail=f"reading was at version {version}, and the newest one is {newest}",
+            hint="keep the log for longer (delta.logRetentionDuration), and create the job anew",
+        )
+
+    def added_in(self, version: int) -> FileSet:
+        actions = actions_in(self.path, version)
+        if actions is None:
+            raise OperationalError(f'the log of the Delta table "{self.path}" has version {version} no longer')
+        if any("metaData" in action or "protocol" in action for action in actions):
+            self.schema.check_unchanged(schema_of(load(self.path, version)), self.columns)
+        added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
+        removed = [action["remove"] for action in actions if "remove" in action and action["remove"].get("dataChange", True)]
+        if removed and not self._goes_on(version, actions, len(removed)):
+            return FileSet(version, ())
+        if any(action.get("deletionVector") for action in added):
+            raise OperationalError(
+                f'version {version} of the Delta table "{self.path}" marks rows of a file as deleted',
+                detail="a stream can't take back rows that it has given",
+                hint="'onChange' = 'skip' leaves such versions out",
+            )
+        partitions = load(self.path, version).metadata().partition_columns if added else []
+        return FileSet(version, [self._file(action, partitions) for action in added])
+
+    def _goes_on(self, version: int, actions: Sequence[Mapping[str, Any]], removed: int) -> bool:
+        """Whether the files of a version that also takes rows out are to be read."""
+        operation = next((action["commitInfo"].get("operation") for action in actions if "commitInfo" in action), None)
+        what = f'version {version} of the Delta table "{self.path}" ({operation or "of an unknown operation"})'
+        if self.on_change == "fail":
+            raise OperationalError(
+                f"{what} isn't an append: {removed} files were deleted or replaced",
+                detail="a stream can't take back rows that it has given",
+                hint="'onChange' = 'skip' leaves such versions out, 'additions' gives the rows of their new files, of which "
+                "some may have been there before",
+            )
+        is_read = self.on_change == "additions"
+        LOGGER.warning(
+            "%s deletes or replaces %d files: %s", what, removed, "its new files are read" if is_read else "left out"
+        )
+        return is_read
+
+    def _file(self, action: Mapping[str, Any], partitions: Sequence[str]) -> LakeFile:
+        path = file_path(self.path, action["path"])
+        values = action.get("partitionValues") or {}
+        constants = {}
+        for index, column in enumerate(self.columns):
+            name = external_name(column)
+            if name in partitions:
+                constants[index] = self._constant(path, column, values.get(name))
+        return LakeFile(DataFile(path, action["size"]), None, constants)
+
+    def _constant(self, path: str, column: TableColumn, text: str | None) -> pa.Array:
+        """The value of a partition column, which the log has as text."""
+
+        def fault(index: int) -> DataError:
+            return DataError(f"value '{text}' of partition column \"{column.name}\" can't be read", detail=f'file "{path}"')
+
+        own = from_arrow(self.schema.schema.field(external_name(column)).type)
+        array = array_of([text or None], VARCHAR)
+        for source, target in ((VARCHAR, own), (own, column.type)):
+            convert = converter(source, target)
+            if convert is not None:
+                array = convert_or_fail(array, convert, fault)
+        return array

@@ -1,0 +1,46 @@
+"""The Parquet files of a table format. A struct's fields are told apart by their names there, but converted by their places:
+where these differ from the table's, a file is refused."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from runnel.connectors.file_format import Batches, Reading, external_name, match_names
+from runnel.connectors.file_options import FileOptions
+from runnel.connectors.file_system import DataFile
+from runnel.connectors.parquet_format import ParquetFormat
+from runnel.errors import NotSupportedError
+from runnel.sqltypes import SqlType, from_arrow
+
+OPTIONS = FileOptions("", "parquet", None, "auto", False, False, None)  # type: ignore[arg-type]  # no CSV here
+
+
+class LakeParquet(ParquetFormat):
+    """Parquet files that a table format's metadata lists."""
+
+    def __init__(self) -> None:
+        super().__init__(OPTIONS)
+
+    def _read_file(self, opened: pq.ParquetFile, what: tuple[DataFile, tuple[int, ...] | None], asked: Reading) -> Batches:
+        check_fields(opened.schema_arrow, what[0], asked)
+        return super()._read_file(opened, what, asked)
+
+
+def check_fields(schema: pa.Schema, file: DataFile, asked: Reading) -> None:
+    """Fails where a nested column has other fields in a file than in the table."""
+    nested = [column for column in asked.wanted if column.type.is_nested]
+    places = match_names([external_name(column) for column in nested], schema.names)
+    for column, place in zip(nested, places, strict=True):
+        if place is not None and _names(from_arrow(schema.field(place).type)) != _names(column.type):
+            raise NotSupportedError(
+                f'column "{column.name}" has other fields in file "{file.path}" than the table has now',
+                detail=f"{from_arrow(schema.field(place).type)} in the file, {column.type} in the table",
+                hint="rewrite the table's older files, or leave the column out of the query",
+            )
+
+
+def _names(kind: SqlType) -> object:
+    """The names of all fields, at each place."""
+    inner = [item for item in (kind.key, kind.element) if item is not None]
+    return tuple((name, _names(item)) for name, item in kind.fields) + tuple(_names(item) for item in inner)

@@ -1,0 +1,100 @@
+"""What mappings of all table formats have in common in their OPTIONS and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pyarrow as pa
+
+from runnel.catalog import TableColumn
+from runnel.connector import ColumnDefinition
+from runnel.connectors.file_format import external_name, match_names
+from runnel.connectors.options import Option, Options, boolean, choice, integer, text
+from runnel.errors import NotSupportedError, OperationalError, ProgrammingError, suggest
+from runnel.sqltypes import SqlType, can_cast, from_arrow, to_arrow
+
+FOLLOW = boolean("follow", False)
+POLL_MILLIS = integer("pollMillis", 100, least=1, most=3_600_000)
+ON_CHANGE = choice("onChange", ("fail", "skip", "additions"), "fail")
+CREATE = boolean("create", False)
+PARTITION_BY = text("partitionBy")
+
+
+def moment(name: str) -> Option[datetime]:
+    """A point in time: ISO 8601, in UTC where it says nothing else."""
+
+    def parse(value: str) -> datetime:
+        found = datetime.fromisoformat(value.strip())
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found
+
+    return Option(name, parse, "a timestamp such as '2024-01-31 12:00:00' or '2024-01-31T12:00:00+01:00'")
+
+
+def names_in(options: Options, option: Option[str]) -> tuple[str, ...]:
+    """The names in an option, with commas between them; () where it isn't given."""
+    given = options.get(option)
+    return () if given is None else tuple(name.strip() for name in given.split(",") if name.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class LakeSchema:
+    """The columns of a table as its metadata has them, and what to call it in errors."""
+
+    schema: pa.Schema
+    what: str
+
+    def type_of(self, name: str) -> SqlType:
+        field = self.schema.field(name)
+        try:
+            return from_arrow(field.type)
+        except NotSupportedError as error:
+            raise NotSupportedError(f'column "{name}" of {self.what}: {error.message}') from None
+
+    def columns(self, declared: Sequence[ColumnDefinition]) -> tuple[TableColumn, ...]:
+        """The columns of a mapping: those declared, checked, or without any all of the table's."""
+        names = self.schema.names
+        if not declared:
+            return tuple(TableColumn(name, self.type_of(name)) for name in names)
+        found = []
+        for item in declared:
+            wanted = item.external_name or item.name
+            [place] = match_names([wanted], names)
+            if place is None:
+                raise ProgrammingError(
+                    f'column "{wanted}" is not in {self.what}',
+                    hint=suggest(wanted, names, "its columns are " + ", ".join(names)),
+                )
+            own = self.type_of(names[place])
+            if not can_cast(own, item.type):
+                raise ProgrammingError(f'column "{item.name}" is declared as {item.type}, but is {own} in {self.what}')
+            external = item.external_name if names[place] == item.name else names[place]
+            found.append(TableColumn(item.name, item.type, external))
+        return tuple(found)
+
+    def check_unchanged(self, now: pa.Schema, columns: Sequence[TableColumn]) -> None:
+        """Fails where columns of a mapping aren't what they were when it was opened."""
+        for column in columns:
+            name = external_name(column)
+            was = self.schema.field(name)
+            place = now.get_field_index(name)
+            if place >= 0 and now.field(place).type == was.type:
+                continue
+            how = "is gone" if place < 0 else f"is {now.field(place).type} now and was {was.type}"
+            raise OperationalError(
+                f"the columns of {self.what} were changed since CREATE MAPPING",
+                detail=f'column "{name}" {how}',
+                hint="CREATE OR REPLACE MAPPING takes the columns as they are now",
+            )
+
+    def check_writable(self, columns: Sequence[TableColumn]) -> None:
+        """Fails where rows of a mapping's types aren't what the table's columns hold."""
+        for column in columns:
+            own = self.type_of(external_name(column))
+            if to_arrow(own) != to_arrow(column.type):
+                raise ProgrammingError(
+                    f"rows can't be written to {self.what}: "
+                    f'column "{column.name}" is {own} there, and declared as {column.type}',
+                    hint=f"declare it as {own}",
+                )

@@ -1,0 +1,141 @@
+"""Tables of a table format, and reading them: the format's metadata says which Parquet files a version has, and these are read
+as those of a File mapping are.
+
+A query sees the version that is the newest when it starts (or the one that the mapping names).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from runnel.batches import make_batch
+from runnel.catalog import TableColumn
+from runnel.connector import ReadableTable, ScanRequest, Source, SourcePartition, Token
+from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.file_place import share_of_marks
+from runnel.connectors.file_table import FilePartition, divide
+from runnel.connectors.hive_table import columns_over
+from runnel.connectors.lake_files import FileSet, LakeFile, first_files
+from runnel.errors import OperationalError
+from runnel.processor import JobContext
+from runnel.sqltypes import to_arrow
+
+
+class LakeTable(ReadableTable):
+    """A table whose metadata lists its Parquet files."""
+
+    format: FileFormat
+    """How its files are read."""
+
+    @abstractmethod
+    def files_at(self, version: int | None) -> FileSet:
+        """The files of a version, None: of the one that a query sees that starts now. OperationalError where that version isn't
+        there any more, or the table isn't what it was at CREATE MAPPING."""
+
+    def columns_in(self, file: LakeFile) -> tuple[TableColumn, ...]:
+        """The table's columns, as that file calls them."""
+        return self.columns
+
+    def scan(self, request: ScanRequest) -> Source:
+        return LakeSource(self, request)
+
+
+class LakeSource(Source):
+    """A scan of the files of one version. Blocking, as that of files."""
+
+    cooperative = False
+    is_repeatable = True
+
+    def __init__(self, table: LakeTable, request: ScanRequest) -> None:
+        self._table = table
+        self._request = request
+        self.kind = f'the mapping "{table.name}"'
+
+    def split(self, context: JobContext) -> Sequence[SourcePartition]:
+        request = self._request
+        found = self._table.files_at(None)
+        files = found.matching(request.predicate, context.evaluation)
+        files = list(first_files(files, request.limit if request.predicate is None else None))
+        whole = [file.file for file in files if file.kept is None]
+        # Which rows are gone is told by their numbers in the file: such a file stays in one piece.
+        shares = divide(self._table.format, whole) + [FileShare((file.file,)) for file in files if file.kept is not None]
+        by_path = {file.file.path: file for file in files}
+        return [self._partition(share, by_path, found.version, context) for share in shares]
+
+    def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
+        share = None if token is None else share_of_marks(token["files"], token["parts"])
+        if token is None or share is None:
+            return super().reopen(identity, token, context)
+        by_path = {file.file.path: file for file in self._table.files_at(token["version"]).files}
+        if not all(file.path in by_path for file in share.files):
+            raise OperationalError(
+                f"{self.kind} has no longer the files that a job was reading",
+                detail=f"version {token['version']} has no {identity}",
+                hint="create the job anew",
+            )
+        return self._partition(share, by_path, token["version"], context)
+
+    def _partition(
+        self, share: FileShare, by_path: Mapping[str, LakeFile], version: int, context: JobContext
+    ) -> SourcePartition:
+        request = self._request
+        limit = request.limit if request.predicate is None else None
+        asked = Reading(request.columns, self._table.columns, request.predicate, context.evaluation, limit)
+        files = [by_path[file.path] for file in share.files]
+        return LakePartition(read_files(self._table, files, share.parts, asked), asked, share, version)
+
+
+class LakePartition(FilePartition):
+    """Reads one share of the files of a version."""
+
+    def __init__(self, batches: Batches, asked: Reading, share: FileShare, version: int) -> None:
+        super().__init__(batches, asked, share)
+        self._version = version
+
+    def position(self) -> Token | None:
+        token = super().position()
+        return None if token is None else {**token, "version": self._version}
+
+
+def read_files(table: LakeTable, files: Sequence[LakeFile], parts: tuple[int, ...] | None, asked: Reading) -> Batches:
+    """The rows of some files, or of parts of one. A generator, as `FileFormat.read`."""
+    schema = pa.schema([pa.field(column.name, to_arrow(column.type)) for column in asked.wanted])
+    for file in files:
+        constants = file.constants
+        own = [i for i in range(len(table.columns)) if i not in constants]
+        places = {index: place for place, index in enumerate(own)}
+        wanted = [i for i in asked.columns if i not in constants]
+        called = table.columns_in(file)
+        inner = Reading(
+            tuple(places[i] for i in wanted),
+            tuple(called[i] for i in own),
+            None if file.kept is not None else columns_over(asked.predicate, places),
+            asked.evaluation,
+        )
+        row = 0
+        for batch in table.format.read(FileShare((file.file,), parts), inner):
+            rows = batch.num_rows
+            arrays = dict(zip(wanted, batch.columns, strict=True))
+            given = [arrays[i] if i in arrays else _repeated(constants[i], rows) for i in asked.columns]
+            result = make_batch(given, schema, rows)
+            if file.kept is not None:
+                result = _kept(result, file.kept.slice(row, rows))
+            row += rows
+            yield result
+
+
+def _repeated(value: pa.Array, rows: int) -> pa.Array:
+    return pa.repeat(value[0], rows) if value[0].is_valid else pa.nulls(rows, value.type)
+
+
+def _kept(batch: pa.RecordBatch, mask: pa.Array) -> pa.RecordBatch:
+    """The rows of a batch that the mask keeps, and those behind its end."""
+    if len(mask) < batch.num_rows:
+        more = pa.array([True] * (batch.num_rows - len(mask)))
+        mask = pa.concat_arrays([mask, more])
+    if batch.num_columns:
+        return batch.filter(mask)
+    return make_batch([], batch.schema, mask.true_count)
