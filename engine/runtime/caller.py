@@ -27,8 +27,11 @@ from runnel.runtime.tasklet import Tasklet, take_turn
 class Pool(Protocol):
     """Where tasklets go when they take too long for the caller."""
 
-    def adopt(self, tasklets: Sequence[Tasklet]) -> None:
-        """Takes tasklets that are ready."""
+    def adopt(self, tasklets: Sequence[Tasklet], home: int | None = None) -> None:
+        """Takes tasklets that are ready: all for one worker, if a home is given that `new_home` gave."""
+
+    def new_home(self) -> int:
+        """A place for tasklets that are better off with one worker."""
 
     def wake_at(self, tasklet: Tasklet, time: int) -> None:
         """Will wake a tasklet, whoever owns it."""
@@ -41,6 +44,7 @@ class Caller:
         "_clock",
         "_driving",
         "_execution",
+        "_home",
         "_is_gone",
         "_is_waiting",
         "_list",
@@ -63,9 +67,11 @@ class Caller:
         self._is_waiting = False
         self._is_gone = False
         self._spent = 0
+        self._home: int | None = None
         for tasklet in execution.tasklets:
             if tasklet.is_cooperative:
                 tasklet.owner = self
+                tasklet.is_patient = execution.has_marks
                 self._list.append(tasklet)
 
     def ready(self, tasklet: Tasklet) -> None:
@@ -135,6 +141,8 @@ class Caller:
         """Gives the tasklets to the pool, now and whenever one of them is woken. From any thread."""
         with interrupts_deferred():
             if not self._is_gone:
+                if self._execution.has_marks:
+                    self._home = self._pool.new_home()
                 self._is_gone = True
                 self._on_gone()
             self._forward()
@@ -148,7 +156,7 @@ class Caller:
             while self._list:
                 moved.append(self._list.popleft())
         if moved:
-            self._pool.adopt(moved)
+            self._pool.adopt(moved, self._home)
 
     def sweep(self) -> None:
         """After a cancellation: calls what is left, so that every processor is closed, unless someone else is at it."""

@@ -38,13 +38,16 @@ class Owner(Protocol):
 class Tasklet(ABC):
     """Something to be called again and again until it is done."""
 
-    __slots__ = ("__weakref__", "is_cooperative", "owner", "parking", "signalled")
+    __slots__ = ("__weakref__", "is_cooperative", "is_patient", "owner", "parking", "signalled")
 
     owner: Owner
+    is_patient: bool
+    """It stays with its worker as long as one could do the work of all."""
 
     def __init__(self, is_cooperative: bool = True) -> None:
         self.is_cooperative = is_cooperative
         self.signalled = False
+        self.is_patient = False
         self.parking: list[None] = []
 
     @abstractmethod

@@ -6,6 +6,10 @@ in a list isn't being called, so this happens between calls only. A worker that 
 to another thread would cost more than they do. One watches at a time; it gives up when nothing was to be seen for a while. Who
 doesn't watch parks until it is given something, or until there is work waiting that nobody watches. The first worker that
 parks keeps the time: it parks only until the next timer is due. An idle pool with no timers uses no processor time at all.
+
+The tasklets of a stream are patient. They pass each other few rows at a time, for which two threads take up to three times as
+long as one, since they get the interpreter's lock from each other at each step. So they begin with one worker, and others take
+of them only while the work of all is more than one could do.
 """
 
 from __future__ import annotations
@@ -21,6 +25,10 @@ from runnel.runtime.progress import MADE_PROGRESS
 from runnel.runtime.tasklet import Tasklet, take_turn
 from runnel.runtime.timers import NEVER, Timers
 
+LOAD_PERIOD = 100_000_000
+"""Nanoseconds over which the load of the workers is looked at."""
+FULL_LOAD = 0.95
+"""The share of its time for which a worker is busy that is as good as always busy."""
 WATCHING_ROUNDS = 8
 """So many of the longest steps follow the back-off of a worker that watches others and finds nothing."""
 
@@ -37,13 +45,22 @@ class Workers:
         self._lock = Lock()
         self._timekeeper: Worker | None = None
         self._turn = count()
+        self._looked = (0, 0)
+        self._is_full = False
         clock.subscribe(self.unpark_all)
 
-    def adopt(self, tasklets: Sequence[Tasklet]) -> None:
-        """Deals ready tasklets to the workers in turn."""
+    def adopt(self, tasklets: Sequence[Tasklet], home: int | None = None) -> None:
+        """Deals ready tasklets to the workers in turn, or gives all to the one whose number is `home`."""
         workers = self._started()
         for tasklet in tasklets:
-            workers[next(self._turn) % len(workers)].give(tasklet)
+            workers[next(self._turn) % len(workers) if home is None else home].give(tasklet)
+
+    def new_home(self) -> int:
+        """The number of a worker: each in turn. What is new may be much: until that is known it is divided."""
+        now = self.clock.monotonic()
+        self._looked = (now, sum(worker.rested(now) for worker in self.workers))
+        self._is_full = True
+        return next(self._turn) % self.size
 
     def wake_at(self, tasklet: Tasklet, time: int) -> None:
         self._started()
@@ -79,6 +96,17 @@ class Workers:
     def is_watched(self) -> bool:
         """Whether a worker that has nothing to do looks at the others' lists."""
         return any(worker.is_watching for worker in self.workers)
+
+    def is_full(self) -> bool:
+        """Whether the workers together lately did more than one of them could."""
+        now = self.clock.monotonic()
+        then, rested = self._looked
+        if now - then >= LOAD_PERIOD:
+            resting = sum(worker.rested(now) for worker in self.workers)
+            busy = len(self.workers) * (now - then) - (resting - rested)
+            self._is_full = busy >= FULL_LOAD * (now - then)
+            self._looked = (now, resting)
+        return self._is_full
 
     def has_work(self) -> bool:
         """Whether a tasklet waits in a list."""
@@ -143,9 +171,12 @@ class Worker:
         "_list",
         "_parker",
         "_pool",
+        "_rested",
+        "_resting_since",
         "_rounds",
         "_seen",
         "ident",
+        "is_firing",
         "is_waiting",
         "is_watching",
         "rests",
@@ -160,6 +191,9 @@ class Worker:
         self._backoff = Backoff()
         self._rounds = 0
         self._seen: tuple[Worker, int] | None = None
+        self._resting_since = 0
+        self._rested = 0
+        self.is_firing = False
         self.is_waiting = False
         self.is_watching = False
         self.rests = 0
@@ -169,7 +203,7 @@ class Worker:
         """Takes a tasklet; but one that another worker has woken becomes that one's, as it works on the same rows."""
         ident = get_ident()
         waker = self if ident == self.ident else self._pool.worker_of(ident)
-        (self if waker is None else waker).give(tasklet)
+        (self if waker is None or waker.is_firing else waker).give(tasklet)
 
     def give(self, tasklet: Tasklet) -> None:
         """Takes a tasklet. If this worker may be busy with something else for a while, another one is told."""
@@ -193,7 +227,9 @@ class Worker:
         timers = pool.timers
         while True:
             if timers.next_time != NEVER:
+                self.is_firing = True
                 timers.fire(now())
+                self.is_firing = False
             tasklet = self._take() or self._take_over()
             if tasklet is not None:
                 if self.is_watching:
@@ -213,7 +249,7 @@ class Worker:
 
     def _take_over(self) -> Tasklet | None:
         """A tasklet from the end of the longest list, if that was the longest at the last look, too, and its worker had no rest
-        in between."""
+        in between; a patient one only where one worker is too few."""
         longest = max(self._pool.workers, key=len, default=self)
         if not longest._list:
             return None
@@ -223,6 +259,8 @@ class Worker:
             self._rounds = 0
             return None
         try:
+            if longest._list[-1].is_patient and not self._pool.is_full():
+                return None
             tasklet = longest._list.pop()
         except IndexError:
             return None
@@ -245,8 +283,11 @@ class Worker:
                 until = pool.clock.timeout(due)
                 if until is not None:
                     timeout = until if timeout is None else min(until, timeout)
+            self._resting_since = pool.clock.monotonic()
             if self._parker.park(timeout):
                 self._watch_anew()
+            since, self._resting_since = self._resting_since, 0
+            self._rested += pool.clock.monotonic() - since
         self.is_waiting = False
         if keeps_time:
             pool.resign(self)
@@ -275,6 +316,11 @@ class Worker:
         self._watch_anew()
         if self._pool.has_work():
             self._pool.rouse()
+
+    def rested(self, now: int) -> int:
+        """For how many nanoseconds it had nothing to do, up to now."""
+        since = self._resting_since
+        return self._rested + (now - since if since else 0)
 
     def __len__(self) -> int:
         return len(self._list)

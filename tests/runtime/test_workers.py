@@ -84,6 +84,42 @@ def test_a_worker_that_keeps_up_is_left_alone(pool: Workers) -> None:
     assert len(first) == 1
 
 
+def test_patient_tasklets_stay_together_while_one_worker_is_enough(pool: Workers) -> None:
+    clock = pool.clock
+    assert isinstance(clock, ManualClock)
+    first, second, third = pool.workers
+    home = pool.new_home()
+    tasklets = [Idle() for _ in range(3)]
+    for tasklet in tasklets:
+        tasklet.is_patient = True
+    pool.adopt(tasklets, home)
+    assert [len(worker) for worker in pool.workers] == [3, 0, 0]
+    second._take_over()
+    assert second._take_over() is tasklets[2], "what is new may be much"
+
+    for worker in (first, second, third):
+        worker._resting_since = 1
+    first._rested, second._rested = -80_000_000, -10_000_000
+    clock.advance(nanoseconds=100_000_000)
+    assert second._take_over() is None, "the first worked for 80 ms of 100, the second for 10"
+
+    second._rested -= 20_000_000
+    clock.advance(nanoseconds=100_000_000)
+    first._rested -= 80_000_000
+    assert second._take_over() is tasklets[1], "together they did more than one could"
+    assert tasklets[1].owner is second
+
+
+def test_what_a_timer_wakes_stays_where_it_was(pool: Workers) -> None:
+    first, second, _ = pool.workers
+    tasklet = Idle()
+    tasklet.owner = second
+    tasklet.park()
+    first.is_firing = True
+    tasklet.wake()
+    assert tasklet.owner is second
+
+
 def test_who_stops_watching_while_work_waits_has_another_one_watch(pool: Workers) -> None:
     first, second, third = pool.workers
     second.is_waiting = False
