@@ -21,11 +21,11 @@ MAPPING = "CREATE MAPPING {table} TYPE Nexmark OPTIONS ('table'='{table}', 'even
 SIDE = pa.table({"key": pa.array(range(10_000), pa.int64()), "value": [f"side {i}" for i in range(10_000)]})
 
 
-def mapped(more: str = "", **options: Any) -> runnel.Connection:
+def mapped(more: str = "", events: int = EVENTS, **options: Any) -> runnel.Connection:
     """A connection with the tables."""
     connection = runnel.connect(**options)
     for table in TABLES:
-        connection.cursor().execute(MAPPING.format(table=table, events=EVENTS, rate=EVENT_RATE, more=more))
+        connection.cursor().execute(MAPPING.format(table=table, events=events, rate=EVENT_RATE, more=more))
     connection.register("side_input", SIDE)
     return connection
 
