@@ -107,6 +107,10 @@ class BatchesPartition(SourcePartition):
             )
         self._next = token["batch"]
 
+    def stop_at(self, token: Token) -> None:
+        self.seek(token)
+        self._batches, self._next = self._batches[: self._next], 0
+
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
         self._next = 0 if choice is ExpiredPosition.EARLIEST else len(self._batches)
         return Skipped("its beginning" if choice is ExpiredPosition.EARLIEST else "its end")

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from runnel.connector import (
     BATCH_ROWS,
+    END,
+    End,
     MalformedRecord,
     Pause,
     ScanRequest,
@@ -28,7 +30,7 @@ from runnel.connectors.file_format import SMALL_BYTES, FileFormat, Reading, file
 from runnel.connectors.file_input import open_bytes, reading
 from runnel.connectors.file_options import compression_of
 from runnel.connectors.file_system import DataFile, RemotePath
-from runnel.connectors.file_table import FileTable
+from runnel.connectors.file_table import FileSource, FileTable
 from runnel.connectors.followed_file import LOGGER, FollowedFile, GrowingFile, Mark, WholeFile, mark_of, number_of
 from runnel.connectors.malformed import Malformed
 from runnel.connectors.record_parsers import has_parser, parser_of
@@ -71,6 +73,9 @@ class FollowSource(Source):
         )
         return [FollowPartition(table, asked, context.clock, is_durable=bool(context.owner))]
 
+    def split_so_far(self, context: JobContext) -> Sequence[SourcePartition]:
+        return FileSource(self._table, self._request).split_so_far(context)
+
 
 class FollowPartition(SourcePartition):
     """Reads the files of a path, for ever. `is_durable`: what is removed before it was read isn't only told in the log, but
@@ -91,8 +96,9 @@ class FollowPartition(SourcePartition):
         self._look_at: int | None = None
         self._is_durable = is_durable
         self._expired: dict[str, OperationalError] = {}
+        self._has_end = False
 
-    def read(self) -> pa.RecordBatch | Pause:
+    def read(self) -> pa.RecordBatch | Pause | End:
         if self._rest is not None:
             return self._give(self._rest)
         while True:
@@ -105,6 +111,8 @@ class FollowPartition(SourcePartition):
                     return self._give(batch)
                 else:
                     self._to_read[0].given()
+            if self._has_end:
+                return END
             now = self._clock()
             if self._look_at is not None and now < self._look_at:
                 return Pause(self._look_at, is_idle=True)
@@ -135,6 +143,20 @@ class FollowPartition(SourcePartition):
                     raise
                 self._expired[path] = error
         self._raise_expired()
+
+    def stop_at(self, token: Token) -> None:
+        there = {file.path: file for file in files_now(self._path)}
+        renamed = self._renamed_since(token["files"], there)
+        for path, place in token["files"].items():
+            now = renamed.get(path, path)
+            if now not in there:
+                raise position_expired(f'file "{path}" is gone, which was read')
+            self._new(now).seek(place, there[now])  # whether it is the one that was read
+            file = self._new(now)
+            file.stop_at(place, there[now])
+            self._to_read.append(file)
+            self._files[now] = file
+        self._has_end = True
 
     def _renamed_since(self, places: Mapping[str, Any], there: Mapping[str, DataFile]) -> dict[str, str]:
         """Files that have another name than in a position, as after a rotation of logs."""

@@ -34,6 +34,7 @@ from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_place import Marks, check_marks, marks_of, share_name, share_of_marks, still_there
 from runnel.connectors.file_sink import FileSink, sink_target
 from runnel.connectors.file_system import DataFile
+from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 
 MOST_PARTITIONS = 16
@@ -110,6 +111,14 @@ class FileSource(Source):
         read = self._table.format.read
         return FilePartition(read(share, asked), asked, share, lambda share: read(share, asked))
 
+    def split_so_far(self, context: JobContext) -> Sequence[SourcePartition]:
+        try:
+            return self.split(context)
+        except OperationalError as error:
+            if error.code is not ErrorCode.OBJECT_NOT_FOUND:
+                raise
+            return ()
+
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
         """Files that came since have other shares made of them: what a job reads is what it began with."""
         share = None if token is None else share_of_marks(token["files"], token["parts"])
@@ -160,6 +169,7 @@ class FilePartition(SourcePartition):
         self._left: list[pa.RecordBatch] = []
         self._limit = asked.limit
         self._given = 0
+        self._most: int | None = None
 
     def open(self, wake: Callable[[], None]) -> None:
         """Nothing to do: files are opened one at a time as they are read."""
@@ -167,6 +177,19 @@ class FilePartition(SourcePartition):
     def read(self) -> pa.RecordBatch | Pause | End:
         if self._to_skip and not self._skip():
             return Pause(0)
+        if self._most is not None:
+            return self._limited()
+        return self._read()
+
+    def _limited(self) -> pa.RecordBatch | End:
+        assert self._most is not None
+        batch = self._read() if self._most else END
+        if isinstance(batch, pa.RecordBatch):
+            batch = batch.slice(0, self._most)
+            self._most -= batch.num_rows
+        return batch
+
+    def _read(self) -> pa.RecordBatch | End:
         if not self._left:
             self._gather()
         if not self._left:
@@ -193,6 +216,11 @@ class FilePartition(SourcePartition):
         check_marks(self._share, token["files"])
         self._marks = token["files"]
         self._to_skip = token["rows"]
+
+    def stop_at(self, token: Token) -> None:
+        assert self._share is not None
+        check_marks(self._share, token["files"])
+        self._most = token["rows"]
 
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
         assert self._share is not None

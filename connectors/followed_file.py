@@ -65,6 +65,8 @@ class GrowingFile:
         self._has_begun = False
         self.seen: Mark | None = None
         self._size = 0
+        self._last: int | None = None
+        self._last_rows = 0
 
     def look(self, file: DataFile, mark: Mark) -> bool:
         """Whether there may be something to read."""
@@ -78,6 +80,8 @@ class GrowingFile:
 
     def read(self) -> pa.RecordBatch | None:
         """The next rows; None where there is no further whole record. `given` says when they were handed on."""
+        if self._last is not None and self.start >= self._last:
+            return self._read_last()
         try:
             return self._read() if self.start < self._size else None
         except OperationalError as error:
@@ -92,6 +96,7 @@ class GrowingFile:
             size = BLOCK_BYTES
             while True:
                 stream.seek(self.start)
+                size = size if self._last is None or self.start >= self._last else min(size, self._last - self.start)
                 data = stream.read(size)
                 whole = self._parser.whole(data)
                 if whole:
@@ -109,6 +114,16 @@ class GrowingFile:
         self._skipped = min(self.to_skip, batch.num_rows)
         self.to_skip -= self._skipped
         return batch.slice(self._skipped)
+
+    def _read_last(self) -> pa.RecordBatch | None:
+        """The rows behind the last place that were read too."""
+        rows, self._last_rows = self._last_rows, 0
+        batch = self._read() if rows else None
+        return None if batch is None else batch.slice(0, rows)
+
+    def stop_at(self, token: dict[str, Any], file: DataFile) -> None:
+        """Reads no further than to a position."""
+        self._last, self._last_rows, self._size = token["start"], token["rows"], file.size
 
     def given(self) -> None:
         """All rows of the last `read` were handed on."""
@@ -236,6 +251,7 @@ class WholeFile:
         self._rows = 0
         self._waiting = 0
         self.to_skip = 0
+        self._most: int | None = None
 
     def look(self, file: DataFile, mark: Mark) -> bool:
         if self._is_done and self.seen is None:
@@ -252,7 +268,8 @@ class WholeFile:
         if self._batches is None:
             return None
         try:
-            for batch in self._batches:
+            for whole in self._batches:
+                batch = whole if self._most is None else self._first(whole, self._most)
                 skipped = min(self.to_skip, batch.num_rows)
                 self.to_skip -= skipped
                 self._rows += skipped
@@ -260,11 +277,24 @@ class WholeFile:
                     self._waiting = batch.num_rows - skipped
                     return batch.slice(skipped)
         except Error as error:
-            whole = DataError(error.message, detail=error.detail or f'file "{self.path}"', hint=error.hint)
-            self._malformed.leave_out(error if self._malformed.fails else whole, self.path)
+            told = DataError(error.message, detail=error.detail or f'file "{self.path}"', hint=error.hint)
+            self._malformed.leave_out(error if self._malformed.fails else told, self.path)
             self._malformed.log()
         self._batches, self._is_done = None, True
         return None
+
+    def _first(self, batch: pa.RecordBatch, most: int) -> pa.RecordBatch:
+        """So many rows of it at most; when there have been enough no more are read."""
+        self._most = max(0, most - batch.num_rows)
+        if not self._most:
+            self.close()
+        return batch.slice(0, most)
+
+    def stop_at(self, token: dict[str, Any], file: DataFile) -> None:
+        """Reads no further than to a position."""
+        self._most = None if token["done"] else token["rows"]
+        if token["done"] or token["rows"]:
+            self._batches = self._format.read(FileShare((file,)), self._asked)
 
     def given(self) -> None:
         self._rows += self._waiting

@@ -16,6 +16,8 @@ import pyarrow as pa
 
 from runnel.batches import empty_columns, from_numbers
 from runnel.connector import (
+    END,
+    End,
     MalformedRecord,
     Pause,
     ScanRequest,
@@ -53,6 +55,7 @@ class KafkaSource(Source):
     cooperative = False
     is_repeatable = True
     may_grow = True
+    begins_anywhere = True
     kind = "the topic"
 
     def __init__(self, table: KafkaTable, request: ScanRequest) -> None:
@@ -73,6 +76,19 @@ class KafkaSource(Source):
             KafkaPartition(table, self._request.columns, (number, start), (context.clock, waiting))
             for number, start in zip(numbers, starts, strict=True)
         ]
+
+    def split_so_far(self, context: JobContext) -> Sequence[SourcePartition]:
+        table = self._table
+        client = consumer(table.client_options)
+        try:
+            numbers = partitions_of(client, table.topic)
+            made = [KafkaPartition(table, self._request.columns, (item, FIRST), (context.clock, 0)) for item in numbers]
+            for number, partition in zip(numbers, made, strict=True):
+                _, high = partition._bounds(client)
+                partition.stop_at({"topic": table.topic, "partition": number, "offset": high})
+        finally:
+            client.close()
+        return made
 
 
 def _start(client: Any, table: KafkaTable, number: int) -> int:
@@ -127,11 +143,15 @@ class KafkaPartition(SourcePartition):
         self._client: Any = None
         self._time: int | None = None
         self._is_checking = False
+        self._last: int | None = None
+        self._is_over = False
 
-    def read(self) -> pa.RecordBatch | Pause:
+    def read(self) -> pa.RecordBatch | Pause | End:
+        if self._is_over or (self._last is not None and self._offset >= self._last):
+            return END
         if self._client is None:
             self._connect()
-        first = self._client.poll(self._seconds)
+        first = self._client.poll(self._seconds if self._last is None else WAITING_SECONDS)
         if first is None:
             return Pause(self._clock())
         messages = [first, *self._client.consume(MOST_MESSAGES - 1, 0)]
@@ -139,15 +159,20 @@ class KafkaPartition(SourcePartition):
         for message in self._checked(messages) if self._is_checking else messages:
             error = message.error()
             if error is None:
+                if self._last is not None and message.offset() >= self._last:
+                    self._is_over = True
+                    break
                 sound.append(message)
-            elif error.code() != kafka().KafkaError._PARTITION_EOF:
+            elif error.code() == kafka().KafkaError._PARTITION_EOF:
+                self._is_over = self._last is not None
+            else:
                 if not sound:
                     raise self._broken(error)
                 # What came before it is given first; the error comes again when it is read on from there.
                 self.close()
                 break
         if not sound:
-            return Pause(self._clock())
+            return END if self._is_over else Pause(self._clock())
         batch = self._batch(sound)
         self._offset, self._time = sound[-1].offset() + 1, sound[-1].timestamp()[1]
         self.malformed = self._malformed.count
@@ -168,6 +193,9 @@ class KafkaPartition(SourcePartition):
                 f'{token["partition"]} of topic "{token["topic"]}"'
             )
         self._offset, self._time = token["offset"], token.get("time")
+
+    def stop_at(self, token: Token) -> None:
+        self._last = token["offset"]
 
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
         was, was_made_anew = self._offset, self._is_checking
@@ -193,7 +221,11 @@ class KafkaPartition(SourcePartition):
     def _connect(self) -> None:
         """Starts reading at the offset, having looked whether it is still there."""
         topic = self._table.topic
-        client = self._client = consumer(self._table.client_options)
+        options = self._table.client_options
+        if self._last is not None:
+            # Messages before the last place may be gone, or never have been for readers: then it is the end that is told.
+            options = {**options, "enable.partition.eof": "true"}
+        client = self._client = consumer(options)
         low, high = self._bounds(client)
         if self._offset == FIRST:
             self._offset = int(low)

@@ -16,6 +16,8 @@ from runnel.batches import empty_columns
 from runnel.catalog import EventTime, TableColumn
 from runnel.connector import (
     BATCH_ROWS,
+    END,
+    End,
     Pause,
     ReadableTable,
     ScanRequest,
@@ -79,6 +81,7 @@ class ChangesSource(Source):
     """A scan of changes: each execution is a reader of its own. `columns` are places in the journal's batches."""
 
     is_repeatable = True
+    begins_anywhere = True
 
     def __init__(self, store: MapStore, layout: Layout, columns: tuple[int, ...], names: Sequence[str]) -> None:
         self._store = store
@@ -108,6 +111,7 @@ class ChangesPartition(SourcePartition):
         self._columns, self._names = list(columns[0]), list(columns[1])
         self._saved = 0
         self._is_elsewhere = False
+        self._last: int | None = None
         owner = context.owner
         with store.lock:
             store.check(layout)
@@ -126,9 +130,14 @@ class ChangesPartition(SourcePartition):
         if not self._is_durable:
             self._reader.held = None
 
-    def read(self) -> pa.RecordBatch | Pause:
+    def read(self) -> pa.RecordBatch | Pause | End:
+        most = BATCH_ROWS
+        if self._last is not None:
+            most = min(most, self._last - self._reader.next)
+            if most <= 0:
+                return END
         with self._store.lock:
-            batch = self._journal.read(self._reader, BATCH_ROWS)
+            batch = self._journal.read(self._reader, most)
         if batch is None:
             return Pause()
         if not self._columns:
@@ -138,6 +147,9 @@ class ChangesPartition(SourcePartition):
     def position(self) -> Token | None:
         self._saved = self._reader.next
         return {"journal": self._journal.identity, "sequence": self._reader.next}
+
+    def stop_at(self, token: Token) -> None:
+        self._last = token["sequence"]
 
     def seek(self, token: Token) -> None:
         with self._store.lock:

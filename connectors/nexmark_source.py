@@ -128,10 +128,11 @@ class NexmarkPartition(SourcePartition):
         self._places = np.zeros(0, np.int64)
         self._row = 0
         self._block_end = 0
+        self._last: int | None = None
 
     def read(self) -> pa.RecordBatch | Pause | End:
         while True:
-            if self._place >= self._block_end and not self._next_block():
+            if self._place == self._last or (self._place >= self._block_end and not self._next_block()):
                 return END
             stop = self._stop()
             row = len(self._places) if stop == self._block_end else int(np.searchsorted(self._places, stop))
@@ -141,23 +142,32 @@ class NexmarkPartition(SourcePartition):
                 taken = self._batch.slice(self._row, row - self._row)
                 self._row = row
                 return taken
-            if self._place < self._block_end:
+            if self._place < self._block_end and self._place != self._last:
                 return self._pause()
 
     def position(self) -> Token | None:
         return {"partition": self._share.index, "of": self._share.plan.partitions, "place": self._place}
 
     def seek(self, token: Token) -> None:
-        if (token["partition"], token["of"]) != (self._share.index, self._share.plan.partitions):
-            raise OperationalError(
-                f"partition {self._share.index} of {self._share.plan.partitions} of a Nexmark source can't go on from a "
-                f"position of partition {token['partition']} of {token['of']}",
-                hint='keep the option "partitions" as it was',
-            )
+        self._check(token)
         self._place = self._block_end = token["place"]
         rate = self._share.plan.rate
         if rate is not None:
             self._started -= self._share.number(self._place) * SECOND // rate
+
+    def stop_at(self, token: Token) -> None:
+        self._check(token)
+        self._last = token["place"]
+
+    def _check(self, token: Token) -> None:
+        """OperationalError where the position is one of another partition."""
+        share = self._share
+        if (token["partition"], token["of"]) != (share.index, share.plan.partitions):
+            raise OperationalError(
+                f"partition {share.index} of {share.plan.partitions} of a Nexmark source can't go on from a "
+                f"position of partition {token['partition']} of {token['of']}",
+                hint='keep the option "partitions" as it was',
+            )
 
     def _next_block(self) -> bool:
         """Computes the next events; False where there are none."""
@@ -178,6 +188,8 @@ class NexmarkPartition(SourcePartition):
     def _stop(self) -> int:
         """The place up to which events may be given now."""
         rate = self._share.plan.rate
+        if self._last is not None:  # what was read once is read again as fast as it goes
+            return min(self._last, self._block_end)
         if rate is None:
             return self._block_end
         due = (self._clock() - self._started) * rate // SECOND

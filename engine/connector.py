@@ -199,6 +199,12 @@ class SourcePartition(ABC):
         """Goes on with the earliest or the latest that there is, having raised `position_expired`."""
         raise NotSupportedError(f"a {type(self).__name__} can't go on where its position has expired")
 
+    def stop_at(self, token: Token) -> None:
+        """Gives END in the place of what is behind the position, which a partition of the same source told once: to read again
+        what was read then. Before the first `read`. What is no longer there is an OperationalError, from here or from a
+        `read`."""
+        raise NotSupportedError(f"a {type(self).__name__} can't be read up to a position")
+
     def begin_anew(self) -> None:
         """It is newer than the snapshot that a job starts from, so it is read from its start. Before the first `read`."""
 
@@ -228,6 +234,10 @@ class Source(ABC):
     """Whether it may get more partitions in time: one that a snapshot doesn't know is then new, and read from its start. Else
     what a job reads is fixed at its first start."""
 
+    begins_anywhere = False
+    """Whether what is read first may be another row than the first that there is, so that who wants to read the same again must
+    know where it began."""
+
     kind = "the source"
     """What it is, for error texts."""
 
@@ -235,6 +245,11 @@ class Source(ABC):
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         """The partitions for one execution. Called by the thread that starts the statement, before `execute` returns: what
         a query sees is fixed here."""
+
+    def split_so_far(self, context: JobContext) -> Sequence[SourcePartition]:
+        """The partitions of all that there is now, from the first row on; each ends there. Nothing where what is to be written
+        isn't there yet. A source without an end that can't say how far it goes doesn't have this method of its own."""
+        return self.split(context)
 
     def forget(self, owner: str) -> None:
         """No execution of the job `owner` (`JobContext.owner`) comes any more: what was kept for the next one may go."""

@@ -110,7 +110,11 @@ class Database:
         """The plan of what a named job runs, as the catalog is now."""
         from runnel.planner.planner import plan_job
 
-        return plan_job(query, self.catalog.snapshot, types, replace(self._environment, zone=zone))
+        return plan_job(query, self.catalog.snapshot, types, self.planning_environment(zone))
+
+    def planning_environment(self, zone: str) -> Environment:
+        """What planning needs to know of the connection, for a statement of that time zone."""
+        return replace(self._environment, zone=zone)
 
     @property
     def named_jobs(self) -> NamedJobs:

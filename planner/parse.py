@@ -21,7 +21,7 @@ from runnel.planner.tokens import position_at, tokenize
 _QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE", "(")
 _KNOWN = (
     "statements are SELECT, VALUES, INSERT, SINK, UPDATE, DELETE, CREATE MAPPING, CREATE VIEW, CREATE INDEX, "
-    "CREATE DATA CONNECTION, CREATE JOB, CREATE SNAPSHOT, ALTER JOB, DROP, EXPLAIN, SHOW, DESCRIBE, SET and RESET"
+    "CREATE DATA CONNECTION, CREATE JOB, CREATE SNAPSHOT, ALTER JOB, VERIFY JOB, DROP, EXPLAIN, SHOW, DESCRIBE, SET and RESET"
 )
 _TRANSACTIONS = ("BEGIN", "COMMIT", "ROLLBACK", "START", "SAVEPOINT", "END", "ABORT", "RELEASE")
 _FOREIGN = {
@@ -93,6 +93,10 @@ def _reader(word: str, second: str) -> Callable[[StatementReader], Statement] | 
             from runnel.planner.parse_jobs import parse_alter
 
             return parse_alter
+        case "VERIFY":
+            from runnel.planner.parse_jobs import parse_verify
+
+            return parse_verify
         case "INSERT" | "SINK" | "UPDATE" | "DELETE":
             from runnel.planner import parse_changes as changes
 

@@ -1,4 +1,4 @@
-"""CREATE, ALTER and DROP of jobs and snapshots."""
+"""CREATE, ALTER, VERIFY and DROP of jobs and snapshots."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.parse_changes import parse_insert
 from runnel.planner.parse_definitions import read_options
 from runnel.planner.parse_statement import StatementReader
-from runnel.planner.syntax import AlterJob, CreateJob, CreateSnapshot, DropJob, DropSnapshot, Insert, Statement
+from runnel.planner.syntax import AlterJob, CreateJob, CreateSnapshot, DropJob, DropSnapshot, Insert, Statement, VerifyJob
 
 _ACTIONS = ("SUSPEND", "RESUME", "RESTART")
 
@@ -48,6 +48,13 @@ def parse_alter(reader: StatementReader) -> AlterJob:
         raise reader.error("one of SUSPEND, RESUME, RESTART, OPTIONS or AS")
     action = "options and resume" if reader.accept("RESUME") else "options"
     return AlterJob(sql=reader.sql, position=position, name=name, action=action, options=options)
+
+
+def parse_verify(reader: StatementReader) -> VerifyJob:
+    """VERIFY JOB name"""
+    position = reader.position
+    reader.expect("VERIFY", "JOB")
+    return VerifyJob(sql=reader.sql, position=position, name=reader.name("the job"))
 
 
 def parse_create_snapshot(reader: StatementReader, position: Position, or_replace: bool) -> CreateSnapshot:

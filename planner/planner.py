@@ -43,6 +43,7 @@ from runnel.planner.plans import (
     QueryPlan,
     SetPlan,
     ShowPlan,
+    VerifyJobPlan,
     WritePlan,
 )
 from runnel.planner.rules import apply
@@ -374,6 +375,8 @@ def _definition(statement: syntax.Statement) -> Plan:
         case syntax.DropJob():
             snapshot = None if statement.snapshot is None else statement.snapshot.text
             return DropJobPlan(name=statement.name.text, if_exists=statement.if_exists, snapshot=snapshot)
+        case syntax.VerifyJob():
+            return VerifyJobPlan(name=statement.name.text)
         case syntax.CreateSnapshot():
             return CreateSnapshotPlan(name=statement.name.text, job=statement.job.text, or_replace=statement.or_replace)
         case syntax.DropSnapshot():

@@ -182,6 +182,11 @@ class DropJobPlan(Plan):
 
 
 @frozen(kw_only=True)
+class VerifyJobPlan(Plan):
+    name: str
+
+
+@frozen(kw_only=True)
 class CreateSnapshotPlan(Plan):
     name: str
     job: str

@@ -249,6 +249,13 @@ class DropJob(Statement):
 
 
 @frozen(kw_only=True)
+class VerifyJob(Statement):
+    """VERIFY JOB."""
+
+    name: Name
+
+
+@frozen(kw_only=True)
 class CreateSnapshot(Statement):
     """CREATE SNAPSHOT name FOR JOB job."""
 

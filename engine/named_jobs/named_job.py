@@ -38,7 +38,7 @@ from runnel.named_jobs.states import (
     seconds,
 )
 from runnel.processor import Guarantee
-from runnel.processors.scan import ScanMetaSupplier
+from runnel.processors.scan import ScanMetaSupplier, beginnings_of
 
 if TYPE_CHECKING:
     from runnel.dag import DAG
@@ -204,6 +204,22 @@ class NamedJob(JobView):
                 if self.status is EXPORTING:
                     self._set(SUSPENDED, "its snapshot was copied")
 
+    def last_point(self, timeout: float | None = None) -> int | None:
+        """Takes a snapshot, if the job runs, and waits until the sinks have committed it; gives its number, or that of the last
+        one, which the sinks have committed then. None: there is none, or the job has ended and all that it read counts."""
+        with self._lock:
+            self._check("verified")
+            run = self._run
+            if run is None:
+                if self.status is COMPLETED:
+                    return None
+                if self._promises:
+                    self._home.settle(self)
+                return self.store.completed if self._promises or self._record.is_resumable else None
+        self._check_has_snapshots()
+        assert isinstance(run, Run)
+        return run.take_snapshot(seconds(timeout))
+
     def cancel_and_export_snapshot(self, name: str, timeout: float | None = None) -> None:
         """Takes a last snapshot, keeps it under a name, and ends the job. Where that fails the job is suspended."""
         check_name(name)
@@ -334,6 +350,8 @@ class NamedJob(JobView):
             self.last_snapshot = None
             message = f"{passed_over.partition(':')[0]}, so snapshot {run.restored_from} is used instead"
             found["last_error"] = Failure("OperationalError", ErrorCode.INPUT_OUTPUT.name, message, passed_over)
+        if run.restored_from is None:
+            found["beginnings"] = beginnings_of(prepared.dag)
         self._set(RUNNING, description, started=now, **found)
         self._save()
 

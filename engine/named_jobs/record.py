@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from runnel.connector import Token
 from runnel.errors import Error, ErrorCode
 from runnel.frozen import frozen
 from runnel.job_runtime import TASKLETS
@@ -54,7 +55,8 @@ class JobRecord:
     those of its parameters; times are in µs since the epoch (UTC). `is_resumable`: its last snapshot is to be used although it
     promises nothing after a failure, since it was taken when the job was stopped. `may_drop_state`: the state that it starts
     with may be of another query. `promise`: what holds of its guarantee from end to end. `meanings`: what the vertices of its
-    plan are for. `modules`: sources of Python modules, by name. `runtime`: what runs it, for ever. Rows are those of the execution that ended last."""
+    plan are for. `modules`: sources of Python modules, by name. `beginnings`: where sources were read first that may begin
+    anywhere, by vertex and partition. `runtime`: what runs it, for ever. Rows are those of the execution that ended last."""
 
     id: int
     name: str
@@ -76,6 +78,7 @@ class JobRecord:
     promise: str = ""
     meanings: Mapping[str, str] = field(default_factory=dict)
     modules: Mapping[str, str] = field(default_factory=dict)
+    beginnings: Mapping[str, Mapping[str, Token]] = field(default_factory=dict)
     runtime: str = TASKLETS
     rows_in: int = 0
     rows_out: int = 0
@@ -91,6 +94,7 @@ class JobRecord:
             "options": self.options.to_json(),
             "meanings": dict(self.meanings),
             "modules": dict(self.modules),
+            "beginnings": {vertex: dict(items) for vertex, items in self.beginnings.items()},
             "arguments": [encode(item) for item in self.arguments],
             "status": self.status.value,
             "last_error": None if error is None else {item.name: getattr(error, item.name) for item in fields(error)},

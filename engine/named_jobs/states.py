@@ -43,6 +43,7 @@ ALLOWED: dict[str, frozenset[JobStatus]] = {
     "cancelled": frozenset(TRANSITIONS) - ENDED,
     "changed": frozenset((SUSPENDED,)),
     "exported": frozenset((RUNNING, SUSPENDED)),
+    "verified": frozenset((RUNNING, SUSPENDED, COMPLETED)),
 }
 """In which states something can be done to a job. To resume one that isn't suspended does nothing."""
 

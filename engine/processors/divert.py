@@ -54,7 +54,7 @@ class DivertingSource(Source):
         self._divert = divert
         self._place = place
         self.is_repeatable, self.is_live = source.is_repeatable, source.is_live
-        self.may_grow, self.kind = source.may_grow, source.kind
+        self.may_grow, self.kind, self.begins_anywhere = source.may_grow, source.kind, source.begins_anywhere
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         return [self._diverting(part, context) for part in self._source.split(context)]

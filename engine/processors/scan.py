@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.connector import End, EventTimeMark, Pause, Source, SourcePartition
-from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
+from runnel.connector import End, EventTimeMark, Pause, Source, SourcePartition, Token
+from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import Expression
 from runnel.expressions.result_size import TooManyRows
@@ -214,6 +214,12 @@ class Scan(EmittingProcessor):
             partition.close()
 
 
+def beginnings_of(dag: DAG) -> dict[str, dict[str, Token]]:
+    """Where the sources were to be read first that may begin anywhere, by vertex and partition; of the last execution."""
+    scans = {item.name: item.supplier for item in dag.vertices.values() if isinstance(item.supplier, ScanMetaSupplier)}
+    return {name: supplier.beginnings for name, supplier in scans.items() if supplier.beginnings}
+
+
 MakeScan = Callable[[ScanShare], Processor]
 
 
@@ -240,6 +246,8 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
         self.source = source
         self._make = make
         self._split: dict[int, tuple[JobContext, Sequence[SourcePartition]]] = {}
+        self.beginnings: dict[str, Token] = {}
+        """Where the partitions were to be read first in a named job's last execution, if they may begin anywhere."""
 
     def preferred_parallelism(self, context: JobContext) -> int | None:
         partitions = self.source.split(context)
@@ -251,6 +259,9 @@ class ScanMetaSupplier(ProcessorMetaSupplier):
         partitions = self.source.split(context) if known is None else known[1]
         total = members * parallelism
         by_name = named(partitions)
+        if context.owner and self.source.begins_anywhere:
+            places = {name: partition.position() for name, partition in by_name.items()}
+            self.beginnings = {name: place for name, place in places.items() if place is not None}
         everything = frozenset(by_name)
         items = list(by_name.items())
         shares = [ScanShare(self.source, context, dict(items[i::total]), everything) for i in range(total)]

@@ -36,8 +36,17 @@ class Call:
         arguments = [scalar_of(value, item) for value, item in zip(self.arguments, plan.parameters, strict=True)]
         return EvaluationContext(arguments, time_ns() // 1000, database.settings.time_zone)
 
-    def start(self, database: Database, plan: Plan, dag: DAG, *, is_unbounded: bool = False, is_measured: bool = False) -> Job:
-        """Starts the light job of a plan."""
+    def start(
+        self,
+        database: Database,
+        plan: Plan,
+        dag: DAG,
+        *,
+        is_unbounded: bool = False,
+        is_measured: bool = False,
+        evaluation: EvaluationContext | None = None,
+    ) -> Job:
+        """Starts the light job of a plan; `evaluation` is where it isn't that of this run."""
         limit = database.settings.integer("max_processor_accumulated_records")
         timeout = None if self.deadline is None else max(0, self.deadline - monotonic_ns())
         stated = None if self.timeout is None else round(min(self.timeout, 1e9) * 1e9)
@@ -53,7 +62,7 @@ class Call:
         )
         return database.jobs.start(
             dag,
-            evaluation=self.evaluation(database, plan),
+            evaluation=evaluation or self.evaluation(database, plan),
             query=self.sql,
             is_unbounded=is_unbounded,
             options=options,

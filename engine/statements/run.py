@@ -45,6 +45,10 @@ def _load_handlers() -> None:
     def lazily(name: str) -> Callable[[Database, Any, Call], Outcome]:
         def handle(database: Database, plan: Any, call: Call) -> Outcome:
             # Loaded on first use: most connections have no named jobs.
+            if name == "verify_job":
+                from runnel.statements.verify_job import verify_job
+
+                return verify_job(database, plan, call)
             from runnel.statements import jobs
 
             outcome: Outcome = getattr(jobs, name)(database, plan, call)
@@ -67,6 +71,7 @@ def _load_handlers() -> None:
             plans.CreateJobPlan: lazily("create_job"),
             plans.AlterJobPlan: lazily("alter_job"),
             plans.DropJobPlan: lazily("drop_job"),
+            plans.VerifyJobPlan: lazily("verify_job"),
             plans.CreateSnapshotPlan: lazily("create_snapshot"),
             plans.DropSnapshotPlan: lazily("drop_snapshot"),
         }
@@ -76,7 +81,7 @@ def _load_handlers() -> None:
 def run_many(database: Database, plan: plans.Plan, call: Call, types: tuple[SqlType, ...], rows: Rows) -> int:
     """Carries out one plan for many argument lists, of which `call` has none yet; gives the number of rows written in all,
     −1 where there is none."""
-    if isinstance(plan, plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan):
+    if isinstance(plan, plans.QueryPlan | plans.KeyGetPlan | plans.ExplainPlan | plans.ShowPlan | plans.VerifyJobPlan):
         raise ProgrammingError("executemany is not for statements that give rows", hint="use execute")
     from runnel.statements.batches import run_batch, templates
 

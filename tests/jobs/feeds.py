@@ -102,9 +102,11 @@ class _FeedPartition(SourcePartition):
         self._feed = feed
         self._columns = columns
         self._next = 0
+        self._last: int | None = None
 
     def open(self, wake: Callable[[], None]) -> None:
-        self._feed.wake = wake
+        if self._last is None:  # who reads again what was read before never waits
+            self._feed.wake = wake
 
     def position(self) -> Token:
         self._feed.saved += 1
@@ -113,9 +115,14 @@ class _FeedPartition(SourcePartition):
     def seek(self, token: Token) -> None:
         self._next = token["next"]
 
+    def stop_at(self, token: Token) -> None:
+        self._last = token["next"]
+
     def read(self) -> pa.RecordBatch | Pause | End:
         feed = self._feed
-        if feed.failures:
+        if self._next == self._last:
+            return END
+        if feed.failures and self._last is None:
             raise feed.failures.pop(0)
         if self._next < len(feed.rows):
             row = feed.rows[self._next]

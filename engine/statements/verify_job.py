@@ -1,0 +1,383 @@
+"""VERIFY JOB: what a job has read is read again, as a bounded query, and what that gives is compared with what its sink has.
+
+The moment that is compared is that of a snapshot: the sources are read up to the places that it kept, and the sink is read as
+it was when it had committed with it. Rows that later input might still change are left out on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from datetime import UTC, date, datetime, time, timedelta
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+
+from runnel.catalog import Table
+from runnel.connector import ReadableTable, Token, WriteMode
+from runnel.errors import ErrorCode, NotSupportedError, OperationalError
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.nodes import Column
+from runnel.expressions.values import scalar_of
+from runnel.frozen import frozen
+from runnel.job_runtime import TASKLETS
+from runnel.jobs import JobStatus
+from runnel.named_jobs.named_job import NamedJob
+from runnel.named_jobs.record import JobRecord
+from runnel.planner.comparison import Compared, plan_comparison
+from runnel.planner.final_rows import TimedRows, before, check_repeatable, gives_at_once, with_time
+from runnel.planner.physical import Physical
+from runnel.planner.plans import QueryPlan, VerifyJobPlan, WritePlan
+from runnel.planner.replayed_plan import Places, places_of, replayed
+from runnel.processor import Guarantee, JobContext
+from runnel.processors.scan_state import SavedPartition, decode
+from runnel.processors.sink_watermarks import watermarks_in
+from runnel.relation import Aggregate, Field, Filter, Project, Relation, Scan, references, walk
+from runnel.rows import Result, Row
+from runnel.snapshots.store import ENDED, SnapshotStore
+from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
+from runnel.statements.arguments import argument_types, converted
+from runnel.statements.call import Call
+from runnel.statements.queries import parallelism
+from runnel.statements.replay import ReplayedTable, WrittenTable, check_retained
+from runnel.windows import Window
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+SHOWN = 20
+"""So many of the rows that differ are shown."""
+
+ATTEMPTS = 5
+"""So often it is tried to read the sink between two snapshots."""
+
+_FIELDS = (Field("result", VARCHAR), Field("rows", BIGINT), Field("row", VARCHAR), Field("note", VARCHAR))
+
+
+@frozen(kw_only=True)
+class _Moment:
+    """How far a job was: at the snapshot of that number, or, with None, when it had ended. `kept` are the partitions of sources by
+    vertex, without vertices that have read all; `counted`: how far each GENERATE_STREAM was; `watermarks`: those of the sink."""
+
+    snapshot: int | None = None
+    kept: Mapping[str, Mapping[str, SavedPartition]] = field(default_factory=dict)
+    counted: tuple[int, ...] = ()
+    watermarks: Mapping[int, int] = field(default_factory=dict)
+
+
+def verify_job(database: Database, plan: VerifyJobPlan, call: Call) -> Result:
+    """Compares what a job has written with what a bounded query gives of its input."""
+    job = database.named_jobs.get(plan.name)
+    write, evaluation = _planned(database, job.record)
+    keys = _keys(write)
+    _check(job, write, keys)
+    context = JobContext(0, evaluation, database.jobs.clock.monotonic)
+    moment, written = _moment(job, write, context, call)
+    try:
+        comparison = _Comparison(job, write, keys, moment, written)
+        compared = comparison.plan(database, evaluation)
+        return _told(comparison, _run(database, compared, evaluation, call))
+    finally:
+        written.close()
+
+
+def _planned(database: Database, record: JobRecord) -> tuple[WritePlan, EvaluationContext]:
+    """The plan of the job's query, and what its expressions know."""
+    if record.modules:
+        # Loaded on first use: few jobs have any.
+        from runnel.statements.job_modules import load_modules
+
+        load_modules(database, record.modules)
+    types = argument_types(record.arguments)
+    plan = database.plan_job(record.query, types, record.zone)
+    values = converted(record.arguments, types, plan.parameters, record.zone)
+    arguments = [scalar_of(value, item) for value, item in zip(values, plan.parameters, strict=True)]
+    return plan, EvaluationContext(arguments, record.created, record.zone)
+
+
+def _keys(write: WritePlan) -> tuple[int, ...]:
+    """The places of the key among the columns that are written, where a later row takes the place of an earlier one."""
+    if write.mode is not WriteMode.SINK:
+        return ()
+    return tuple(write.columns.index(key) for key in write.table.key_columns)
+
+
+def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
+    """Refuses what can't be verified whatever its state is."""
+    record, name = job.record, job.name
+    if write.mode is WriteMode.SINK and not keys and getattr(write.table, "has_key", False):
+        raise NotSupportedError(
+            f'job "{name}" can\'t be verified: what SINK INTO "{write.table.name}" replaces isn\'t known',
+            detail="its key is DuckDB's",
+            hint="INSERT INTO a table, or SINK INTO an IMap",
+        )
+    if record.may_drop_state or record.options.initial_snapshot is not None:
+        raise NotSupportedError(
+            f'job "{name}" can\'t be verified: it began with the state of another query',
+            detail="so its rows are not what its query gives of all of its input",
+            hint="CREATE a job for the query that begins anew, and VERIFY that",
+        )
+    check_repeatable(write.logical, bool(keys))
+    for table in write.tables:
+        check_retained(table, name)
+    if job.status is JobStatus.COMPLETED:
+        return
+    what = None
+    if record.runtime != TASKLETS:
+        what = f"it runs on {record.runtime}, which doesn't tell where in its sources it is", "VERIFY it when it has ended"
+    elif not record.is_unbounded:
+        what = "its inputs have not ended", "VERIFY it when it has ended: con.job(…).join() waits"
+    elif job.status is JobStatus.RUNNING and record.options.guarantee is not Guarantee.EXACTLY_ONCE:
+        what = (
+            f"its guarantee is {record.options.guarantee}, so its sink is at no moment what its sources are",
+            (f"ALTER JOB {name} SUSPEND first"),
+        )
+    if what is not None:
+        raise OperationalError(f'job "{name}" can\'t be verified now', code=ErrorCode.GENERIC, detail=what[0], hint=what[1])
+
+
+def _moment(job: NamedJob, write: WritePlan, context: JobContext, call: Call) -> tuple[_Moment, WrittenTable]:
+    """A moment of the job, and its sink as it was then."""
+    with job.store.hold():
+        for _ in range(ATTEMPTS):
+            number = job.last_point(_left(call))
+            if number is None and not job.is_done:
+                raise OperationalError(
+                    f'job "{job.name}" can\'t be verified: it has no snapshot yet',
+                    code=ErrorCode.GENERIC,
+                    hint=f"ALTER JOB {job.name} RESUME, and VERIFY it when it runs",
+                )
+            written = WrittenTable(write.table, write.columns, context)
+            # A later snapshot may have been committed meanwhile: then the sink is further than the sources are.
+            if number is None or job.store.completed == number:
+                break
+            written.close()
+        else:
+            raise OperationalError(
+                f'the sink of job "{job.name}" can\'t be read between two snapshots',
+                code=ErrorCode.GENERIC,
+                hint=f"ALTER JOB {job.name} SUSPEND first, or make 'snapshotIntervalMillis' longer",
+            )
+        try:
+            assert isinstance(write.physical, Physical)
+            return _Moment() if number is None else _read(job.store, number, places_of(write.physical)), written
+        except BaseException:
+            written.close()
+            raise
+
+
+def _read(store: SnapshotStore, number: int, places: Places) -> _Moment:
+    ended = {vertex for batch in store.read(number, ENDED) for vertex in batch.column(0).to_pylist()}
+    kept: dict[str, dict[str, SavedPartition]] = {}
+    for vertex in places.scans:
+        batches = store.read(number, vertex)
+        if vertex not in ended and batches:
+            kept[vertex] = {item.partition: item for batch in batches for item in decode(batch)}
+    counted = [max(n for batch in store.read(number, item) for n in batch.column(0).to_pylist()) for item in places.generators]
+    watermarks = watermarks_in(batch for item in places.sinks for batch in store.read(number, item))
+    return _Moment(snapshot=number, kept=kept, counted=tuple(counted), watermarks=watermarks)
+
+
+class _Comparison:
+    """What is compared of a job at a moment."""
+
+    def __init__(self, job: NamedJob, write: WritePlan, keys: tuple[int, ...], moment: _Moment, written: WrittenTable) -> None:
+        self.job = job
+        self.write = write
+        self.keys = keys
+        self.moment = moment
+        self.written = written
+        self.compared = Compared(count=len(write.columns))
+        relation = write.logical
+        self.is_final = moment.snapshot is None or gives_at_once(relation)
+        self.timed: TimedRows | None = with_time(relation) if relation.is_unbounded else None
+
+    @property
+    def limit(self) -> int | None:
+        """The event time before which rows are final; None where no watermark came yet."""
+        assert self.timed is not None
+        watermark = self.moment.watermarks.get(self.timed.bound.watermark)
+        return None if watermark is None else watermark + self.timed.bound.offset
+
+    def plan(self, database: Database, evaluation: EvaluationContext) -> QueryPlan:
+        """The plan of the comparison."""
+        expected, actual = self._sides()
+        parameters = self.write.parameters
+        environment = database.planning_environment(evaluation.zone)
+        return plan_comparison(self.compared, expected, actual, environment, parameters)
+
+    def _sides(self) -> tuple[Relation, Relation]:
+        """The rows that are expected, and those that are there."""
+        width, timed = len(self.write.columns), self.timed
+        rows = self.write.logical if timed is None else timed.relation
+        rows = replayed(rows, self._table_of(), self.moment.counted)
+        actual: Relation = Scan(table=self.written, columns=tuple(range(width)))
+        columns = list(references(rows.fields)[:width])
+        is_ordered = may_lack = False
+        if timed is not None:
+            happened = Column(index=width, name="happened", type=rows.fields[width].type)
+            is_ordered = bool(self.keys) and timed.completes
+            if not self.is_final:
+                may_lack = bool(self.keys) and not timed.completes
+                rows, actual = self._final(rows, actual, happened)
+            columns += [happened] if is_ordered else []
+            columns += [self._is_before(happened)] if may_lack else []
+        elif not self.is_final:
+            raise self._unknown()
+        self.compared = Compared(count=width, loose=self._loose(), keys=self.keys, is_ordered=is_ordered, may_lack=may_lack)
+        names = tuple(f"c{i}" for i in range(len(columns)))
+        return Project(input=rows, expressions=tuple(columns), names=names), actual
+
+    def _final(self, rows: Relation, actual: Relation, happened: Column) -> tuple[Relation, Relation]:
+        """Both sides without rows that may yet change."""
+        timed = self.timed
+        assert timed is not None
+        if self.keys and timed.completes:
+            return Filter(input=rows, condition=self._is_before(happened)), actual
+        if timed.place is None:
+            if not timed.completes:
+                raise self._unknown()
+            return Filter(input=rows, condition=self._is_before(happened)), actual
+        if self.keys and not _gives_early(self.write.logical):
+            return rows, actual  # which rows must be there is told by a column
+        if self.keys and timed.place not in self.keys:
+            raise self._unknown()
+        there = references(actual.fields)[timed.place]
+        return (
+            Filter(input=rows, condition=self._is_before(happened)),
+            Filter(input=actual, condition=self._is_before(there)),
+        )
+
+    def _is_before(self, column: Column) -> Any:
+        limit = self.limit
+        return before(column, -(1 << 62) if limit is None else limit)
+
+    def _unknown(self) -> NotSupportedError:
+        return NotSupportedError(
+            f'job "{self.job.name}" can be verified only when it has ended',
+            detail="no column of its result says by its event time which rows are final",
+            hint="write a column such as window_end too",
+        )
+
+    def _loose(self) -> tuple[int, ...]:
+        """The columns whose values depend a little on the order of rows."""
+        if not any(isinstance(node, Aggregate | Window) for node in walk(self.write.logical)):
+            return ()
+        kinds = [self.write.table.columns[i].type.kind for i in self.write.columns]
+        return tuple(i for i, kind in enumerate(kinds) if kind in (Kind.DOUBLE, Kind.REAL) and i not in self.keys)
+
+    def _table_of(self) -> Any:
+        """What stands for each table of the query."""
+        assert isinstance(self.write.physical, Physical)
+        scans = places_of(self.write.physical).scans
+        found: dict[int, tuple[Mapping[str, SavedPartition] | None, Mapping[str, Token]]] = {}
+        for vertex, table in scans.items():
+            kept = self.moment.kept.get(vertex)
+            if found.get(id(table), (kept,))[0] != kept:
+                raise NotSupportedError(
+                    f'job "{self.job.name}" can\'t be verified: it reads "{table.name}" more than once',
+                    detail="and is at several places in it",
+                    hint="VERIFY it when it has ended",
+                )
+            found[id(table)] = kept, self.job.record.beginnings.get(vertex, {})
+
+        def table_of(table: Table) -> Table:
+            kept, beginnings = found.get(id(table), (None, {}))
+            if not isinstance(table, ReadableTable) or not (table.is_unbounded or kept is not None):
+                return table
+            return ReplayedTable(table, kept, beginnings)
+
+        return table_of
+
+    @property
+    def notes(self) -> list[str]:
+        """What is to be known of the comparison."""
+        job, moment, timed = self.job, self.moment, self.timed
+        if moment.snapshot is None:
+            notes = ["of all that the job has read"]
+        elif self.is_final or timed is None:
+            notes = [f"at snapshot {moment.snapshot}"]
+        else:
+            watermark = moment.watermarks.get(timed.bound.watermark)
+            kind = timed.relation.fields[-1].type
+            shown = "no watermark yet" if watermark is None else f"watermark {_moment_text(watermark, kind)}"
+            notes = [f"at snapshot {moment.snapshot}, {shown}"]
+        if job.late_rows:
+            notes.append(f"late rows: {job.late_rows}; differences there are expected")
+        if job.record.options.guarantee is not Guarantee.EXACTLY_ONCE and job.record.restarts:
+            notes.append(f"{job.record.options.guarantee}: after a restart rows may be there twice, or not")
+        as_now = sorted({table.name for table in self.write.tables if self._is_as_now(table)})
+        if as_now:
+            notes.append(f"read as it is now: {', '.join(as_now)}")
+        return notes
+
+    def _is_as_now(self, table: Table) -> bool:
+        return self.write.is_unbounded and not table.is_unbounded
+
+
+def _gives_early(relation: Relation) -> bool:
+    return any(getattr(getattr(node, "emission", None), "every", None) is not None for node in walk(relation))
+
+
+def _run(database: Database, plan: QueryPlan, evaluation: EvaluationContext, call: Call) -> Result:
+    job = call.start(database, plan, plan.dag(parallelism(database, plan.tables)), evaluation=evaluation)
+    job.run_here()
+    return Result.of_job(plan.fields, job, is_unbounded=False, can_end=True)
+
+
+def _told(comparison: _Comparison, found: Result) -> Result:
+    """The rows that are shown of a comparison."""
+    same = expected = actual = 0
+    rows: list[Row] = []
+    for batch in found.batches():
+        expected, actual, same = (
+            n + (pc.sum(batch.column(i)).as_py() or 0) for i, n in ((1, expected), (2, actual), (3, same))
+        )
+        if len(rows) < SHOWN:
+            for values in batch.slice(0, SHOWN + 1).to_pylist():
+                rows += _differing(comparison, values)
+    notes = comparison.notes
+    if not expected and not actual:
+        return Result(_FIELDS, [("equal", same, None, "; ".join(notes))])
+    notes.insert(1, f"{same} rows are equal")
+    if actual and not expected:
+        notes.append("the sink may have rows of others, or from before the job")
+    first: Row = ("different", expected + actual, None, "; ".join(notes))
+    return Result(_FIELDS, [first, *rows[:SHOWN]])
+
+
+def _differing(comparison: _Comparison, values: Mapping[str, Any]) -> list[Row]:
+    """The rows that are shown of a row of the comparison: one for each side that has it."""
+    if not values["differs"]:
+        return []
+    apart = comparison.compared.apart
+    names = [column.name for column in comparison.written.columns]
+    shown: list[Row] = []
+    for count, side, what in (("expected_rows", "e", "only in the replay"), ("actual_rows", "a", "only in the sink")):
+        if values[count]:
+            row = [values[f"{side if i in apart else 'c'}{i}"] for i in range(len(names))]
+            text = ", ".join(f"{name}={_shown(value)}" for name, value in zip(names, row, strict=True))
+            shown.append((what, values[count], text, None))
+    return shown
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return f"'{value}'" if isinstance(value, str | date | datetime | time | timedelta) else str(value)
+
+
+def _moment_text(instant: int, kind: SqlType) -> str:
+    """An event time as text."""
+    if not kind.is_temporal:
+        return str(instant)
+    try:
+        return str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=instant)).removesuffix("+00:00")
+    except OverflowError:
+        return str(instant)
+
+
+def _left(call: Call) -> float | None:
+    """Seconds that the statement has left."""
+    return None if call.deadline is None else max(0.0, (call.deadline - monotonic_ns()) / 1e9)

@@ -1,0 +1,199 @@
+"""The query that compares the rows that a job should have written with those that its sink has.
+
+It is SQL over two names, "expected" and "actual", whose columns are c0, c1, …; what they stand for is put in when it is bound.
+A row of its result is a row that differs, or, where `differs` is false, tells only how many are the same: so however large
+the sides are, what comes out is small where they are alike, and all that grows runs in operators that can spill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from runnel.catalog import Registration, Snapshot, Table, TableColumn
+from runnel.dag import DAG
+from runnel.frozen import frozen
+from runnel.planner.bind_query import Binder, Environment
+from runnel.planner.choose import choose
+from runnel.planner.lower import lower
+from runnel.planner.parse import parse
+from runnel.planner.physical import Physical, tables_of
+from runnel.planner.plans import QueryPlan
+from runnel.planner.rules import apply
+from runnel.planner.sharing_tables import share_tables
+from runnel.planner.syntax import Query
+from runnel.relation import Relation, Scan, transform
+from runnel.sqltypes import SqlType
+
+EXPECTED, ACTUAL = "expected", "actual"
+TOLERANCE = "1e-9"
+"""How far apart two sums of floating-point numbers may be, relative to them: the order of the additions differs."""
+_ALMOST_INFINITE = "1e300"
+
+
+@frozen(kw_only=True)
+class Compared:
+    """What is compared: `count` columns. Of those at `loose` values may differ a little. With `keys` there is one row for a key:
+    where `is_ordered` the last that is expected, by a column that follows the others; else, or where that are several, one of
+    them will do. Where `may_lack` a BOOLEAN column follows: whether the row must be there."""
+
+    count: int
+    loose: tuple[int, ...] = ()
+    keys: tuple[int, ...] = ()
+    is_ordered: bool = False
+    may_lack: bool = False
+
+    @property
+    def apart(self) -> tuple[int, ...]:
+        """The columns that the result has twice, as expected and as they are."""
+        return tuple(i for i in range(self.count) if i not in self.keys) if self.keys else self.loose
+
+    @property
+    def together(self) -> tuple[int, ...]:
+        """Those that it has once."""
+        return tuple(i for i in range(self.count) if i not in self.apart)
+
+
+def comparison_sql(compared: Compared) -> str:
+    """The query: columns `differs`, `expected_rows`, `actual_rows`, `same_rows`, then those of `together` and `apart`, these as
+    they are expected and as they are."""
+    judged = _by_key(compared) if compared.keys else _as_bags(compared)
+    shown = [f"c{i}" for i in compared.together] + [f"{side}{i}" for i in compared.apart for side in ("e", "a")]
+    kept = ", ".join(f"CASE WHEN NOT fits THEN {name} END AS {name}" for name in shown)
+    numbers = ", ".join(str(place) for place in (1, *range(5, 5 + len(shown))))
+    return f"""
+        SELECT NOT fits AS differs, SUM(expected_rows) AS expected_rows, SUM(actual_rows) AS actual_rows,
+            SUM(same_rows) AS same_rows, {kept}
+        FROM ({judged}) AS judged GROUP BY {numbers} ORDER BY {numbers}"""
+
+
+def _as_bags(compared: Compared) -> str:
+    """Rows by how often each side has them; where values may differ a little, of those that it has more often than the other the
+    n-th with the n-th."""
+    columns = ", ".join(f"c{i}" for i in range(compared.count))
+    counted = f"""
+        SELECT {columns}, SUM(e) AS e, SUM(a) AS a FROM (
+            SELECT {columns}, 1 AS e, 0 AS a FROM {EXPECTED} UNION ALL SELECT {columns}, 0 AS e, 1 AS a FROM {ACTUAL}
+        ) AS both_sides GROUP BY {columns}"""
+    if not compared.loose:
+        return f"""
+            SELECT e = a AS fits, GREATEST(e - a, 0) AS expected_rows, GREATEST(a - e, 0) AS actual_rows,
+                LEAST(e, a) AS same_rows, {columns}
+            FROM ({counted}) AS counted"""
+    exact = [f"c{i}" for i in compared.together]
+    parts = ", ".join([*exact, "SIGN(e - a)"])
+    order = ", ".join(f"c{i}" for i in compared.loose)
+    sides = ", ".join(
+        f"MAX(CASE WHEN e >= a THEN c{i} END) AS e{i}, MAX(CASE WHEN e <= a THEN c{i} END) AS a{i}" for i in compared.loose
+    )
+    keys = ", ".join([*exact, "CASE WHEN e = a THEN 1 ELSE 0 END", "number"])
+    shown = "".join(f", {name}" for name in exact)
+    fits = " AND ".join(["more = fewer", *(_close(f"e{i}", f"a{i}") for i in compared.loose)])
+    names = "".join(f", e{i}, a{i}" for i in compared.loose)
+    return f"""
+        SELECT fits, CASE WHEN fits THEN 0 ELSE more END AS expected_rows, CASE WHEN fits THEN 0 ELSE fewer END AS actual_rows,
+            same + CASE WHEN fits THEN more ELSE 0 END AS same_rows{shown}{names}
+        FROM (SELECT *, {fits} AS fits FROM (
+            SELECT SUM(GREATEST(e - a, 0)) AS more, SUM(GREATEST(a - e, 0)) AS fewer, SUM(LEAST(e, a)) AS same{shown}, {sides}
+            FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {parts} ORDER BY {order}) AS number
+                FROM ({counted}) AS counted) AS numbered
+            GROUP BY {keys}) AS paired) AS judged_pairs"""
+
+
+def _by_key(compared: Compared) -> str:
+    """The last row that is expected of each key beside the one that there is."""
+    keys = [f"c{i}" for i in compared.keys]
+    key_list = ", ".join(keys)
+    columns = ", ".join(f"c{i}" for i in range(compared.count))
+    must = "must" if compared.may_lack else "TRUE"
+    expected = EXPECTED
+    if compared.is_ordered:
+        expected = f"""(SELECT * FROM (SELECT *, RANK() OVER (PARTITION BY {key_list} ORDER BY happened DESC) AS place
+            FROM {EXPECTED}) AS ranked WHERE place = 1)"""
+    candidates = f"SELECT DISTINCT {columns}, {must} AS must FROM {expected} AS candidates"
+    both = ", ".join(f"COALESCE(x.{key}, y.{key}) AS {key}" for key in keys)
+    values = "".join(f", x.c{i} AS e{i}, y.c{i} AS a{i}" for i in compared.apart)
+    names = "".join(f", e{i}, a{i}" for i in compared.apart)
+    same = [
+        _close(f"x.c{i}", f"y.c{i}") if i in compared.loose else f"x.c{i} IS NOT DISTINCT FROM y.c{i}" for i in compared.apart
+    ]
+    fits = " AND ".join(["x.here", "y.here", *same])
+    on = " AND ".join(f"x.{key} = y.{key}" for key in keys)
+    paired = f"""
+        SELECT {both}{values}, COALESCE(x.here, FALSE) AS is_expected, COALESCE(y.here, FALSE) AS is_actual,
+            COALESCE(x.must, TRUE) AS must, CASE WHEN {fits} THEN 1 ELSE 0 END AS fitting
+        FROM (SELECT *, TRUE AS here FROM ({candidates}) AS every) AS x
+        FULL JOIN (SELECT *, TRUE AS here FROM {ACTUAL}) AS y ON {on}"""
+    # One of several rows that are expected will do, and the one that is there is shown once.
+    over = f"OVER (PARTITION BY {key_list})"
+    judged = f"""
+        SELECT *, MAX(fitting) {over} = 1 OR (NOT is_actual AND MAX(CASE WHEN must THEN 1 ELSE 0 END) {over} = 0) AS fits,
+            ROW_NUMBER() OVER (PARTITION BY {key_list} ORDER BY fitting DESC) AS number
+        FROM ({paired}) AS paired"""
+    return f"""
+        SELECT fits, CASE WHEN is_expected AND NOT fits THEN 1 ELSE 0 END AS expected_rows,
+            CASE WHEN is_actual AND NOT fits AND number = 1 THEN 1 ELSE 0 END AS actual_rows,
+            CASE WHEN fitting = 1 AND number = 1 THEN 1 ELSE 0 END AS same_rows, {key_list}{names}
+        FROM ({judged}) AS judged_keys"""
+
+
+def _close(left: str, right: str) -> str:
+    """Whether two floating-point numbers, or NULLs, are the same but for rounding."""
+    return f"""CASE WHEN {left} IS NOT DISTINCT FROM {right} THEN TRUE WHEN {left} IS NULL OR {right} IS NULL THEN FALSE
+        WHEN ABS({left}) > {_ALMOST_INFINITE} OR ABS({right}) > {_ALMOST_INFINITE} THEN FALSE
+        ELSE ABS({left} - {right}) <= {TOLERANCE} * GREATEST(ABS({left}), ABS({right})) END"""
+
+
+class _Stand(Table):
+    """What a name stands for until its relation is put in."""
+
+    connector = ""
+
+    def __init__(self, name: str, relation: Relation, names: Sequence[str]) -> None:
+        self.name = name
+        self.relation = relation
+        self.columns = tuple(TableColumn(name, item.type) for name, item in zip(names, relation.fields, strict=True))
+
+    def row_count(self) -> int | None:
+        return None
+
+
+def column_names(compared: Compared) -> list[str]:
+    """What the columns of the expected rows are called."""
+    more = (["happened"] if compared.is_ordered else []) + (["must"] if compared.may_lack else [])
+    return [f"c{i}" for i in range(compared.count)] + more
+
+
+def plan_comparison(
+    compared: Compared, expected: Relation, actual: Relation, environment: Environment, parameters: tuple[SqlType, ...]
+) -> QueryPlan:
+    """The plan of the comparison of two relations."""
+    names = column_names(compared)
+    stands = [_Stand(EXPECTED, expected, names), _Stand(ACTUAL, actual, names[: compared.count])]
+    snapshot = Snapshot({item.name: Registration(item.name, item) for item in stands}, {}, 0)
+    sql = comparison_sql(compared)
+    statement = parse(sql)
+    assert isinstance(statement, Query)
+    binder = Binder(sql, snapshot, (), replace(environment, pushdown=None))
+    relations: Mapping[str, Relation] = {EXPECTED: expected, ACTUAL: actual}
+
+    def put_in(node: Relation) -> Relation:
+        return relations[node.table.name] if isinstance(node, Scan) and isinstance(node.table, _Stand) else node
+
+    bound = transform(binder.statement_query(statement), put_in)
+    logical = apply(bound, check=environment.check)
+    physical: Physical = share_tables(choose(logical, snapshot))
+    return QueryPlan(
+        logical=logical,
+        physical=physical,
+        fields=bound.fields,
+        dag=_dag(physical),
+        tables=tables_of(physical),
+        is_unbounded=False,
+        can_end=True,
+        parameters=parameters,
+    )
+
+
+def _dag(physical: Physical) -> Callable[[int], DAG]:
+    return lambda parallelism: lower(physical, parallelism)

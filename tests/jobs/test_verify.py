@@ -1,0 +1,336 @@
+"""VERIFY JOB: what a job has written beside what a bounded query gives of the same input."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import runnel
+from runnel import Connection, JobStatus
+from runnel.catalog import Table, TableColumn
+from runnel.connector import Connector, MappingDefinition, Sink, SinkRequest, Token, WritableTable, WriteMode
+from runnel.sqltypes import BIGINT
+from tests.dbapi.test_lifecycle import eventually
+from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
+
+COUNTS = "SELECT window_end, k, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 10)) GROUP BY window_end, k"
+SINKS = {
+    "DuckDB": "(e BIGINT, k BIGINT, n BIGINT) TYPE DuckDB",
+    "IMap": '(e BIGINT EXTERNAL NAME "__key.e", k BIGINT EXTERNAL NAME "__key.k", n BIGINT) TYPE IMap '
+    "OPTIONS ('keyFormat'='json-flat', 'valueFormat'='json-flat')",
+    "csv": "(e BIGINT, k BIGINT, n BIGINT) TYPE File OPTIONS ('path'='{place}', 'format'='csv')",
+    "json": "(e BIGINT, k BIGINT, n BIGINT) TYPE File OPTIONS ('path'='{place}', 'format'='json-flat')",
+    "parquet": "(e BIGINT, k BIGINT, n BIGINT) TYPE File OPTIONS ('path'='{place}', 'format'='parquet')",
+}
+
+
+class Bench:
+    """A stream `t` of two feeds, in a connection to a directory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.feeds = (Feed(), Feed())
+        self.connection: Connection = runnel.connect(folder / "kept")
+        self.connection.add_connector(FeedConnector(t=self.feeds, u=(self.feeds[0],)))
+        self.connection.execute("CREATE MAPPING t TYPE Feed")
+
+    def sink(self, kind: str = "DuckDB", name: str = "out") -> None:
+        definition = SINKS.get(kind, kind).format(place=self.folder / "written")
+        self.connection.execute(f"CREATE MAPPING {name} {definition}")
+
+    def start(self, query: str = COUNTS, write: str = "INSERT INTO", options: str = "") -> runnel.NamedJob:
+        given = f"OPTIONS ('snapshotIntervalMillis'='3600000'{options})"
+        self.connection.execute(f"CREATE JOB j {given} AS {write} out {query}")
+        return self.connection.job("j")
+
+    def give(self, *rows: tuple[int, int]) -> None:
+        for number, row in enumerate(rows):
+            self.feeds[number % 2].give(row)
+
+    def until(self, job: runnel.NamedJob, count: int | None = None) -> None:
+        """The job has read all that was given, or so many rows that it wants."""
+        wanted = sum(len(feed.rows) for feed in self.feeds) if count is None else count
+        assert eventually(lambda: job.rows_in == wanted), job.rows_in
+
+    def verify(self) -> list[tuple[Any, ...]]:
+        return self.connection.execute("VERIFY JOB j", timeout=PATIENCE).fetchall()
+
+    def same(self) -> int:
+        """How many rows were compared, of which none differs."""
+        (row,) = self.verify()
+        assert row[0] == "equal" and row[2] is None, row
+        return int(row[1])
+
+    def change(self, sql: str) -> None:
+        self.connection.execute(sql)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.connection.close()
+
+
+ROWS = [(i % 3, i) for i in range(50)]
+
+
+@pytest.mark.parametrize("kind", SINKS)
+def test_a_sink_that_has_what_it_should(bench: Bench, kind: str) -> None:
+    bench.sink(kind)
+    job = bench.start(write="SINK INTO" if kind == "IMap" else "INSERT INTO")
+    bench.give(*ROWS)
+    bench.until(job)
+    assert bench.same() == 12  # the windows that end at 10, 20, 30, 40, of three keys each
+    bench.give((0, 70), (1, 70))
+    bench.until(job)
+    assert bench.same() == 15 + 3 - 3
+    bench.connection.execute("ALTER JOB j SUSPEND")
+    assert bench.same() == 15
+    bench.connection.execute("ALTER JOB j RESUME")
+    for feed in bench.feeds:
+        feed.end()
+    job.join(PATIENCE)
+    assert bench.same() == 17
+
+
+@pytest.mark.parametrize("kind", ["DuckDB", "IMap"])
+def test_what_was_tampered_with_is_shown(bench: Bench, kind: str) -> None:
+    bench.sink(kind)
+    job = bench.start(write="SINK INTO")
+    bench.give(*ROWS)
+    bench.until(job)
+    bench.connection.execute("ALTER JOB j SUSPEND")
+    assert bench.same() == 12
+    bench.change("DELETE FROM out WHERE e = 10 AND k = 0")
+    bench.change("UPDATE out SET n = 99 WHERE e = 20 AND k = 1")
+    bench.change("INSERT INTO out VALUES (30, 7, 5)")
+    first, *rest = bench.verify()
+    assert first[:3] == ("different", 4, None) and "10 rows are equal" in first[3]
+    assert sorted(row[:3] for row in rest) == [
+        ("only in the replay", 1, "e=10, k=0, n=4"),
+        ("only in the replay", 1, "e=20, k=1, n=4"),
+        ("only in the sink", 1, "e=20, k=1, n=99"),
+        ("only in the sink", 1, "e=30, k=7, n=5"),
+    ]
+    assert job.status is JobStatus.SUSPENDED
+
+
+def test_rows_that_are_there_too_often(bench: Bench) -> None:
+    bench.sink()
+    job = bench.start()
+    bench.give(*ROWS)
+    bench.until(job)
+    bench.connection.execute("ALTER JOB j SUSPEND")
+    bench.change("INSERT INTO out VALUES (10, 0, 4), (10, 0, 4), (60, 1, 1)")
+    assert [row[:3] for row in bench.verify()] == [("different", 2, None), ("only in the sink", 2, "e=10, k=0, n=4")]
+
+
+def test_only_so_many_rows_are_shown(bench: Bench) -> None:
+    bench.sink()
+    bench.start()
+    bench.give((1, 1), (1, 1), (1, 3000), (1, 3000))
+    bench.until(bench.connection.job("j"))
+    bench.connection.execute("ALTER JOB j SUSPEND")
+    bench.change("INSERT INTO out SELECT 10, v, v FROM TABLE(GENERATE_SERIES(100, 1099)) AS x(v)")
+    first, *rest = bench.verify()
+    assert first[:2] == ("different", 1000) and "1 rows are equal" in first[3] and len(rest) == 20
+    assert rest[0][2] == "e=10, k=100, n=100"
+
+
+def test_rows_as_they_are(bench: Bench) -> None:
+    bench.sink("(k BIGINT, ts BIGINT) TYPE DuckDB")
+    job = bench.start("SELECT k, ts FROM t WHERE k > 0")
+    bench.give(*ROWS)
+    bench.until(job, 33)
+    assert bench.same() == 33
+    bench.give((2, 3), (1, 1))
+    bench.until(job, 35)
+    assert bench.same() == 35
+
+
+def test_the_last_of_each_key(bench: Bench) -> None:
+    bench.sink("(__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')")
+    job = bench.start(
+        "SELECT k, SUM(ts) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 10)) GROUP BY window_end, k", write="SINK INTO"
+    )
+    bench.give(*ROWS)
+    bench.until(job)
+    assert bench.same() == 3
+    bench.connection.execute("ALTER JOB j SUSPEND")
+    bench.change("UPDATE out SET this = this + 1 WHERE __key = 2")
+    was = sum(i for i in range(30, 40) if i % 3 == 2)
+    assert [row[:3] for row in bench.verify()] == [
+        ("different", 2, None),
+        ("only in the replay", 1, f"__key=2, this={was}"),
+        ("only in the sink", 1, f"__key=2, this={was + 1}"),
+    ]
+
+
+def test_sums_of_floating_point_numbers_may_differ_in_their_last_digits(bench: Bench) -> None:
+    bench.sink("(e BIGINT, k BIGINT, x DOUBLE) TYPE DuckDB")
+    job = bench.start(COUNTS.replace("COUNT(*)", "SUM(CAST(ts AS DOUBLE) / 7)"))
+    bench.give(*ROWS)
+    bench.until(job)
+    assert bench.same() == 12
+    bench.connection.execute("ALTER JOB j SUSPEND")
+    bench.change("UPDATE out SET x = x * 1.0000000000001e0 WHERE e = 10")
+    assert bench.same() == 12
+    bench.change("UPDATE out SET x = x * 1.00001e0 WHERE e = 20 AND k = 1")
+    found = bench.verify()
+    assert [row[0] for row in found] == [
+        "different",
+        "only in the replay",
+        "only in the sink",
+    ] and "11 rows are equal" in found[0][3]
+
+
+def test_late_rows_are_told(bench: Bench) -> None:
+    bench.connection.execute("CREATE MAPPING u TYPE Feed")
+    bench.sink()
+    job = bench.start(COUNTS.replace("TABLE t", "TABLE u"))
+    for row in [(1, 1), (1, 25), (1, 2), (1, 40)]:
+        bench.feeds[0].give(row)
+        bench.until(job)
+        bench.connection.execute("CREATE OR REPLACE SNAPSHOT s FOR JOB j")  # the watermark has come to the end
+    assert eventually(lambda: job.late_rows == 1)
+    first, *rest = bench.verify()
+    assert first[0] == "different" and "late rows: 1; differences there are expected" in first[3]
+    assert sorted(row[:3] for row in rest) == [
+        ("only in the replay", 1, "e=10, k=1, n=2"),
+        ("only in the sink", 1, "e=10, k=1, n=1"),
+    ]
+
+
+def test_a_job_that_runs_goes_on(bench: Bench) -> None:
+    bench.sink()
+    job = bench.start()
+    run = job._run
+    bench.give(*ROWS)
+    bench.until(job)
+    bench.verify()
+    assert job.status is JobStatus.RUNNING and job._run is run and job.record.restarts == 0
+
+
+def test_joins(bench: Bench) -> None:
+    bench.sink("(a BIGINT, b BIGINT, k BIGINT) TYPE DuckDB")
+    job = bench.start("SELECT x.ts, y.ts, x.k FROM t AS x JOIN t AS y ON x.k = y.k AND y.ts BETWEEN x.ts AND x.ts + 5")
+    bench.give(*ROWS)
+    bench.until(job)
+    assert bench.same() > 50
+
+
+class Hole(Connector):
+    """What is written is gone."""
+
+    name = "Hole"
+
+    def open(self, definition: MappingDefinition) -> Table:
+        return HoleTable(definition.name)
+
+
+class HoleTable(WritableTable):
+    connector = "Hole"
+    columns = (TableColumn("k", BIGINT),)
+    write_modes = frozenset({WriteMode.INSERT})
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def row_count(self) -> int | None:
+        return None
+
+    def sink(self, request: SinkRequest) -> Sink:
+        return HoleSink()
+
+
+class HoleSink(Sink):
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Forgets it."""
+
+    def stage(self, epoch: int) -> Token:
+        return {}
+
+    def commit(self, token: Token) -> None:
+        """Nothing to show."""
+
+    def abort(self, token: Token | None) -> None:
+        """Nothing to take back."""
+
+
+def refused(run: Callable[[], object], kind: type[runnel.Error] = runnel.NotSupportedError) -> runnel.Error:
+    with pytest.raises(kind) as caught:
+        run()
+    assert caught.value.hint
+    return caught.value
+
+
+def test_a_pushed_stream_is_not_kept(bench: Bench) -> None:
+    bench.connection.register_stream("s", pa.schema([("k", pa.int64())]))
+    bench.sink("(k BIGINT) TYPE DuckDB")
+    bench.start("SELECT k FROM s")
+    error = refused(bench.verify)
+    assert error.message == 'job "j" can\'t be verified: what it has read of "s" is not kept'
+
+
+def test_a_sink_that_nobody_can_read(bench: Bench) -> None:
+    bench.connection.add_connector(Hole())
+    bench.connection.execute("CREATE MAPPING h (k BIGINT) TYPE Hole")
+    bench.connection.execute("CREATE JOB j AS INSERT INTO h SELECT k FROM t")
+    error = refused(bench.verify, runnel.OperationalError)
+    assert error.message == 'the rows of "h" can\'t be read back'
+
+
+def test_other_refusals(bench: Bench) -> None:
+    assert "not found" in refused(bench.verify, runnel.ProgrammingError).message
+    bench.sink("(k BIGINT, x DOUBLE) TYPE DuckDB")
+    bench.start("SELECT k, RAND() FROM t")
+    assert "RAND" in refused(bench.verify).message
+    bench.connection.execute("DROP JOB j")
+    bench.start("SELECT k, ts FROM t LIMIT 3")
+    assert "LIMIT" in refused(bench.verify).message
+    bench.connection.execute("DROP JOB j")
+    bench.start("SELECT k, ts FROM t", options=", 'processingGuarantee'='atLeastOnce'")
+    error = refused(bench.verify, runnel.OperationalError)
+    assert error.hint == "ALTER JOB j SUSPEND first"
+    bench.connection.execute("ALTER JOB j SUSPEND")
+    assert bench.same() == 0
+    bench.connection.execute("DROP JOB j")
+    job = bench.start("SELECT k, ts FROM t")
+    job.cancel()
+    assert "has ended" in refused(bench.verify, runnel.OperationalError).message
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_happens_to_a_job_it_has_what_it_should(bench: Bench, seed: int) -> None:
+    chance = random.Random(seed)
+    windows = chance.choice(["TUMBLE(TABLE t, DESCRIPTOR(ts), 10)", "HOP(TABLE t, DESCRIPTOR(ts), 10, 5)"])
+    bench.sink(chance.choice(list(SINKS)))
+    bench.start(COUNTS.replace("TUMBLE(TABLE t, DESCRIPTOR(ts), 10)", windows), write="SINK INTO")
+    job, now = bench.connection.job("j"), 0
+    for _ in range(12):
+        match chance.randrange(6):
+            case 0:
+                job.restart(PATIENCE)
+            case 1:
+                job.suspend(PATIENCE)
+                bench.same()
+                job.resume()
+            case 2:
+                bench.same()
+            case _:
+                for _ in range(chance.randrange(1, 20)):
+                    now += chance.randrange(4)
+                    bench.give((chance.randrange(3), now), (chance.randrange(3), now))
+    if not job.late_rows:
+        bench.same()
+    for feed in bench.feeds:
+        feed.end()
+    job.join(PATIENCE)
+    if not job.late_rows:
+        assert bench.same() >= 0
