@@ -33,9 +33,9 @@ _ALMOST_INFINITE = "1e300"
 
 @frozen(kw_only=True)
 class Compared:
-    """What is compared: `count` columns. Of those at `loose` values may differ a little. With `keys` there is one row for a key:
-    where `is_ordered` the last that is expected, by a column that follows the others; else, or where that are several, one of
-    them will do. Where `may_lack` a BOOLEAN column follows: whether the row must be there."""
+    """What is compared: `count` columns. Of those at `loose` values may differ a little. With `keys` there is one row for a
+    key: where `is_ordered` the last that is expected, by a column that follows the others; else, or where that are several,
+    one of them will do. Where `may_lack` a BOOLEAN column follows: whether the row must be there."""
 
     count: int
     loose: tuple[int, ...] = ()
@@ -68,8 +68,8 @@ def comparison_sql(compared: Compared) -> str:
 
 
 def _as_bags(compared: Compared) -> str:
-    """Rows by how often each side has them; where values may differ a little, of those that it has more often than the other the
-    n-th with the n-th."""
+    """Rows by how often each side has them; where values may differ a little, of those that it has more often than the other
+    the n-th with the n-th."""
     columns = ", ".join(f"c{i}" for i in range(compared.count))
     counted = f"""
         SELECT {columns}, SUM(e) AS e, SUM(a) AS a FROM (

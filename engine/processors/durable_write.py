@@ -18,6 +18,7 @@ from runnel.connector import Sink, Token
 from runnel.expressions.values import array_of
 from runnel.processor import Watermark
 from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.sink_watermarks import SinkWatermarks, is_watermarks
 from runnel.sqltypes import BIGINT, VARCHAR, to_arrow
 
 ASK_AGAIN = 1_000_000_000
@@ -42,6 +43,8 @@ def tokens_in(state: Iterable[pa.RecordBatch]) -> list[Token]:
     """What the state of a DurableWrite says to be staged."""
     texts: dict[int, list[str]] = {}
     for batch in state:
+        if is_watermarks(batch):
+            continue
         for number, text in zip(batch.column(2).to_pylist(), batch.column(3).to_pylist(), strict=True):
             if number >= 0:
                 texts.setdefault(number, []).append(text)
@@ -66,6 +69,7 @@ class DurableWrite(EmittingProcessor):
         self._has_asked = False
         self._ask_at = 0
         self._is_counted = False
+        self._watermarks = SinkWatermarks()
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         self._recover()
@@ -75,6 +79,7 @@ class DurableWrite(EmittingProcessor):
             self._has_unstaged = True
 
     def process_watermark(self, watermark: Watermark) -> bool:
+        self._watermarks.observe(watermark)
         return True
 
     def complete(self) -> bool:
@@ -106,7 +111,7 @@ class DurableWrite(EmittingProcessor):
         self._stage()
         rows = list(self._state_rows())
         columns = [array_of([row[i] for row in rows], kind) for i, kind in enumerate((BIGINT, BIGINT, BIGINT, VARCHAR))]
-        return [make_batch(columns, _STATE, len(rows))]
+        return [make_batch(columns, _STATE, len(rows)), *self._watermarks.state()]
 
     def _state_rows(self) -> Iterator[tuple[int, int, int, str]]:
         yield self._epoch, self._written, -1, ""
@@ -116,6 +121,8 @@ class DurableWrite(EmittingProcessor):
                 yield self._epoch, self._written, number, text[start : start + PIECE]
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        if self._watermarks.restore(batch):
+            return
         self._restored.append(batch)
         if batch.num_rows:
             self._epoch, self._written = (batch.column(i)[0].as_py() for i in (0, 1))

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from runnel.connector import Sink
 from runnel.processor import Inbox, Processor, Watermark
+from runnel.processors.sink_watermarks import SinkWatermarks
 
 COMMIT_INTERVAL = 1_000_000_000
 """Nanoseconds that rows of a job without snapshots wait for their commit at most: some sinks make a file of each."""
@@ -20,6 +21,7 @@ class StreamWrite(Processor):
         self._sink = sink
         self._delay = delay
         self._has_uncommitted = False
+        self._watermarks = SinkWatermarks()
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
         batch: pa.RecordBatch | None = inbox.poll()
@@ -30,7 +32,15 @@ class StreamWrite(Processor):
             self._has_uncommitted = True
 
     def process_watermark(self, watermark: Watermark) -> bool:
+        self._watermarks.observe(watermark)
         return True
+
+    def save_snapshot(self) -> bool:
+        # Where a job without snapshots is suspended, this is the one that it has.
+        return all(self.outbox.offer_snapshot(batch) for batch in self._watermarks.state())
+
+    def restore_snapshot(self, batch: pa.RecordBatch) -> None:
+        self._watermarks.restore(batch)
 
     def flush(self) -> bool:
         if not self._delay:

@@ -57,8 +57,9 @@ _FIELDS = (Field("result", VARCHAR), Field("rows", BIGINT), Field("row", VARCHAR
 
 @frozen(kw_only=True)
 class _Moment:
-    """How far a job was: at the snapshot of that number, or, with None, when it had ended. `kept` are the partitions of sources by
-    vertex, without vertices that have read all; `counted`: how far each GENERATE_STREAM was; `watermarks`: those of the sink."""
+    """How far a job was: at the snapshot of that number, or, with None, when it had ended. `kept` are the partitions of sources
+    by vertex, without vertices that have read all; `counted` says how far each GENERATE_STREAM was; `watermarks` are those of
+    the sink."""
 
     snapshot: int | None = None
     kept: Mapping[str, Mapping[str, SavedPartition]] = field(default_factory=dict)
