@@ -8,11 +8,13 @@ as late, and still is in those to come.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, from_numbers, indexes, join_arrays, numbers, validity
+from runnel.batches import Indexes, Mask, from_numbers, indexes, join_arrays, no_rows, numbers, validity
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Aggregate, Column, Expression
 from runnel.frozen import frozen
@@ -28,6 +30,9 @@ from runnel.processors.group_state import GroupState, Layout, Partial, exported,
 from runnel.processors.timed_aggregate import TimedAggregateProcessor, Timing
 from runnel.sqltypes import BIGINT, to_arrow
 from runnel.streams import WINDOW_COLUMNS, TimeBound, WindowShape
+
+if TYPE_CHECKING:
+    from runnel.processors.spilled_frames import SpilledFrames
 
 FRAME = 0
 """The number of the key that is the frame's end; the other keys follow."""
@@ -107,6 +112,12 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         super().init(outbox, context)
         aggregation = self._framed
         self._layouts = [aggregation.window_layout, *aggregation.distinct_layouts]
+        self._spilled: list[SpilledFrames] = []
+        for groups in (self._groups, *self._distinct):
+            groups.divided_from = FRAME + 1
+        self._begin_frames()
+
+    def _begin_frames(self) -> None:
         self._frames: list[DenseFrames | WindowFrames] = [
             self._dense_frames(layout) or self._sparse_frames(layout) for layout in self._layouts
         ]
@@ -119,13 +130,34 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
     def _sparse_frames(self, layout: Layout) -> WindowFrames:
         return WindowFrames(self._framed.times, GroupState(layout, self.check_accumulated).combine)
 
-    @property
-    def can_spill(self) -> bool:
-        return self._aggregation.stage is Stage.ACCUMULATE
+    def spill(self) -> None:
+        super().spill()
+        if self._aggregation.stage is not Stage.ACCUMULATE and self.can_spill:
+            self._spill_frames()
+
+    def _spill_frames(self) -> None:
+        """Puts the frames of windows to come into files."""
+        if self._spilled:
+            return
+        # Loaded on first use: few queries need it.
+        from runnel.processors.spilled_frames import SpilledFrames
+
+        for layout, frames in zip(self._layouts, self._frames, strict=True):
+            combine = GroupState(layout, self.check_accumulated).combine
+            spilled = SpilledFrames(self._framed.times, layout, combine, self._reservation.memory)
+            for end, partial in frames.frames():
+                spilled.add(_with_end(partial, end))
+            self._spilled.append(spilled)
+        self._begin_frames()
 
     def state_size(self) -> tuple[int, int]:
         rows, size = super().state_size()
-        sizes = [frames.size for frames in self._frames]
+        sizes = [frames.size for frames in (*self._frames, *self._spilled)]
+        return rows + sum(held for held, _ in sizes), size + sum(taken for _, taken in sizes)
+
+    def spilled_size(self) -> tuple[int, int]:
+        rows, size = super().spilled_size()
+        sizes = [frames.size for frames in self._spilled]
         return rows + sum(held for held, _ in sizes), size + sum(taken for _, taken in sizes)
 
     def evaluated(self, batch: pa.RecordBatch) -> list[pa.Array]:
@@ -162,6 +194,10 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         if self._aggregation.stage is Stage.ACCUMULATE:
             super().settle()
             return
+        if self.is_spilled or self._spilled:
+            if self._groups.is_due(self._times) or self._has_window():
+                self.emit_all(self._windows_by_parts(self._times))
+            return
         if self._groups.is_due(self._times):
             self._move([groups.take_due(self._times) for groups in (self._groups, *self._distinct)])
         moment = self._moment
@@ -175,9 +211,40 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         if self._aggregation.stage is Stage.ACCUMULATE:
             super().finish()
             return
+        if self.is_spilled or self._spilled:
+            self.emit_all(self._windows_by_parts(None))
+            return
         if not self._groups.is_empty:
             self._move([groups.take_all() for groups in (self._groups, *self._distinct)])
         self.emit_all(self._windows(None))
+
+    def _has_window(self) -> bool:
+        """Whether a window is complete, where frames are in files."""
+        end = self._spilled[0].next_end(self._until) if self._spilled else None
+        return end is not None and end <= self._moment
+
+    def _windows_by_parts(self, times: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+        """As `settle`, or without times `finish`, where groups or frames are in files: some groups at a time. An empty batch is
+        a pause."""
+        self._spill_frames()
+        nothing = no_rows(self._framed.schema)
+        untimed: list[list[Partial]] = []
+        for groups, frames in zip((self._groups, *self._distinct), self._spilled, strict=True):
+            untimed.append([])
+            for part in groups.take_by_parts(times):
+                without_time, timed = _divided(part)
+                frames.add(timed)
+                if without_time is not None and without_time.num_rows:
+                    untimed[-1].append(without_time)
+                yield nothing
+        moment = None if times is None else self._moment
+        sets = [chain(frames.windows(self._until, moment), more) for frames, more in zip(self._spilled, untimed, strict=True)]
+        for found in self.brought_together(sets) if self._distinct else sets[0]:
+            yield nothing if found is None else self._result([[found]])
+        if moment is not None:
+            self._until = max(self._until, moment)
+        if all(frames.is_empty for frames in self._spilled):
+            self._spilled = []
 
     def _move(self, parts: Sequence[Partial | None]) -> None:
         """Puts the groups of complete frames, plain ones and distinct arguments, to the frames of windows."""
@@ -231,7 +298,9 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
     def _result(self, parts: Sequence[Sequence[Partial]]) -> pa.RecordBatch:
         """The result of windows, of which there are the groups, then those with distinct arguments of each set."""
         plain, *distinct = parts
-        joined = self.with_distinct(_joined(plain), [_joined(rows) if rows else None for rows in distinct])
+        joined = _joined(plain)
+        if distinct:
+            joined = self.with_distinct(joined, [_joined(rows) if rows else None for rows in distinct])
         found = Partial(self._framed.result_keys(joined), joined.columns, joined.num_rows)
         return self._framed.result_of(found, self.context.job.evaluation)
 
@@ -242,14 +311,18 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         keys = [f"k{i}" for i in range(len(aggregation.keys))]
         for number, frames in enumerate(self._frames):
             parts = [_with_end(partial, end) for end, partial in frames.frames()]
-            if not parts:
-                continue
-            if number:
-                rows = _joined(parts).keys
-                names = [f"d{number - 1}_{i}" for i in range(len(rows))]
-                yield self.keyed(pa.RecordBatch.from_arrays(rows, names=names), names[: len(keys)])
-            else:
-                yield self.keyed(exported(_joined(parts), aggregation.plain_layout), keys)
+            if parts:
+                yield self._frame_state(number, _joined(parts), keys)
+        for number, spilled in enumerate(self._spilled):
+            for end, partial in spilled.frames():
+                yield self._frame_state(number, _with_end(partial, end), keys)
+
+    def _frame_state(self, number: int, groups: Partial, keys: Sequence[str]) -> pa.RecordBatch:
+        """Groups of frames as state, plain ones or (from 1 on) distinct arguments."""
+        if number:
+            names = [f"d{number - 1}_{i}" for i in range(len(groups.keys))]
+            return self.keyed(pa.RecordBatch.from_arrays(groups.keys, names=names), names[: len(keys)])
+        return self.keyed(exported(groups, self._framed.plain_layout), keys)
 
     def keyed(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
         return keyed_state(batch, *(keys[1:] or keys))
@@ -262,6 +335,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
     def close(self) -> None:
         super().close()
         self.__dict__.pop("_frames", None)
+        self.__dict__.pop("_spilled", None)
 
 
 def _divided(groups: Partial) -> tuple[Partial | None, Partial]:

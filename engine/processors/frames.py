@@ -104,9 +104,13 @@ def next_end(times: FrameTimes, stacks: Sequence[Sequence[HasEnd]], after: int) 
 class WindowFrames:
     """The frames of the windows that are still to come, and those windows, in order of their ends."""
 
-    def __init__(self, times: FrameTimes, combine: Combine) -> None:
+    def __init__(
+        self, times: FrameTimes, combine: Combine, keep: Callable[[Partial], Partial] = lambda partial: partial
+    ) -> None:
+        """`keep`: what is put in the place of groups that are held for windows to come."""
         self._times = times
         self._combine = combine
+        self._keep = keep
         self._front: list[Frame] = []
         self._back: list[Frame] = []
         self._total: Partial | None = None
@@ -155,7 +159,8 @@ class WindowFrames:
         while self._waiting and self._waiting[0].end <= end:
             frame = self._waiting.pop(0)
             if frame.end >= first:
-                self._total = frame.partial if self._total is None else self._combine([self._total, frame.partial])
+                total = self._total
+                self._total = frame.partial if total is None else self._keep(self._combine([total, frame.partial]))
                 self._back.append(frame)
         parts = [] if not self._front else [self._whole_front()]
         if self._total is not None:
@@ -195,7 +200,7 @@ class WindowFrames:
         whole = front[known].whole if known < len(front) else None
         for i in range(known - 1, -1, -1):
             frame = front[i]
-            whole = frame.partial if whole is None else self._combine([frame.partial, whole])
+            whole = frame.partial if whole is None else self._keep(self._combine([frame.partial, whole]))
             if i % spacing == 0 or i < spacing:
                 frame.whole = whole
         assert whole is not None
