@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.batches import from_numbers, indexes, numbers
-from runnel.key_hash import hash_columns
+from runnel.key_hash import Hashes, hash_columns
 from runnel.memory import LEAST_BYTES, Memory, too_large
 from runnel.processors.group_state import WEIGHT, Layout, Partial, exported, partial_of
 from runnel.processors.timed_groups import NEVER, DueTimes, TimedRun, sorted_run
@@ -36,7 +36,8 @@ an inner node."""
 
 
 class SpilledGroups:
-    """Groups whose keys' hashes begin alike, in the first `level` steps. `combine` makes one of several partials."""
+    """Groups whose keys' hashes begin alike, in the first `level` steps. `combine` makes one of several partials; the keys from
+    `divided_from` on are hashed (all, where there are no such)."""
 
     def __init__(
         self,
@@ -44,12 +45,14 @@ class SpilledGroups:
         due: DueTimes,
         combine: Callable[[Sequence[Partial]], Partial],
         memory: Memory,
+        divided_from: int = 0,
         level: int = 0,
     ) -> None:
         self._layout = layout
         self._due = due
         self._combine = combine
         self._memory = memory
+        self._divided_from = divided_from if divided_from < len(layout.key_types) else 0
         self._level = level
         self._runs: list[TimedRun] = []
         self._parts: list[SpilledGroups] = []
@@ -113,13 +116,17 @@ class SpilledGroups:
             self._write(sorted_run(merged, self._due.of(merged.keys)))
 
     def _divide(self) -> None:
-        hashes = [hash_columns(run.partial.keys) for run in self._runs]
+        hashes = [self._hashes(run.partial) for run in self._runs]
         if all((item == hashes[0][0]).all() for item in hashes):
             self._is_divisible = False
             return
         level = self._level + 1
-        self._parts = [SpilledGroups(self._layout, self._due, self._combine, self._memory, level) for _ in range(COUNT)]
+        shape = self._layout, self._due, self._combine, self._memory, self._divided_from
+        self._parts = [SpilledGroups(*shape, level) for _ in range(COUNT)]
         self._hand_down()
+
+    def _hashes(self, partial: Partial) -> Hashes:
+        return hash_columns(partial.keys[self._divided_from :])
 
     def _hand_down(self) -> None:
         """Gives all that waits here to the nodes below."""
@@ -134,7 +141,7 @@ class SpilledGroups:
     def _places(self, partial: Partial) -> npt.NDArray[np.uint8]:
         """The number of the node below that each group belongs to."""
         shift = np.uint64(64 - BITS * (self._level + 1))
-        return (hash_columns(partial.keys) >> shift).astype(np.uint8) & np.uint8(COUNT - 1)
+        return (self._hashes(partial) >> shift).astype(np.uint8) & np.uint8(COUNT - 1)
 
     def take(self, held: Partial | None, times: Sequence[int] | None) -> Iterator[Partial]:
         """The groups that are complete by the times of the watermarks (None: all), together with `held`, which are complete

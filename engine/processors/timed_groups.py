@@ -174,6 +174,9 @@ class TimedGroups:
     notes_changes = False
     """Whether it remembers the keys of groups that were added or changed."""
 
+    divided_from = 0
+    """The first of the keys by which groups are divided when they are put into files."""
+
     def __init__(self, layout: Layout, due: DueTimes, check: Callable[[int], None], use_threads: bool = False) -> None:
         self.layout = layout
         self._due = due
@@ -369,7 +372,7 @@ class TimedGroups:
             # Loaded on first use: few queries need it.
             from runnel.processors.spilled_groups import SpilledGroups
 
-            self._files = SpilledGroups(self.layout, self._due, self._whole.combine, memory)
+            self._files = SpilledGroups(self.layout, self._due, self._whole.combine, memory, self.divided_from)
         self._files.add(held)
         self._forget()
 

@@ -1,0 +1,135 @@
+"""The frames of windows that overlap (see `frames`) that memory has no room for: in files, divided by the hash of their keys.
+
+They are a tree. A leaf has frames of its own, whose groups, and what is combined of them for windows to come, are mapped from
+files; its windows are combined by themselves. A leaf that is too large for that gets leaves of its own, by the next bits of the
+hash, and begins its windows anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from runnel.batches import from_numbers, indexes, numbers
+from runnel.key_hash import hash_columns
+from runnel.memory import LEAST_BYTES, Memory
+from runnel.processors.frames import Combine, FrameTimes, WindowFrames
+from runnel.processors.group_state import WEIGHT, Layout, Partial, exported, partial_of
+from runnel.processors.spilled_groups import BITS, COUNT, DEEPEST
+
+LARGEST = 8
+"""A leaf is divided when its frames take so many times what is combined at once."""
+
+
+class SpilledFrames:
+    """Groups of frames, in the order of whose keys' hashes the first `level` steps are the same. The layout is that of groups
+    without their frame; `combine` makes one of several partials of it."""
+
+    def __init__(self, times: FrameTimes, layout: Layout, combine: Combine, memory: Memory, level: int = 0) -> None:
+        self._times = times
+        self._layout = layout
+        self._combine = combine
+        self._memory = memory
+        self._level = level
+        self._parts: list[SpilledFrames] = []
+        self._is_divisible = level < DEEPEST and bool(layout.key_types)
+        self._largest = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._frames = WindowFrames(self._times, self._combine, self._kept)
+
+    def _kept(self, partial: Partial) -> Partial:
+        """The same groups in a file."""
+        found = partial_of(self._memory.mapped(exported(partial, self._layout)), self._layout)
+        self._largest = max(self._largest, found.size)
+        return found
+
+    @property
+    def is_empty(self) -> bool:
+        return self._frames.is_empty and all(part.is_empty for part in self._parts)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """How many groups all frames have, and about how many bytes they take in files. May be asked by other threads."""
+        found = [self._frames.size, *(part.size for part in self._parts)]
+        return sum(rows for rows, _ in found), sum(size for _, size in found)
+
+    def add(self, groups: Partial) -> None:
+        """Takes groups whose first key is the end of their frame."""
+        if not groups.num_rows:
+            return
+        if not self._parts:
+            self._divide_large()
+        if self._parts:
+            places = self._places(groups.keys[1:])
+            for number, part in enumerate(self._parts):
+                rows = np.flatnonzero(places == number)
+                if len(rows):
+                    part.add(groups.take(indexes(rows)))
+            return
+        ends = numbers(groups.keys[0], np.int64)
+        order = np.argsort(ends, kind="stable")
+        groups, ends = self._kept(Partial(groups.keys[1:], groups.columns, groups.num_rows).take(indexes(order))), ends[order]
+        bounds = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(ends)]
+        for start, stop in pairwise(bounds):
+            self._frames.add(int(ends[start]), groups.slice(start, stop - start))
+
+    def _divide_large(self) -> None:
+        most = max(LEAST_BYTES, self._memory.allowed // WEIGHT)
+        if not self._is_divisible or (self._largest <= most and self._frames.size[1] <= LARGEST * most):
+            return
+        held = self._frames.frames()
+        hashes = [hash_columns(partial.keys) for _, partial in held]
+        if all((item == hashes[0][0]).all() for item in hashes):
+            self._is_divisible = False
+            return
+        level = self._level + 1
+        self._parts = [SpilledFrames(self._times, self._layout, self._combine, self._memory, level) for _ in range(COUNT)]
+        self._begin()
+        for end, partial in held:
+            places = self._places(partial.keys)
+            for number, part in enumerate(self._parts):
+                rows = np.flatnonzero(places == number)
+                if len(rows):
+                    part.add(with_end(partial.take(indexes(rows)), end))
+
+    def _places(self, keys: list[pa.Array]) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+        """The number of the node below that groups with these keys belong to."""
+        shift = np.uint64(64 - BITS * (self._level + 1))
+        return (hash_columns(keys) >> shift).astype(np.uint8) & np.uint8(COUNT - 1)
+
+    def windows(self, after: int, until: int | None) -> Iterator[Partial]:
+        """The groups of the windows that end beyond `after`, and not beyond `until` (None: of all), some at a time; the first
+        key is the end of the window. Frames that no later window contains are forgotten."""
+        for part in self._parts:
+            yield from part.windows(after, until)
+        last = after
+        end = self._frames.next_end(last)
+        while end is not None and (until is None or end <= until):
+            found = self._frames.window(end)
+            if found is not None:
+                yield with_end(found, end)
+            last = end
+            end = self._frames.next_end(last)
+        self._frames.forget(last if until is None else max(last, until))
+
+    def next_end(self, after: int) -> int | None:
+        """The end, beyond `after`, of the next window that isn't empty; None if there is none."""
+        ends = [self._frames.next_end(after), *(part.next_end(after) for part in self._parts)]
+        return min((end for end in ends if end is not None), default=None)
+
+    def frames(self) -> Iterator[tuple[int, Partial]]:
+        """The ends and the groups of all frames."""
+        yield from self._frames.frames()
+        for part in self._parts:
+            yield from part.frames()
+
+
+def with_end(partial: Partial, end: int) -> Partial:
+    """Groups with the end of their frame or window as the first key."""
+    ends = from_numbers(np.full(partial.num_rows, end, np.int64), pa.int64())
+    return Partial([ends, *partial.keys], partial.columns, partial.num_rows)
