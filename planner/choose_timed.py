@@ -52,6 +52,23 @@ def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
         every=None if node.emission is None else node.emission.every,
         lateness=_lateness(node, bounds[0][0]),
         late=late,
+        windowed=None if windowed is None else _windowed_keys(windowed),
+    )
+
+
+def _windowed_keys(found: _Windowed) -> physical_streams.WindowedKeys | None:
+    """None for sessions, and where only the start is grouped by of windows that share it."""
+    windows = found.windows
+    if windows.shape.kind is WindowKind.SESSION:
+        return None
+    if windows.shape.kind is WindowKind.CUMULATE and not {-1, -2} & set(found.columns):
+        return None
+    return physical_streams.WindowedKeys(
+        shape=windows.shape,
+        time=windows.time,
+        keys=found.keys,
+        columns=found.columns,
+        aggregates=found.moved.aggregates,
     )
 
 

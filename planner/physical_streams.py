@@ -40,6 +40,18 @@ class LateRows:
 
 
 @frozen(kw_only=True)
+class WindowedKeys:
+    """What is grouped by where windows stand right below an aggregation, in terms of their input: the fields are as in
+    FramedAggregate. An aggregation with equal ones may go on with its state though the windows are others."""
+
+    shape: WindowShape
+    time: Column
+    keys: tuple[Expression, ...]
+    columns: tuple[int, ...]
+    aggregates: tuple[AggregateCall, ...]
+
+
+@frozen(kw_only=True)
 class TimedAggregate(HashAggregate):
     """A HashAggregate over an input without end: a group comes out when the watermark passes one of its bounded keys, which
     `bounds` gives by their numbers."""
@@ -50,6 +62,8 @@ class TimedAggregate(HashAggregate):
     lateness: int = 0
     """How long, in event time, a complete group still takes rows and is given again."""
     late: LateRows | None = None
+    windowed: WindowedKeys | None = None
+    """Where it is by the windows of TUMBLE, HOP or CUMULATE."""
 
 
 @frozen(kw_only=True)

@@ -1,33 +1,35 @@
-"""What each vertex of a plan is for, as a text: two vertices of one name and one meaning may have each other's state."""
+"""What each vertex of a plan is for: two of one name and one meaning may have each other's state, and some others too."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from runnel.dag import Supplier, Vertex
+from runnel.expressions.nodes import WINDOW_FINAL, Expression
+from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.meanings import Form, Meaning, Windows
 from runnel.planner import physical, physical_streams
 from runnel.planner.describe import describe
+from runnel.planner.describe_parts import listed
 from runnel.planner.describe_state import keeps
 from runnel.planner.lower import RULES
 from runnel.planner.lowering import Lowering, Output
 from runnel.planner.physical import Physical
+from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
+from runnel.streams import WindowKind, WindowShape
 
 _PASSING = ("late rows",)
 """Properties of a node that its state doesn't depend on."""
 
+_EMITTING = ("early results every", "allowed lateness", "until")
+"""Properties that say when results come, not what is kept."""
 
-def vertex_meanings(plan: Physical, parallelism: int) -> dict[str, str]:
+
+def vertex_meanings(plan: Physical, parallelism: int) -> dict[str, Meaning]:
     """The meanings of the vertices of a plan, by name."""
     recording = _Recording(parallelism, RULES)
     recording.lower(plan)
     return recording.meanings
-
-
-def keeping_vertices(plan: Physical, parallelism: int) -> frozenset[str]:
-    """The vertices of a plan that keep something of their input."""
-    recording = _Recording(parallelism, RULES)
-    recording.lower(plan)
-    return frozenset(recording.keeping)
 
 
 class _Recording(Lowering):
@@ -35,8 +37,7 @@ class _Recording(Lowering):
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
-        self.meanings: dict[str, str] = {}
-        self.keeping: set[str] = set()
+        self.meanings: dict[str, Meaning] = {}
         self._nodes: list[Physical] = []
 
     def lower(self, node: Physical) -> Output:
@@ -48,29 +49,125 @@ class _Recording(Lowering):
 
     def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
         made = super().vertex(name, supplier, parallelism)
-        node = self._nodes[-1]
-        self.meanings[made.name] = _meaning(node)
-        if keeps(node) or isinstance(node, physical.SourceScan):
-            self.keeping.add(made.name)
+        self.meanings[made.name] = _meaning(self._nodes[-1])
         return made
 
 
-def _meaning(node: Physical) -> str:
-    """Of a scan only its table counts, and of a sink: their state are places in these. For others the windows below count, too,
-    whose bounds are columns like others to them."""
+def _meaning(node: Physical) -> Meaning:
+    """Of a scan only its table counts, and of a sink: their state are places in these."""
     if isinstance(node, physical.SourceScan):
-        return f"read {node.table.name} of connector {node.table.connector}"
+        text = f"read {node.table.name} of connector {node.table.connector}"
+        return Meaning(text=text, keeps=True, same={"": text}, reads=(node.table.name,), watermarks=_watermarks(node))
     if isinstance(node, physical.Write):
-        return f"write {node.table.name} of connector {node.table.connector}"
-    types = ", ".join(str(field.type) for field in node.fields)
+        text = f"write {node.table.name} of connector {node.table.connector}"
+        return Meaning(text=text, same={"": text})
+    form, windows, same = _state_of(node)
+    return Meaning(
+        text=_whole_text(node),
+        form=form,
+        keeps=keeps(node),
+        same=same,
+        reads=tuple(item.table.name for item in (node, *_below(node)) if isinstance(item, physical.SourceScan)),
+        watermarks=_watermarks(node),
+        windows=windows,
+    )
+
+
+def _whole_text(node: Physical) -> str:
+    """What EXPLAIN says of a node, and of the windows below, whose bounds are columns like others to it."""
     over = "".join(f" over {_text(item)}" for item in _below(node) if isinstance(item, physical_streams.AssignWindows))
-    return f"{_text(node)} of {types}{over}"
+    return f"{_text(node)} of {_types(node)}{over}"
 
 
-def _text(node: Physical) -> str:
+def _text(node: Physical, without: Iterable[str] = _PASSING) -> str:
     shown = describe(node)
-    properties = [f"{name}: {text}" for name, text in shown.properties.items() if name not in _PASSING]
+    properties = [f"{name}: {text}" for name, text in shown.properties.items() if name not in without]
     return f"{shown.title} ({'; '.join(properties)})"
+
+
+def _types(node: Physical) -> str:
+    return ", ".join(str(field.type) for field in node.fields)
+
+
+def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
+    """The form of a node's state, its windows, and what may not change, part by part."""
+    if isinstance(node, physical_streams.SessionAggregate):
+        partition = listed(node.keys[place] for place in node.partition)
+        same = {**_grouped(node.keys, node.aggregates, node.time), "of": partition}
+        return Form.SESSIONS, _sessions(node.gap, node.time.type, node.every, node.lateness), same
+    if isinstance(node, physical_streams.SessionRows):
+        same = {"time": str(node.time), "of": listed(node.keys), "columns": _columns(node.input)}
+        return Form.SESSION_ROWS, _sessions(node.gap, node.time.type), same
+    if isinstance(node, physical_streams.FramedAggregate):
+        same = _grouped((), node.aggregates, node.time)
+        return Form.FRAMES, _windows(node, node.columns), same
+    if isinstance(node, physical_streams.TimedAggregate) and node.windowed is not None:
+        found = node.windowed
+        is_overlapping = found.shape.kind is not WindowKind.TUMBLE and found.shape.size > found.shape.step
+        windows = _windows(found, found.columns, node.every, node.lateness)
+        return Form.WINDOWS if is_overlapping else Form.GROUPS, windows, _grouped((), found.aggregates, found.time)
+    return Form.OTHER, None, {"": f"{_text(node, (*_PASSING, *_EMITTING))} of {_types(node)}"}
+
+
+def _windows(
+    found: physical_streams.FramedAggregate | physical_streams.WindowedKeys,
+    places: tuple[int, ...],
+    every: int | None = None,
+    lateness: int = 0,
+) -> Windows:
+    time = found.time.type
+    return Windows(
+        shape=_plain_shape(found.shape),
+        is_integer=time.is_integer,
+        keys=tuple(_typed(key) for key in found.keys),
+        places=places,
+        bound=str(to_arrow(TIMESTAMP if time.kind is Kind.DATE else time)),
+        every=every,
+        lateness=lateness,
+    )
+
+
+def _plain_shape(shape: WindowShape) -> WindowShape:
+    """The offset of a window only counts within one period."""
+    period = shape.size if shape.kind is not WindowKind.HOP else shape.step
+    return WindowShape(shape.kind, shape.size, shape.step, shape.offset % period)
+
+
+def _sessions(gap: int, time: SqlType, every: int | None = None, lateness: int = 0) -> Windows:
+    shape = WindowShape(WindowKind.SESSION, gap)
+    return Windows(shape=shape, is_integer=time.is_integer, every=every, lateness=lateness)
+
+
+def _grouped(keys: tuple[Expression, ...], aggregates: tuple[AggregateCall, ...], time: Expression) -> dict[str, str]:
+    """What groups are made of. Whether a result is final is no part of a state."""
+    calls = [call for call in aggregates if call.function != WINDOW_FINAL]
+    arguments = [item for call in calls for item in call.expressions]
+    return {
+        "time": _typed(time),
+        "by": ", ".join(map(_typed, keys)),
+        "compute": listed(calls),
+        "types": ", ".join([*(str(call.type) for call in calls), *(str(item.type) for item in arguments)]),
+    }
+
+
+def _typed(expression: Expression) -> str:
+    return f"{listed([expression])} {expression.type}"
+
+
+def _columns(node: Physical) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in node.fields)
+
+
+def _watermarks(node: Physical) -> dict[int, str]:
+    """The watermarks that come to a node, and the tables whose they are."""
+    found: dict[int, str] = {}
+    for item in (node, *_below(node)):
+        if isinstance(item, physical.SourceScan) and item.time is not None:
+            found[item.time.watermark] = item.table.name
+        elif isinstance(item, physical_streams.ImposeOrder):
+            scans = (part.table.name for part in _below(item) if isinstance(part, physical.SourceScan))
+            found[item.time.watermark] = next(scans, "")
+    return found
 
 
 def _below(node: Physical) -> Iterator[Physical]:

@@ -1,19 +1,29 @@
-"""What becomes of the state in a snapshot when a query that may be another one starts from it."""
+"""What becomes of the state in a snapshot when a query that may be another one starts from it.
+
+Vertices are found again by name and meaning: first those that mean the same, under whatever number they have now, then those
+that can go on with state of other windows. A vertex that means something else is refused, not started without its state.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 
+from runnel.dag import DAG, Edge
 from runnel.errors import ErrorCode, OperationalError
 from runnel.frozen import frozen
+from runnel.meanings import Form, Meaning
+from runnel.named_jobs.recombination import Change, Refusal, change_of, difference
+
+_READ_ANEW = "as its rows are read again for what is new"
 
 
 class Fate(Enum):
-    """KEPT: the vertex goes on with its state. EMPTY: it is new. DROPPED: the query has no such vertex. REFUSED: it has one,
-    which is for something else."""
+    """KEPT: the vertex goes on with its state. RECOMBINED: with what its state comes to for other windows. EMPTY: it is new.
+    DROPPED: the query has no such vertex. REFUSED: it has one, which is for something else."""
 
     KEPT = "kept"
+    RECOMBINED = "recombined"
     EMPTY = "starts empty"
     DROPPED = "dropped"
     REFUSED = "refused"
@@ -24,29 +34,187 @@ class Fate(Enum):
 
 @frozen
 class VertexFate:
-    """What becomes of the state of one vertex; `before` and `after` are its meanings, where they are known."""
+    """What becomes of the state of one vertex. `reason` is a clause, `notes` are what to expect of the first results; `source`
+    is the vertex whose state it was; `change` and `watermarks` say how the state becomes this one's: its watermarks' numbers,
+    by those before."""
 
     vertex: str
     fate: Fate
-    before: str | None = None
-    after: str | None = None
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    source: str = ""
+    change: Change | None = None
+    watermarks: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def takes_state(self) -> bool:
+        return self.fate in (Fate.KEPT, Fate.RECOMBINED)
+
+    @property
+    def outcome(self) -> str:
+        """What becomes of it, without whose state it is."""
+        renamed = f' (state of "{self.source}")' if self.source not in ("", self.vertex) else ""
+        return f"{self.fate}{renamed}{', ' if self.reason else ''}{self.reason}"
 
     def __str__(self) -> str:
-        if self.fate is Fate.REFUSED:
-            return f"{self.vertex}: refused, as it was {self.before or 'unknown'}, and is {self.after or 'unknown'}"
-        return f"{self.vertex}: {self.fate}"
+        return f"{self.vertex}: {self.outcome}"
 
 
-def fates(with_state: Collection[str], before: Mapping[str, str], after: Mapping[str, str]) -> list[VertexFate]:
-    """For each vertex that has state, and each that is new. `before` and `after` are the meanings of the plan that took the
-    snapshot and of that which is to go on."""
-    found = []
-    for vertex in sorted(with_state):
-        old, new = before.get(vertex), after.get(vertex)
-        fate = Fate.DROPPED if new is None else Fate.KEPT if old == new else Fate.REFUSED
-        found.append(VertexFate(vertex, fate, old, new))
-    added = sorted(set(after) - set(before) - set(with_state))
-    return found + [VertexFate(vertex, Fate.EMPTY, None, after[vertex]) for vertex in added]
+def told(found: Sequence[VertexFate]) -> list[str]:
+    """Lines that say what becomes of state. Vertices that share a step of the query, and so a reason, share a line."""
+    lines: list[str] = []
+    together: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for number, item in enumerate(found):
+        key = (item.outcome if item.reason else f"{item.outcome} {number}", item.notes)
+        together.setdefault(key, []).append(item.vertex)
+    outcomes = {item.vertex: item for item in found}
+    for (_, notes), vertices in together.items():
+        lines.append(f"{' and '.join(vertices)}: {outcomes[vertices[0]].outcome}")
+        lines += [f"  - {note}" for note in notes]
+    return lines
+
+
+def fates(with_state: Collection[str], before: Mapping[str, str], after: Mapping[str, str], dag: DAG) -> list[VertexFate]:
+    """For each vertex that has state, and each new one that keeps any. `before` and `after` are the encoded meanings of the
+    plan that took the snapshot and of that which is to go on, which is `dag`."""
+    matching = _Matching(with_state, _decoded(before), _decoded(after))
+    matching.run()
+    found = matching.fates()
+    anew = read_anew(dag, found)
+    return [VertexFate(item.vertex, Fate.EMPTY, _READ_ANEW) if item.vertex in anew else item for item in found]
+
+
+def read_anew(dag: DAG, found: Sequence[VertexFate]) -> frozenset[str]:
+    """The vertices that must do once more what they did, for others that are new: these read some inputs to their end before
+    they go on, and those have ended."""
+    anew: set[str] = set()
+    empty = [item.vertex for item in found if item.fate is Fate.EMPTY]
+    waiting = [edge.source for vertex in empty for edge in _read_first(dag.inputs(vertex))]
+    while waiting:
+        vertex = waiting.pop()
+        if vertex not in anew:
+            anew.add(vertex)
+            waiting += [edge.source for edge in dag.inputs(vertex)]
+    return frozenset(anew)
+
+
+def _read_first(edges: Sequence[Edge]) -> list[Edge]:
+    last = max((edge.priority for edge in edges), default=0)
+    return [edge for edge in edges if edge.priority < last]
+
+
+def keeping(meanings: Mapping[str, str]) -> list[str]:
+    """The vertices that keep state, as far as that is known."""
+    return [vertex for vertex, meaning in _decoded(meanings).items() if meaning.keeps]
+
+
+def _decoded(meanings: Mapping[str, str]) -> dict[str, Meaning]:
+    return {vertex: Meaning.decode(text) for vertex, text in meanings.items()}
+
+
+def base_name(vertex: str) -> str:
+    """A vertex's name without the number that tells it from others of that name."""
+    name, _, number = vertex.rpartition(" ")
+    return name if name and number.isdecimal() else vertex
+
+
+class _Matching:
+    """Finds for each vertex that has state the one that is to have it."""
+
+    def __init__(self, with_state: Collection[str], before: Mapping[str, Meaning], after: Mapping[str, Meaning]) -> None:
+        self._before, self._after = before, after
+        self._old = {vertex: before.get(vertex, Meaning(text="")) for vertex in sorted(with_state)}
+        self._new = dict(after)
+        self._found: list[VertexFate] = []
+
+    def run(self) -> None:
+        """From the surest to the least sure."""
+        self._match(lambda old, new: _is_same(old, new) and old.reads == new.reads, by_number=True)
+        self._match(lambda old, new: _is_same(old, new) and old.reads == new.reads, by_number=False)
+        self._match(_is_same, by_number=True)
+        for by_number in (True, False):
+            self._match(lambda old, new: old.reads == new.reads and _can_change(old, new), by_number=by_number)
+        self._match(_can_change, by_number=True)
+
+    def _match(self, test: Callable[[Meaning, Meaning], bool], by_number: bool) -> None:
+        """Pairs vertices of one name, with the numbers that they had or with others."""
+        for source, old in list(self._old.items()):
+            names = [source] if by_number else [name for name in self._new if base_name(name) == base_name(source)]
+            for vertex in names:
+                if vertex in self._new and test(old, self._new[vertex]):
+                    self._found.append(_fate(vertex, source, old, self._new[vertex]))
+                    del self._old[source], self._new[vertex]
+                    break
+
+    def fates(self) -> list[VertexFate]:
+        left = []
+        for vertex, old in self._old.items():
+            new = self._new.pop(vertex, None)
+            if new is None:
+                left.append(VertexFate(vertex, Fate.DROPPED, source=vertex))
+            else:
+                left.append(VertexFate(vertex, Fate.REFUSED, _why_not(old, new), source=vertex))
+        matched = sorted([*self._found, *left], key=lambda item: item.vertex)
+        added = [vertex for vertex, new in sorted(self._new.items()) if new.keeps and not self._had_none(vertex, new)]
+        return matched + [VertexFate(vertex, Fate.EMPTY) for vertex in added]
+
+    def _had_none(self, vertex: str, new: Meaning) -> bool:
+        """Whether it was there before, and had no state yet."""
+        old = self._before.get(vertex)
+        return old is not None and old.text == new.text and all(item.source != vertex for item in self._found)
+
+
+def _is_same(old: Meaning, new: Meaning) -> bool:
+    return old.text == new.text
+
+
+def _can_change(old: Meaning, new: Meaning) -> bool:
+    """Whether state of one can become that of the other."""
+    if not old.is_known or not new.is_known or _watermarks(old, new) is None:
+        return False
+    if old.windows is None or new.windows is None:
+        return old.windows is new.windows and old.form is new.form is Form.OTHER and difference(old.same, new.same) is None
+    return isinstance(change_of(old, new), Change)
+
+
+def _fate(vertex: str, source: str, old: Meaning, new: Meaning) -> VertexFate:
+    watermarks = tuple((_watermarks(old, new) or {}).items())
+    if old.windows is None or new.windows is None:
+        notes = ()
+        if not _is_same(old, new):
+            notes = ("what it holds keeps the bounds of the windows before, or the times at which it was to come",)
+        return VertexFate(vertex, Fate.KEPT, "", notes, source, None, watermarks)
+    change = change_of(old, new)
+    assert isinstance(change, Change)
+    if _is_same(old, new) or (change.is_same and not change.text):
+        return VertexFate(vertex, Fate.KEPT, "", (), source, change, watermarks)
+    fate = Fate.KEPT if change.is_same else Fate.RECOMBINED
+    return VertexFate(vertex, fate, change.text, change.notes, source, change, watermarks)
+
+
+def _watermarks(old: Meaning, new: Meaning) -> dict[int, int] | None:
+    """The numbers of watermarks now, by those before, in the order of numbers; None where there are more or fewer of them."""
+    if len(old.watermarks) != len(new.watermarks):
+        return None
+    return dict(zip(sorted(old.watermarks), sorted(new.watermarks), strict=True))
+
+
+def _why_not(old: Meaning, new: Meaning) -> str:
+    if not old.is_known or not new.is_known:
+        return f"as it was {old.text or 'unknown'}, and is {new.text or 'unknown'}"
+    if _watermarks(old, new) is None:
+        return f"as it goes by the event times of {_listed(new)}, where it was {_listed(old)}"
+    if old.windows is not None and new.windows is not None:
+        found = change_of(old, new)
+        if isinstance(found, Refusal):
+            return f"as {found.reason}"
+    if old.form is new.form is Form.OTHER or old.windows is None or new.windows is None:
+        return f"as it was {old.text}, and is {new.text}"
+    return f"as {difference(old.same, new.same)}"
+
+
+def _listed(meaning: Meaning) -> str:
+    return ", ".join(dict.fromkeys(meaning.watermarks.values())) or "nothing"
 
 
 def check_fates(name: str, found: list[VertexFate], *, may_drop: bool) -> list[str]:

@@ -334,7 +334,7 @@ class NamedJob(JobView):
             prepared = self._home.prepare(self._record)
             self.store.recheck()
             run = self._run_of(prepared)
-            self._home.check_vertices(self._record, self.store, run.restored_from, prepared)
+            self._home.adapt(self._record, self.store, run, prepared)
             run.start(lambda: self._home.errands.post(lambda: self._ended(run)), self._told)
         except Exception as error:
             self._set(NOT_RUNNING, "it couldn't be started")

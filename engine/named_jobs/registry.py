@@ -12,21 +12,26 @@ from secrets import randbits
 from tempfile import mkdtemp
 from threading import RLock
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
 from runnel.job_runtime import TASKLETS
 from runnel.jobs import Jobs
-from runnel.named_jobs.compatibility import check_fates, fates
+from runnel.named_jobs.adapted_store import AdaptedSnapshots, meanings_in
+from runnel.named_jobs.compatibility import Fate, check_fates, fates, told
 from runnel.named_jobs.errands import Errands
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshots
 from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.records import JobRecords
-from runnel.named_jobs.run import PreparedJob
+from runnel.named_jobs.run import PreparedJob, Run
 from runnel.named_jobs.states import COMPLETED, FAILED
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.write import settle_staged
 from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore
+
+if TYPE_CHECKING:
+    from runnel.named_jobs.foreign_run import ForeignRun
 
 logger = logging.getLogger("runnel.job")
 
@@ -193,15 +198,24 @@ class NamedJobs:
                 self._temporary = Path(mkdtemp(prefix="runnel-jobs-"))
             return self._temporary / str(job_id)
 
-    def check_vertices(self, record: JobRecord, store: SnapshotStore, snapshot_id: int | None, prepared: PreparedJob) -> None:
-        """OperationalError where the job's plan has no use for some of the state that it is to start with: its query means
-        something else than when the snapshot was taken."""
-        if snapshot_id is not None:
-            found = fates(store.vertices(snapshot_id), record.meanings, prepared.meanings)
-            dropped = check_fates(record.name, found, may_drop=record.may_drop_state)
-            if dropped:
-                names = ", ".join(f'"{name}"' for name in dropped)
-                logger.warning('job "%s" leaves out the state of %s, which its query does not have', record.name, names)
+    def adapt(self, record: JobRecord, store: SnapshotStore, run: Run | ForeignRun, prepared: PreparedJob) -> None:
+        """Has an execution start with the state of the snapshot as the job's plan has use for it. OperationalError where it has
+        none for some of it: its query means something else than when the snapshot was taken."""
+        snapshot_id = run.restored_from
+        if snapshot_id is None or not isinstance(run, Run):
+            return
+        before = meanings_in(store, snapshot_id) or record.meanings
+        found = fates(store.vertices(snapshot_id), before, prepared.meanings, prepared.dag)
+        dropped = check_fates(record.name, found, may_drop=record.may_drop_state)
+        if dropped:
+            names = ", ".join(f'"{name}"' for name in dropped)
+            logger.warning('job "%s" leaves out the state of %s, which its query does not have', record.name, names)
+        changed = told([item for item in found if item.fate is Fate.RECOMBINED])
+        if changed:
+            logger.warning(
+                'job "%s" goes on with state of other windows: %s', record.name, "; ".join(line.strip(" -") for line in changed)
+            )
+        run.coordinator.read_through(AdaptedSnapshots(store, found, (before, prepared.meanings), prepared.dag))
 
     def close(self) -> None:
         """Has all executions stop with a last snapshot, waits for them, and ends. Closing twice is no error."""

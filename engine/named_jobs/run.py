@@ -12,6 +12,7 @@ from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.context import EvaluationContext
 from runnel.frozen import frozen
 from runnel.jobs import Job, JobOptions, Jobs
+from runnel.named_jobs.adapted_store import kept_meanings
 from runnel.named_jobs.durability import Durability
 from runnel.named_jobs.record import Failure, JobRecord
 from runnel.processor import Guarantee
@@ -83,6 +84,7 @@ class Run:
             store,
             is_aligned=record.options.guarantee is not Guarantee.AT_LEAST_ONCE,
             restore_from=self.restored_from,
+            more=kept_meanings(prepared.meanings),
         )
         self.coordinator.on_report = self._reported
         self.job: Job

@@ -111,7 +111,7 @@ class SessionStates:
         self._rows: list[Sequence[pa.Array]] = []
         self._row_count = 0
         self.runs: list[Partial] = []
-        self._is_mixed = False
+        self.is_mixed = False
         """Whether sessions were brought together, so that a run may have a group more than once."""
 
     @property
@@ -148,14 +148,14 @@ class SessionStates:
         if len(self.runs) > MOST_RUNS:
             self.update()
             self.runs = [self._whole.combine(self.runs)]
-            self._is_mixed = False
+            self.is_mixed = False
 
     def update(self) -> None:
         """Gives the groups the numbers that their sessions have now."""
 
         def now(found: Indexes) -> Indexes:
             current = self._sessions.now(found)
-            self._is_mixed |= not np.array_equal(current, found)
+            self.is_mixed |= not np.array_equal(current, found)
             return current
 
         self.renew(now)
@@ -203,7 +203,7 @@ class SessionStates:
     def _together(self, parts: Sequence[Partial]) -> Partial | None:
         if not parts:
             return None
-        return self._whole.combine(parts) if self._is_mixed or len(parts) > 1 else parts[0]
+        return self._whole.combine(parts) if self.is_mixed or len(parts) > 1 else parts[0]
 
 
 def session_numbers(partial: Partial) -> tuple[Indexes, Mask | None]:
@@ -226,6 +226,8 @@ class SessionAggregateProcessor(DivertingProcessor):
         self._ungiven = ChangedSessions()
         self._sessions = OpenSessions(aggregation.by.gap)
         self._watermark = LEAST_TIME
+        self._floor = LEAST_TIME
+        """Rows of sessions that would end before this are late, however much lateness is allowed."""
         self._sets: list[SessionStates] = []
 
     def state_size(self) -> tuple[int, int]:
@@ -251,7 +253,7 @@ class SessionAggregateProcessor(DivertingProcessor):
         moments = numbers(times, np.int64)
         hashes = self._hashes(columns[1:], batch.num_rows)
         timed = slice(None) if valid is None else valid
-        before = None if self._watermark == LEAST_TIME else self._watermark - self._lateness
+        before = None if self._watermark == LEAST_TIME else max(self._watermark - self._lateness, self._floor)
         found = np.zeros(batch.num_rows, np.int64)
         late = np.zeros(batch.num_rows, np.bool_)
         if times.null_count < len(times):
@@ -420,7 +422,10 @@ class SessionAggregateProcessor(DivertingProcessor):
     def state(self) -> Iterator[pa.RecordBatch]:
         """The watermark; then for the groups, and for each set of distinct arguments, their states with the first event of the
         session as first key, and its last event in a column behind the others."""
-        yield pa.RecordBatch.from_arrays([from_numbers(np.array([self._watermark]), pa.int64())], schema=_WATERMARK)
+        watermark = pa.RecordBatch.from_arrays([from_numbers(np.array([self._watermark]), pa.int64())], schema=_WATERMARK)
+        if self._floor > max(self._watermark - self._lateness, LEAST_TIME):
+            watermark = watermark.append_column("floor", from_numbers(np.array([self._floor]), pa.int64()))
+        yield watermark
         for number, states in enumerate(self._sets):
             states.collapse()
             states.update()
@@ -443,9 +448,10 @@ class SessionAggregateProcessor(DivertingProcessor):
         return ungiven[found] if valid is None else np.where(valid, ungiven[np.where(valid, found, 0)], True)
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
-        if batch.schema.names == _WATERMARK.names:
-            time = int(numbers(batch.column(0), np.int64)[0])
+        if batch.schema.names[0] == _WATERMARK.names[0]:
+            time, *floor = [int(numbers(column, np.int64)[0]) for column in batch.columns]
             self._watermark = time if self._watermark == LEAST_TIME else min(time, self._watermark)
+            self._floor = max(self._floor, *floor, LEAST_TIME)
             return
         states = self._sets[int(batch.schema.names[0].partition("_")[0])]
         partial = partial_of(batch, states.layout)
@@ -455,7 +461,8 @@ class SessionAggregateProcessor(DivertingProcessor):
         timed = slice(None) if valid is None else valid
         found = np.zeros(partial.num_rows, np.int64)
         if valid is None or valid.any():
-            found[timed] = self._sessions.add_spans(hashes[timed], first[timed], last[timed])
+            found[timed], are_mixed = self._sessions.add_spans(hashes[timed], first[timed], last[timed])
+            states.is_mixed |= are_mixed
             fresh = flags(batch.column(batch.num_columns - 2)) & (True if valid is None else valid)
             self._ungiven.mark(found[fresh])
         partial.keys[SESSION] = from_numbers(found, pa.int64(), valid)

@@ -62,16 +62,19 @@ class OpenSessions:
             late[order] = is_late[which]
         return numbers, late
 
-    def add_spans(self, hashes: Hashes, first: Indexes, last: Indexes) -> Indexes:
-        """Takes in sessions that were open before, which may come several times; gives the number of each."""
+    def add_spans(self, hashes: Hashes, first: Indexes, last: Indexes) -> tuple[Indexes, bool]:
+        """Takes in sessions that were open before, perhaps with another gap, each once or several times; gives the number of
+        each, and whether some of them are one now."""
         order = np.lexsort((first, hashes))
         hashes, first, last = hashes[order], first[order], last[order]
         begins = np.ones(len(order), np.bool_)
-        begins[1:] = (hashes[1:] != hashes[:-1]) | (first[1:] != first[:-1])
-        found, _ = self._merge(hashes[begins], first[begins], last[begins], None)
+        begins[1:] = (hashes[1:] != hashes[:-1]) | _apart(last[:-1], first[1:], self.gap)
+        starts = np.flatnonzero(begins)
+        found, _ = self._merge(hashes[starts], first[starts], np.maximum.reduceat(last, starts), None)
         numbers = np.empty(len(order), np.int64)
         numbers[order] = found[np.cumsum(begins) - 1]
-        return numbers
+        differ = (hashes[1:] != hashes[:-1]) | (first[1:] != first[:-1])
+        return numbers, 1 + int(differ.sum()) > len(starts)
 
     def _merge(self, hashes: Hashes, first: Indexes, last: Indexes, before: int | None) -> tuple[Indexes, Mask]:
         """Puts spans together with the open sessions of their keys. The spans are in order, and apart from each other."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,8 @@ from runnel.errors import Error, NotSupportedError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
 from runnel.job_runtime import TASKLETS
-from runnel.named_jobs.compatibility import Fate, check_fates, fates
+from runnel.named_jobs.adapted_store import meanings_in
+from runnel.named_jobs.compatibility import VertexFate, check_fates, fates, keeping, told
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.options import AUTO, NamedJobOptions, changed_options, read_options
 from runnel.named_jobs.promises import promises_of, weaker
@@ -100,7 +100,7 @@ def _meanings(plan: WritePlan) -> dict[str, str]:
     from runnel.planner.vertex_meanings import vertex_meanings
 
     assert isinstance(plan.physical, Physical)
-    return vertex_meanings(plan.physical, 2)
+    return {vertex: meaning.encode() for vertex, meaning in vertex_meanings(plan.physical, 2).items()}
 
 
 def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
@@ -188,7 +188,7 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
     options = changed_options(job.record.options, plan.options)
     arguments = _kept(call)
     check_allowed("suspended" if job.status in ENDED else "resumed", job.name, job.status)
-    check_fates(job.name, fates(_with_state(job), job.record.meanings, _meanings(plan.write)), may_drop=True)
+    check_fates(job.name, _fates(job, plan.write), may_drop=True)
     was_running = job.status is not SUSPENDED
     if was_running:
         job.suspend(_left(call))
@@ -268,22 +268,21 @@ def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple
         promise = weaker(options.guarantee, choice.plan.guarantee)
         lines = [f"Job {plan.name}: {promise}, on {choice.runtime}, as {choice.reason}"]
         return plan.write, [*lines, *(f"  {note}" for note in choice.plan.notes), f"  SQL: {choice.plan.text}"], True
-    from runnel.planner.vertex_meanings import keeping_vertices
-
     job = database.named_jobs.get(plan.name)
     _check_own(job)
     lines = _explained(plan.name, changed_options(job.record.options, plan.options), plan.write)
-    assert isinstance(plan.write.physical, Physical)
-    keeping = keeping_vertices(plan.write.physical, 2)
-    found = fates(_with_state(job), job.record.meanings, _meanings(plan.write))
-    shown = [f"  {item}" for item in found if item.fate is not Fate.EMPTY or item.vertex in keeping]
+    shown = [f"  {line}" for line in told(_fates(job, plan.write))]
     return plan.write, [*lines, "State", *(shown or ["  there is no snapshot yet"]), ""], False
 
 
-def _with_state(job: NamedJob) -> Sequence[str]:
-    """The vertices that the job's last snapshot has state of."""
-    snapshot_id = job.store.completed
-    return () if snapshot_id is None else job.store.vertices(snapshot_id)
+def _fates(job: NamedJob, write: WritePlan) -> list[VertexFate]:
+    """What would become of the state in the job's last snapshot; where there is none yet, of what it will have when the job is
+    suspended."""
+    snapshot_id, before = job.store.completed, job.record.meanings
+    if snapshot_id is None:
+        return fates(keeping(before), before, _meanings(write), write.dag(2))
+    before = meanings_in(job.store, snapshot_id) or before
+    return fates(job.store.vertices(snapshot_id), before, _meanings(write), write.dag(2))
 
 
 def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[str]:

@@ -378,7 +378,7 @@ def counting(connection: Connection) -> Connection:
     [
         (KEYED.format("COUNT(*) + 1"), {"kept"}),
         (KEYED.format("SUM(k)"), {"kept", "refused"}),
-        (KEYED.format("COUNT(*)").replace("10", "20"), {"kept", "refused"}),
+        (KEYED.format("COUNT(*)").replace("10", "20"), {"kept", "recombined"}),
         ("SINK INTO m SELECT k, ts FROM clicks", {"kept", "dropped"}),
     ],
 )
@@ -386,7 +386,7 @@ def test_a_new_query_keeps_the_state_of_what_is_the_same(counting: Connection, q
     lines = [row[0] for row in counting.execute(f"EXPLAIN ALTER JOB j AS {query}").fetchall()]
     start = lines.index("State")
     shown = lines[start + 1 : lines.index("", start)]
-    assert {line.split(": ")[1].split(",")[0] for line in shown} == fates
+    assert {line.split(": ")[1].split(",")[0] for line in shown if not line.startswith("    -")} == fates
     job = counting.job("j")
     before = job.record
     if "refused" in fates:
@@ -433,7 +433,8 @@ def test_state_can_be_read(counting: Connection) -> None:
         for vertex in kept - {"scan clicks", "write m"}
         for row in counting.execute(f"SELECT * FROM TABLE(JOB_STATE('j', vertex => '{vertex}'))").fetchall()
     ]
-    assert any(10 in row and 2 in row for row in rows), "the window that ends at 10 has two clicks"
+    of_window = [row for row in rows if 10 in row]
+    assert len(of_window) == 2 or 2 in of_window[0], "the window that ends at 10 has two clicks, perhaps not counted yet"
 
 
 @pytest.mark.parametrize(

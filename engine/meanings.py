@@ -1,0 +1,114 @@
+"""What a vertex of a job is for, as it is kept beside its state: so that another query knows whether it may have that state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import field, fields
+from datetime import timedelta
+from enum import Enum
+from typing import Any
+
+from runnel.frozen import frozen
+from runnel.streams import WindowKind, WindowShape
+
+
+class Form(Enum):
+    """What the state of a vertex consists of. GROUPS: states of windows that lie side by side; FRAMES: states of the pieces of
+    time that windows are made of; WINDOWS: a state for each of the windows that overlap; SESSIONS: states of sessions;
+    SESSION_ROWS: the rows of sessions; OTHER: something that doesn't depend on windows of its own."""
+
+    OTHER = "other"
+    GROUPS = "groups"
+    FRAMES = "frames"
+    WINDOWS = "windows"
+    SESSIONS = "sessions"
+    SESSION_ROWS = "session rows"
+
+
+@frozen(kw_only=True)
+class Windows:
+    """The windows that states are of. `keys` are the other keys that they are grouped by, as texts; `places` say what the key
+    columns of the state are: the number of one of `keys`, or −1, −2, −3 for window_time, window_end and window_start. `bound`
+    is the Arrow type of these. `every` and `lateness` are as in physical_streams.TimedAggregate. Of sessions `shape.size` is
+    the gap."""
+
+    shape: WindowShape
+    is_integer: bool
+    keys: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+    bound: str = ""
+    every: int | None = None
+    lateness: int = 0
+
+    def span(self, units: int) -> str:
+        """A distance in event time as people read it."""
+        return str(units) if self.is_integer else str(timedelta(microseconds=units))
+
+    def __str__(self) -> str:
+        shape = self.shape
+        if shape.kind is WindowKind.SESSION:
+            return f"sessions with a gap of {self.span(shape.size)}"
+        text = f"{shape.kind.name} windows of {self.span(shape.size)}"
+        if shape.kind is not WindowKind.TUMBLE:
+            text += f" each {self.span(shape.step)}"
+        return text + (f" from {self.span(shape.offset)} on" if shape.offset else "")
+
+
+@frozen(kw_only=True)
+class Meaning:
+    """`text`: all that EXPLAIN says of a vertex, with the windows below it. `same`: what of that may not change, part by part,
+    where it keeps state. `reads`: the tables that its rows are from. `watermarks`: by their numbers, what they are of.
+    `windows`: for all forms but OTHER. One that an earlier version made has only the text."""
+
+    text: str
+    form: Form = Form.OTHER
+    keeps: bool = False
+    same: Mapping[str, str] = field(default_factory=dict)
+    reads: tuple[str, ...] = ()
+    watermarks: Mapping[int, str] = field(default_factory=dict)
+    windows: Windows | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is more than the text."""
+        return bool(self.same)
+
+    def encode(self) -> str:
+        """As a text, for `decode`."""
+        if not self.is_known:
+            return self.text
+        value = {**_plain(self), "form": self.form.value, "windows": _encode_windows(self.windows)}
+        return json.dumps(value, ensure_ascii=False)
+
+    @staticmethod
+    def decode(text: str) -> Meaning:
+        """What was encoded; a text that wasn't is what an earlier version kept."""
+        if not text.startswith("{"):
+            return Meaning(text=text)
+        value = json.loads(text)
+        windows = value["windows"]
+        return Meaning(
+            text=value["text"],
+            form=Form(value["form"]),
+            keeps=value["keeps"],
+            same=value["same"],
+            reads=tuple(value["reads"]),
+            watermarks={int(number): of for number, of in value["watermarks"].items()},
+            windows=None if windows is None else _decode_windows(windows),
+        )
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {item.name: getattr(value, item.name) for item in fields(value)}
+
+
+def _encode_windows(windows: Windows | None) -> dict[str, Any] | None:
+    if windows is None:
+        return None
+    return {**_plain(windows), "shape": {**_plain(windows.shape), "kind": windows.shape.kind.value}}
+
+
+def _decode_windows(value: dict[str, Any]) -> Windows:
+    shape = WindowShape(**{**value["shape"], "kind": WindowKind(value["shape"]["kind"])})
+    return Windows(**{**value, "shape": shape, "keys": tuple(value["keys"]), "places": tuple(value["places"])})

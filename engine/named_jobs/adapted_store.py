@@ -1,0 +1,79 @@
+"""A job's snapshots as another plan reads them: the state of a vertex under the name, and for the windows, that it has now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from runnel.dag import DAG
+from runnel.meanings import Meaning
+from runnel.named_jobs.compatibility import VertexFate, read_anew
+from runnel.named_jobs.converted_state import converted
+from runnel.snapshots.store import ENDED, MEANINGS, SnapshotStore, StateReader, VertexState
+
+
+class AdaptedSnapshots:
+    """Reads a snapshot of `store` for another plan, `dag`. `meanings` are those of the plan that it was taken of, and of this
+    one; `found` says what becomes of each vertex's state."""
+
+    def __init__(
+        self,
+        store: SnapshotStore,
+        found: Sequence[VertexFate],
+        meanings: tuple[Mapping[str, str], Mapping[str, str]],
+        dag: DAG,
+    ) -> None:
+        self._store = store
+        self._fates = {item.vertex: item for item in found if item.takes_state}
+        self._names = {item.source: item.vertex for item in self._fates.values()}
+        self._meanings = meanings
+        self._dag = dag
+        self._anew = read_anew(dag, found)
+
+    def read(self, snapshot_id: int, vertex: str) -> Sequence[pa.RecordBatch]:
+        """As of a SnapshotStore."""
+        if vertex == ENDED:
+            return self._ended(snapshot_id)
+        fate = self._fates.get(vertex)
+        if fate is None:
+            return ()
+        batches = self._store.read(snapshot_id, fate.source)
+        return tuple(converted(batches, fate.change, dict(fate.watermarks)))
+
+    def _ended(self, snapshot_id: int) -> Sequence[pa.RecordBatch]:
+        """The vertices that have ended, of those that there are now. One without state that has the name, and the meaning, of
+        one that had ended may stand behind something that goes on now."""
+        batches = self._store.read(snapshot_id, ENDED)
+        if dict(self._meanings[0]) == dict(self._meanings[1]):
+            return batches
+        names = [name for batch in batches for name in batch.column(0).to_pylist()]
+        with_state = {self._names[name] for name in names if name in self._names} - self._anew
+        ended = {name for name in names if name not in self._names and self._is_same(name)} - self._anew
+        left = len(ended) + 1
+        while len(ended) < left:
+            left = len(ended)
+            ended = {name for name in ended if all(edge.source in ended | with_state for edge in self._dag.inputs(name))}
+        found = pa.array(sorted(ended | with_state), pa.string())
+        return [pa.record_batch([found], names=["vertex"])] if len(found) else ()
+
+    def _is_same(self, vertex: str) -> bool:
+        """Whether a vertex without state is the one that had this name."""
+        before, after = (meanings.get(vertex) for meanings in self._meanings)
+        if before is None or after is None:
+            return before is after and vertex in self._dag.vertices
+        return Meaning.decode(before).text == Meaning.decode(after).text
+
+
+def kept_meanings(meanings: Mapping[str, str]) -> list[VertexState]:
+    """What vertices are for, as it goes into each snapshot."""
+    if not meanings:
+        return []
+    columns = [pa.array(list(meanings), pa.string()), pa.array(list(meanings.values()), pa.string())]
+    return [(MEANINGS, pa.record_batch(columns, names=["vertex", "meaning"]))]
+
+
+def meanings_in(store: StateReader, snapshot_id: int) -> dict[str, str]:
+    """What the vertices of the plan that took a snapshot are for; nothing where an earlier version took it."""
+    batches = store.read(snapshot_id, MEANINGS)
+    return {vertex: text for batch in batches for vertex, text in zip(*(c.to_pylist() for c in batch.columns), strict=True)}
