@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from runnel.expressions.aggregate_states import Count, SumInteger
 from runnel.processors import timed_groups
-from runnel.processors.group_state import Layout, exported
-from runnel.processors.timed_groups import DueTimes, TimedGroups
+from runnel.processors.group_state import Layout
+from runnel.processors.timed_groups import DueTimes, TimedGroups, is_rows
 from runnel.streams import TimeBound
 
 LAYOUT = Layout((pa.int64(), pa.int64()), (pa.int64(),), (Count(True), SumInteger()), ((), (0,)))
@@ -90,13 +90,15 @@ def test_many_groups_are_not_merged_for_a_few_rows() -> None:
 def test_what_stays_is_saved_as_the_same_batches() -> None:
     """So a snapshot needn't write them again; what was taken or added is saved anew."""
     waiting = groups()
-    make = lambda partial: exported(partial, LAYOUT)  # noqa: E731
+    make = lambda batch: batch  # noqa: E731
     add(waiting, 1000)
+    waiting.collapse()
     first = list(waiting.saved(make))
     again = list(waiting.saved(make))
     assert [batch.num_rows for batch in first] == [KEYS]
     assert [one is other for one, other in zip(first, again, strict=True)] == [True]
     add(waiting, 10)
+    waiting.collapse()
     more = list(waiting.saved(make))
     assert more[0] is first[0]
     assert [batch.num_rows for batch in more] == [KEYS, 10]
@@ -105,3 +107,33 @@ def test_what_stays_is_saved_as_the_same_batches() -> None:
     assert waiting.take_due([DUE + 1]) is not None
     (rest,) = waiting.saved(make)
     assert rest.column(0).to_pylist() == [DUE + 5]
+
+
+def test_rows_that_would_make_many_groups_are_saved_as_they_are() -> None:
+    """Collapsing them for a snapshot would have the same groups put together more often. What was saved stays the same."""
+    waiting = groups()
+    make = lambda batch: batch  # noqa: E731
+    add(waiting, 100, keys=100)
+    add(waiting, 50, keys=50)
+    (rows,) = waiting.saved(make)
+    assert (is_rows(rows), rows.num_rows, waiting.open_groups) == (True, 150, 0)
+    add(waiting, 7, keys=7)
+    before, new = waiting.saved(make)
+    assert before is rows
+    assert (is_rows(new), new.num_rows) == (True, 7)
+    restored = groups()
+    for batch in (before, new):
+        restored.add(batch.columns, batch.num_rows, [DUE])
+    assert given(restored) == given(waiting)
+    add(waiting, 20, keys=20)
+    (last,) = waiting.saved(make)
+    assert (is_rows(last), last.num_rows) == (True, 20)
+
+
+def test_rows_of_few_groups_are_collapsed_for_a_snapshot() -> None:
+    waiting = groups()
+    add(waiting, 10 * KEYS)
+    waiting.collapse()
+    add(waiting, timed_groups.ROWS_PER_SAVED_GROUP * KEYS)
+    found = list(waiting.saved(lambda batch: batch))
+    assert [(is_rows(batch), batch.num_rows) for batch in found] == [(False, KEYS)] * 2
