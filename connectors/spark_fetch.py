@@ -67,9 +67,22 @@ class Fetch:
         self._error: Error | None = None
         self._is_closed = False
 
-    def add_reader(self) -> None:
-        """One more will read, and call `close_reader` at the end."""
+    def add_reader(self) -> bool:
+        """One more will read, and call `close_reader` at the end. Whether it is the first."""
         self._readers += 1
+        return self._readers == 1
+
+    def tasks(self) -> tuple[int, int]:
+        """Tasks of Spark, done and known in all: those of stages that have begun, and partitions that are still to come."""
+        done, known = 0, self._partitions - self._next
+        with suppress(Exception):  # the session may be gone; whoever reads the rows is told so
+            tracker = self._spark.context.statusTracker()
+            jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(self._group)]
+            stages = {number for job in jobs if job is not None for number in job.stageIds}
+            for stage in map(tracker.getStageInfo, stages):
+                if stage is not None:
+                    done, known = done + stage.numCompletedTasks, known + stage.numTasks
+        return done, known
 
     def open(self, wake: Callable[[], None]) -> None:
         """Begins with the first caller."""

@@ -38,7 +38,7 @@ class SparkPartition(SourcePartition):
         self._left = limit
         self._slices: list[pa.RecordBatch] = []
         self._is_open = True
-        fetch.add_reader()
+        self._is_first = fetch.add_reader()
 
     def open(self, wake: Callable[[], None]) -> None:
         self._fetch.open(wake)
@@ -66,6 +66,9 @@ class SparkPartition(SourcePartition):
             batch = batch.slice(0, self._left)
             self._left -= batch.num_rows
         return batch
+
+    def tasks(self) -> tuple[int, int]:
+        return self._fetch.tasks() if self._is_first else (0, 0)
 
     def close(self) -> None:
         if self._is_open:

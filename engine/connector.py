@@ -183,6 +183,11 @@ class SourcePartition(ABC):
         """The next batch of the requested columns, in canonical Arrow types and at most BATCH_ROWS rows. Never waits in a
         cooperative source; in another at most about a second."""
 
+    def tasks(self) -> tuple[int, int]:
+        """Of how many tasks of another engine, done and known in all, this partition is to tell. From any thread; may take
+        milliseconds."""
+        return 0, 0
+
     def position(self) -> Token | None:
         """Where reading is: after all that `read` gave so far. JSON values, small; goes into snapshots. None: this partition
         can't be read again from a place, so what a snapshot was taken of can't be repeated after it. Between two reads, also

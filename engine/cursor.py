@@ -1,7 +1,7 @@
 """The DB-API cursor: one statement at a time, its rows as tuples, Arrow, pandas or Polars.
 
-A cursor is used by one thread at a time; only `cancel` may be called from another. Errors get the statement's text here,
-and nothing that isn't part of the PEP 249 tree passes, except KeyboardInterrupt and its like.
+A cursor is used by one thread at a time; only `cancel` and `progress` may be called from another. Errors get the statement's
+text here, and nothing that isn't part of the PEP 249 tree passes, except KeyboardInterrupt and its like.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 import pyarrow as pa
 
 from runnel.errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, internal
+from runnel.jobs import Job
 from runnel.rows import Result, Row
 from runnel.sqltypes import Kind, SqlType
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from runnel.connection import Connection
+    from runnel.query_progress import QueryProgress
     from runnel.statements.outcome import Outcome
 
 
@@ -124,6 +126,14 @@ class Cursor:
         running = self._result or self._starting
         if running is not None:
             running.cancel()
+
+    def progress(self) -> QueryProgress | None:
+        """How far the statement has come, step by step, tasks of Spark included; print it. May be called from any thread, also
+        while another one is in `execute` or a fetch. None where nothing of it runs in this process (any longer)."""
+        from runnel.query_progress import progress_of
+
+        job = self._starting if self._result is None else self._result.job
+        return progress_of(job) if isinstance(job, Job) else None
 
     def close(self) -> None:
         """Cancels the job behind the cursor and gives back its rows. The cursor is of no use afterwards."""

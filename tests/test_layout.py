@@ -39,7 +39,7 @@ LEVELS = {
     4: ("planner", "connectors"),
     5: (
         *("database", "statements", "settings", "durable", "opening", "unavailable"),
-        *("connection", "own_functions", "cursor", "rows", "notebook", "dbapi20", "__init__"),
+        *("connection", "own_functions", "cursor", "query_progress", "rows", "notebook", "dbapi20", "__init__"),
         *("serving", "__main__"),
     ),
 }

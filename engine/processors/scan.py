@@ -91,6 +91,11 @@ class Scan(EmittingProcessor):
     def skipped_rows(self) -> int:
         return self._share.skipped
 
+    def tasks(self) -> tuple[int, int]:
+        """Tasks of another engine behind what it reads, done and known in all. From any thread."""
+        told = [partition.tasks() for partition in self._partitions]
+        return sum(done for done, _ in told), sum(known for _, known in told)
+
     def complete(self) -> bool:
         if self._open is None:
             self._open = [OpenPartition(number, item, self.context.wake) for number, item in enumerate(self._partitions)]

@@ -13,9 +13,9 @@ _NONE = -(1 << 63)
 class ProcessorMetrics:
     """One processor. `busy` is in nanoseconds; `bytes_out` is 0 where the job isn't measured; the queue is that of its
     inputs; `watermark` is the last that it was given; `held_by` names the upstream queue or edge that holds the watermark
-    back. `skipped_rows`: what a source has left out since its position had expired. `state_rows` and `state_bytes`: what it
-    keeps, about. `latency`: how long markers took to get here, where it is
-    the last."""
+    back. `skipped_rows`: what a source has left out since its position had expired. `tasks`: those of another engine behind a
+    source, `tasks_done` of them have ended. `state_rows` and `state_bytes`: what it keeps, about. `latency`: how long markers
+    took to get here, where it is the last."""
 
     index: int
     rows_in: int
@@ -32,6 +32,8 @@ class ProcessorMetrics:
     late_rows: int = 0
     malformed_records: int = 0
     skipped_rows: int = 0
+    tasks_done: int = 0
+    tasks: int = 0
     state_rows: int = 0
     state_bytes: int = 0
     latency: LatencyHistogram | None = None
@@ -90,6 +92,14 @@ class VertexMetrics:
         return sum(item.skipped_rows for item in self.processors)
 
     @property
+    def tasks_done(self) -> int:
+        return sum(item.tasks_done for item in self.processors)
+
+    @property
+    def tasks(self) -> int:
+        return sum(item.tasks for item in self.processors)
+
+    @property
     def state_rows(self) -> int:
         return sum(item.state_rows for item in self.processors)
 
@@ -117,6 +127,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
     edges = tasklet.inputs.edges
     watermark = tasklet.watermark
     state_rows, state_bytes = _state_size(tasklet)
+    tasks_done, tasks = tasklet.tasks()
     return ProcessorMetrics(
         index=tasklet.index,
         rows_in=sum(edge.rows for edge in edges),
@@ -133,6 +144,8 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         late_rows=tasklet.count("late_rows"),
         malformed_records=tasklet.count("malformed_records"),
         skipped_rows=tasklet.count("skipped_rows"),
+        tasks_done=tasks_done,
+        tasks=tasks,
         state_rows=state_rows,
         state_bytes=state_bytes,
         latency=tasklet.latency,

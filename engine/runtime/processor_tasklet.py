@@ -169,6 +169,11 @@ class ProcessorTasklet(Tasklet):
         """What the processor counts under that name (COUNTS). From any thread, and before its `init` too."""
         return getattr(self.processor, name, 0) if self.last_counts is None else self.last_counts[name]
 
+    def tasks(self) -> tuple[int, int]:
+        """Tasks of another engine behind the processor, done and known in all; none once it has ended. From any thread."""
+        told = getattr(self.processor, "tasks", None)
+        return (0, 0) if told is None or self.last_counts is not None else told()
+
     def _end_inputs(self) -> None:
         """The processor needs no more input. A commit that is outstanding comes first all the same."""
         self.inputs.abandon()

@@ -37,6 +37,18 @@ def test_a_million_rows(session: Any, connection: runnel.Connection, cursor: run
     assert all(chunk.nbytes < 4 << 20 for chunk in table.column("id").chunks)
 
 
+def test_progress_tells_the_tasks_of_spark(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
+    connection.register("many", session.range(0, 4_000_000, 1, 40))
+    cursor.execute("SELECT id FROM many")
+    cursor.fetchone()
+    told = cursor.progress()
+    assert told is not None
+    assert told.share is not None
+    assert told.steps[0].tasks == 40
+    assert 0 < told.steps[0].tasks_done < 40
+    assert "of 40 tasks" in str(told)
+
+
 def test_no_rows(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
     connection.register("none", session.range(0).selectExpr("id", "'x' AS s"))
     table = cursor.execute("SELECT * FROM none").fetch_arrow_table()
