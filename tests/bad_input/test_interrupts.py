@@ -31,7 +31,7 @@ def wait_for(condition):
     while not condition():
         if time.monotonic() > deadline:
             os._exit(3)
-        time.sleep(0.001)
+        time.sleep(0.001)  # where the main thread is can only be looked at
 
 def interrupt_when_inside():
     def interrupt():

@@ -9,26 +9,17 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from time import monotonic, sleep
+from time import monotonic
 
 import pyarrow as pa
 import pytest
 
 import runnel
 from runnel import Connection, Cursor, ErrorCode
+from tests.waiting import eventually
 
 ENDLESS = "SELECT v FROM TABLE(GENERATE_STREAM(1000000))"
 HUGE = "SELECT a.v FROM TABLE(GENERATE_SERIES(1, 100000)) AS a(v) CROSS JOIN TABLE(GENERATE_SERIES(1, 100000)) AS b(v)"
-
-
-def eventually(condition: Callable[[], bool], seconds: float = 10.0) -> bool:
-    """Whether the condition comes true in time: what other threads bring about is waited for, but not for ever."""
-    until = monotonic() + seconds
-    while not condition():
-        if monotonic() > until:
-            return False
-        sleep(0.001)
-    return True
 
 
 def threads() -> set[threading.Thread]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import runnel
-from tests.dbapi.test_lifecycle import eventually
+from tests.waiting import eventually
 
 
 def test_rows_are_shown_and_stay() -> None:

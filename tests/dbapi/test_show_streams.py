@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 import runnel
-from tests.dbapi.test_lifecycle import eventually
+from tests.waiting import eventually
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us"))])
 COUNTS = "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), INTERVAL '1' MINUTE)) GROUP BY window_end"

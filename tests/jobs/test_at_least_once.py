@@ -12,8 +12,8 @@ import runnel
 from runnel import Connection, JobStatus
 from runnel.jobs import Jobs
 from runnel.testing import ManualClock
-from tests.dbapi.test_lifecycle import eventually
 from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
+from tests.waiting import eventually
 
 SECOND = 1_000_000_000
 GUARANTEES = ("exactlyOnce", "atLeastOnce")

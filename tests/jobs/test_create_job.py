@@ -17,7 +17,7 @@ import pytest
 import runnel
 from runnel import Connection, JobStatus
 from runnel.named_jobs.record import decode, encode
-from tests.dbapi.test_lifecycle import eventually
+from tests.waiting import eventually
 
 PATIENCE = 20
 MAP = "(__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"

@@ -17,7 +17,7 @@ from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.processor import ExpiredPosition
 from tests.connectors.conformance import job_context, visible
 from tests.connectors.file_cases import mapping
-from tests.dbapi.test_lifecycle import eventually
+from tests.waiting import eventually
 
 MAP = "CREATE MAPPING {} (__key BIGINT, this VARCHAR) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar')"
 

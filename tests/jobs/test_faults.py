@@ -19,8 +19,8 @@ from runnel.processor import Guarantee, Inbox
 from runnel.snapshots.disk import Disk
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.snapshots.manifest import NAME, read_manifest
-from tests.dbapi.test_lifecycle import eventually
 from tests.jobs.named import PATIENCE, SECOND, Bench, Keeper, World
+from tests.waiting import eventually
 
 RUNNING, SUSPENDED, COMPLETED = JobStatus.RUNNING, JobStatus.SUSPENDED, JobStatus.COMPLETED
 NOT_RUNNING = JobStatus.NOT_RUNNING

@@ -20,7 +20,7 @@ def until(condition):
     end = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < end, connection.execute("SHOW JOBS").fetchall()
-        time.sleep(0.002)
+        time.sleep(0.002)  # nobody tells when a disk is full
 
 def give(first, last, name="lines.json"):
     with open(f"{folder}/{name}", "a") as file:

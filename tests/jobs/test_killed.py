@@ -14,7 +14,7 @@ from random import Random
 import pytest
 
 import runnel
-from tests.dbapi.test_lifecycle import eventually
+from tests.waiting import eventually
 
 PROCESS = """
 import sys

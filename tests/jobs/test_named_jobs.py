@@ -19,8 +19,8 @@ from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.run import PreparedJob
 from runnel.named_jobs.states import ENDED, TRANSITIONS
 from runnel.processor import Guarantee
-from tests.dbapi.test_lifecycle import eventually
 from tests.jobs.named import PATIENCE, SECOND, Bench, World
+from tests.waiting import eventually
 
 RUNNING, SUSPENDED, FAILED, COMPLETED = JobStatus.RUNNING, JobStatus.SUSPENDED, JobStatus.FAILED, JobStatus.COMPLETED
 

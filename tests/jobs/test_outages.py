@@ -12,8 +12,8 @@ import runnel
 from runnel import Connection, JobStatus
 from runnel.jobs import Jobs
 from runnel.testing import ManualClock
-from tests.dbapi.test_lifecycle import eventually
 from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
+from tests.waiting import eventually
 
 SECOND = 1_000_000_000
 COUNTS = "SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE feed, DESCRIPTOR(ts), 10)) GROUP BY window_end"

@@ -13,8 +13,8 @@ import pytest
 from runnel.errors import DataError, Error, OperationalError
 from runnel.jobs import JobStatus
 from runnel.processor import Guarantee
-from tests.dbapi.test_lifecycle import eventually
 from tests.jobs.named import PATIENCE, SECOND, Bench, World
+from tests.waiting import eventually
 
 
 class Life:

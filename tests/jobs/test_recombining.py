@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import runnel
 from runnel import Connection
-from tests.dbapi.test_lifecycle import eventually
 from tests.jobs.recombined import Result, Row, Shape, cumulate, given_after, given_before, hop, over_all, tumble
+from tests.waiting import eventually
 
 PATIENCE = 20
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64()), ("v", pa.int64())])

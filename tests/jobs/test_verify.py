@@ -15,8 +15,8 @@ from runnel import Connection, JobStatus
 from runnel.catalog import Table, TableColumn
 from runnel.connector import Connector, MappingDefinition, Sink, SinkRequest, Token, WritableTable, WriteMode
 from runnel.sqltypes import BIGINT
-from tests.dbapi.test_lifecycle import eventually
 from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
+from tests.waiting import eventually
 
 COUNTS = "SELECT window_end, k, COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), 10)) GROUP BY window_end, k"
 SINKS = {

@@ -15,7 +15,7 @@ import pytest
 import runnel
 from runnel.serving.server import Server
 from tests.dbapi.test_compliance import TestCompliance as LocalCompliance
-from tests.dbapi.test_lifecycle import eventually
+from tests.waiting import eventually
 
 TOKEN = "a token of the tests"
 MAP = "CREATE MAPPING m (__key BIGINT, this VARCHAR) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from runnel.errors import OperationalError
 from runnel.processor import Guarantee
 from runnel.sqltypes import BIGINT
 from tests.sinks.test_durable_write import Disk, DiskSink
+from tests.waiting import eventually
 
 PATIENCE = 30
 OFTEN = "OPTIONS ('snapshotIntervalMillis' = '20')"
@@ -30,13 +30,6 @@ def connection(tmp_path: Path) -> Iterator[Connection]:
     with runnel.connect(tmp_path / "directory") as made:
         made.execute(f"CREATE MAPPING m {MAP}")
         yield made
-
-
-def eventually(condition: Callable[[], bool]) -> bool:
-    until = monotonic() + PATIENCE
-    while not condition() and monotonic() < until:
-        sleep(0.005)
-    return condition()
 
 
 def rows(connection: Connection, query: str = "SELECT * FROM m ORDER BY 1, 2") -> list[tuple[Any, ...]]:

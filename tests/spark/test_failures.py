@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,18 +13,11 @@ import pytest
 import runnel
 from runnel.connectors.spark_errors import spark_error
 from runnel.connectors.spark_fetch import Fetch
+from tests.waiting import eventually
 
 Query = Callable[[str], list[tuple[Any, ...]]]
 
 ENDLESS = "SELECT MAX(a.id * b.id % 7) AS m FROM RANGE(10000000) a, RANGE(10000000) b"
-
-
-def wait_until(condition: Callable[[], bool]) -> bool:
-    """Waits for what another process does; there is nothing to be told by."""
-    until = time.monotonic() + 30
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.01)
-    return condition()
 
 
 def active_jobs(session: Any) -> list[int]:
@@ -43,9 +35,9 @@ def endless(session: Any, connection: runnel.Connection) -> None:
 
 def test_closing_the_cursor_cancels_the_job(session: Any, endless: None, cursor: runnel.Cursor) -> None:
     cursor.execute("SELECT m FROM endless")
-    assert wait_until(lambda: bool(active_stages(session)))
+    assert eventually(lambda: bool(active_stages(session)))
     cursor.close()
-    assert wait_until(lambda: not active_jobs(session) and not active_stages(session))
+    assert eventually(lambda: not active_jobs(session) and not active_stages(session))
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -65,38 +57,38 @@ def test_a_cancelled_shuffle_can_run_again(
     frame = session.range(0, 100, 1, 2).mapInArrow(held, "id BIGINT").selectExpr("id % 3 AS k").groupBy("k").count()
     connection.register("grouped", frame)
     cursor.execute("SELECT * FROM grouped")
-    assert wait_until(lambda: bool(active_jobs(session)))
+    assert eventually(lambda: bool(active_jobs(session)))
     cursor.close()
-    assert wait_until(lambda: not active_jobs(session))
+    assert eventually(lambda: not active_jobs(session))
     gate.touch()
     assert sorted(connection.execute("SELECT * FROM grouped").fetchall()) == [(0, 34), (1, 33), (2, 33)]
 
 
 def test_cancel_from_another_thread(session: Any, endless: None, cursor: runnel.Cursor) -> None:
     cursor.execute("SELECT m FROM endless")
-    assert wait_until(lambda: bool(active_jobs(session)))
+    assert eventually(lambda: bool(active_jobs(session)))
     canceller = threading.Thread(target=cursor.cancel)
     canceller.start()
     with pytest.raises(runnel.OperationalError) as failure:
         cursor.fetchall()
     canceller.join()
     assert failure.value.code == runnel.ErrorCode.CANCELLED
-    assert wait_until(lambda: not active_jobs(session))
+    assert eventually(lambda: not active_jobs(session))
 
 
 def test_time_out(session: Any, endless: None, cursor: runnel.Cursor) -> None:
     with pytest.raises(runnel.OperationalError, match="longer than its time-out") as failure:
         cursor.execute("SELECT m FROM endless", timeout=1).fetchall()
     assert failure.value.code == runnel.ErrorCode.TIMEOUT
-    assert wait_until(lambda: not active_jobs(session))
+    assert eventually(lambda: not active_jobs(session))
 
 
 def test_closing_the_connection_ends_its_jobs_only(session: Any) -> None:
     with runnel.connect(spark=session) as connection:
         connection.register("endless", session.sql(ENDLESS))
         cursor = connection.execute("SELECT m FROM endless")
-        assert wait_until(lambda: bool(active_jobs(session)))
-    assert wait_until(lambda: not active_jobs(session))
+        assert eventually(lambda: bool(active_jobs(session)))
+    assert eventually(lambda: not active_jobs(session))
     with pytest.raises(runnel.InterfaceError):
         cursor.fetchall()
     assert session.range(4).count() == 4
@@ -104,7 +96,7 @@ def test_closing_the_connection_ends_its_jobs_only(session: Any) -> None:
 
 def test_a_job_that_the_program_cancels(session: Any, endless: None, cursor: runnel.Cursor) -> None:
     cursor.execute("SELECT m FROM endless")
-    assert wait_until(lambda: bool(active_jobs(session)))
+    assert eventually(lambda: bool(active_jobs(session)))
     session.sparkContext.cancelAllJobs()
     with pytest.raises(runnel.OperationalError, match="the Spark job was cancelled") as failure:
         cursor.fetchall()
@@ -116,7 +108,7 @@ def test_a_limit_ends_the_scan(session: Any, connection: runnel.Connection, curs
     connection.register("t", session.range(0, 10**12, 1, 1000))
     assert len(cursor.execute("SELECT id FROM t LIMIT 3 OFFSET 2").fetchall()) == 3
     assert len(cursor.execute("SELECT id FROM t LIMIT 5").fetchall()) == 5
-    assert wait_until(lambda: not active_jobs(session))
+    assert eventually(lambda: not active_jobs(session))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 import runnel
 from runnel.jobs import Job
-from tests.dbapi.test_lifecycle import eventually
+from tests.waiting import eventually
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.int64())])
 QUERIES = {

@@ -111,7 +111,7 @@ class KillLoop:
             process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
         until = time.monotonic() + PATIENCE
         while kind == AT_WORK and process.poll() is None and not is_ready.exists() and time.monotonic() < until:
-            time.sleep(0.01)
+            time.sleep(0.01)  # the other process may die before it could tell anything
         try:
             code = process.wait(delay if kind in (AT_WORK, AT_START) else PATIENCE)
         except subprocess.TimeoutExpired:

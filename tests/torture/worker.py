@@ -57,7 +57,7 @@ def _wait(connection: runnel.Connection, case: cases.Case, wanted: int, until: f
     while counting(f"SELECT COUNT(*) FROM {case.name}").fetchone() < (wanted,):
         if time.monotonic() > until:
             raise TimeoutError(f"job {case.name} is not done: {_jobs(connection)}")
-        time.sleep(0.05)
+        time.sleep(0.05)  # a sink tells nobody that it has got rows
     if job.status is runnel.JobStatus.RUNNING:
         job.suspend(PATIENCE)
 

@@ -1,0 +1,20 @@
+"""Waiting for what other threads and processes bring about, where nothing tells of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic, sleep
+
+LONGEST = 0.02
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+    """Whether the condition comes true in time. What is waited for (the status of a job, rows in a sink, the threads of a
+    process) has no event that a test could wait on, so it is looked at again and again, at first often."""
+    until, pause = monotonic() + seconds, 0.0005
+    while not condition():
+        if monotonic() > until:
+            return False
+        sleep(pause)
+        pause = min(LONGEST, 1.5 * pause)
+    return True
