@@ -99,6 +99,14 @@ class AsOfJoin(WaitingProcessor):
         self._left_rows, self._versions = self.buffers
         self._kept = 0
 
+    @property
+    def weight(self) -> int:
+        return 1
+
+    def spill(self) -> None:
+        """Not of versions: those that are no longer asked for are found by looking through all."""
+        self._left_rows.spill(self._reservation.memory)
+
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         if ordinal == RIGHT:
             self._add_versions(batch)
@@ -252,6 +260,7 @@ class AsOfJoin(WaitingProcessor):
         rows, _ = self._plan.rows_of(side, given, self.context.job.evaluation)
         if rows.count:
             (self._left_rows if side == LEFT else self._versions).add(Run(rows))
+            self.account_for(batch)
 
 
 def latest(rows: Rows, chosen: Indexes, run: Run) -> Indexes:

@@ -36,6 +36,7 @@ class DivertingProcessor(EmittingProcessor):
         self._diverts = diverts
         self._reservation = Reservation(None)
         self._unaccounted = 0
+        self._is_overdue = False
         self._accounted_at = ACCOUNTED_ROWS
         self._unit = unit
         self._late_rows: LateRows | None = None
@@ -56,6 +57,8 @@ class DivertingProcessor(EmittingProcessor):
 
     def process(self, ordinal: int, inbox: Inbox) -> None:
         if self.drain():
+            if self._is_overdue:
+                self._account()
             batch = inbox.poll()
             if batch is not None:
                 self.take(ordinal, batch)
@@ -77,12 +80,13 @@ class DivertingProcessor(EmittingProcessor):
     def _account(self) -> None:
         """Tells how much is kept. Where that, and what all others hold, is more than there is room for, some of it goes to
         files. OperationalError where that isn't enough."""
-        if not self._reservation.is_limited:
-            self._unaccounted = 0
-            return
-        if self._making is not None:
-            return  # What is being made may refer to what would be put into files.
         self._unaccounted = 0
+        if not self._reservation.is_limited:
+            return
+        # What is being made may refer to what would be put into files.
+        self._is_overdue = self._making is not None
+        if self._is_overdue:
+            return
         rows, size = self._tell()
         if self._reservation.must_spill:
             self.spill()

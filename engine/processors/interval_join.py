@@ -181,6 +181,7 @@ class IntervalJoin(WaitingProcessor):
         rows.matched = matched
         if rows.count:
             self.buffers[side].add(Run(rows))
+            self.account_for(batch)
 
     def finish_restore(self) -> bool:
         for side, buffer in enumerate(self.buffers):

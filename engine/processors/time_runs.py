@@ -4,6 +4,8 @@ A run is searched for many rows at once: a 64-bit word holds the first bits of t
 binary searches give the rows of (nearly) one key within a span of time. As batches come in, runs of like size are put
 together, so that there are few; rows that can't match any more are left out then, and a run goes when all of its rows have.
 
+Where memory has no room for them, runs are put into files: they stay as they are, but all that doesn't change is mapped.
+
 A row expires at a time of the other side's watermark: beyond it nothing can match that row. `holds` say, for each watermark of
 the row's own side, how far it may get while the row is kept: no further than the row's own times.
 """
@@ -16,12 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, from_flags, join_arrays, join_batches, numbers, validity
+from runnel.batches import Indexes, Mask, from_flags, from_numbers, join_arrays, join_batches, make_batch, numbers, validity
 from runnel.key_hash import Hashes
+from runnel.memory import Memory
 from runnel.processors.event_time import GREATEST_TIME, event_times
 
 LARGEST_RUN = 1 << 20
 """Rows from which on runs aren't put together any more."""
+
+MERGED_SHARE = 4
+"""Runs in files are put together while they take no more than one in so many parts of what operators may hold."""
 
 TIME_BITS = 40
 """The bits of a word that are the time; what doesn't fit is rounded down, and pairs are looked at once more."""
@@ -122,6 +128,45 @@ class Run:
         self._by_expiry = by_expiry
         self._expiries: Indexes | None = None
         self._least_holds: list[Indexes] | None = None
+        self.file_bytes = 0
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether it is in a file."""
+        return self.file_bytes > 0
+
+    def put_into_file(self, memory: Memory) -> None:
+        """Lets go of the memory that it takes, but for the marks of rows that were matched."""
+        rows = self.rows
+        if rows.expiry is not None and self._expiries is None:
+            self._sort_by_expiry()
+        holds = self._least_holds if self._expiries is not None else None
+        given = [rows.hashes, rows.times, rows.expiry, *rows.holds, self.order, self._sorted, self._by_expiry, self._expiries]
+        arrays = [item for item in (*given, *(holds or ())) if item is not None and len(item) == rows.count]
+        columns = [*rows.batch.columns, *(key for key in rows.keys if _is_among(key, rows.batch.columns) is None)]
+        width = len(columns)
+        columns += [from_numbers(item.view(np.int64), pa.int64()) for item in arrays]
+        names = [str(number) for number in range(len(columns))]
+        mapped = memory.mapped(pa.RecordBatch.from_arrays(columns, names=names))
+        found = dict(zip(map(id, arrays), (numbers(item, np.int64) for item in mapped.columns[width:]), strict=True))
+        batch = make_batch(mapped.columns[: rows.batch.num_columns], rows.batch.schema, rows.count)
+        own_keys = iter(mapped.columns[rows.batch.num_columns : width])
+        places = [_is_among(key, rows.batch.columns) for key in rows.keys]
+        self.rows = Rows(
+            batch,
+            _words_of(found, rows.hashes),
+            [next(own_keys) if place is None else batch.column(place) for place in places],
+            _found(found, rows.times),
+            _found(found, rows.expiry),
+            [found.get(id(hold), hold) for hold in rows.holds],
+            rows.matched,
+        )
+        self.order = found[id(self.order)]
+        self._sorted = _words_of(found, self._sorted)
+        self._by_expiry, self._expiries = _found(found, self._by_expiry), _found(found, self._expiries)
+        if holds is not None:
+            self._least_holds = [found.get(id(hold), hold) for hold in holds]
+        self.file_bytes = mapped.nbytes
 
     def _words(self) -> Hashes | None:
         """The words that the rows are sorted by."""
@@ -149,7 +194,9 @@ class Run:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """About how many bytes it takes, in memory or in a file."""
+        if self.is_spilled:
+            return self.file_bytes + self.rows.count
         return int(self.rows.batch.nbytes) + _BYTES_PER_ROW * self.rows.count
 
     def find(self, sought: Sought) -> tuple[Indexes, Indexes]:
@@ -252,6 +299,26 @@ def _sorted(values: Indexes | Hashes, order: Indexes | None) -> Indexes:
     return order[np.argsort(values[order], kind="stable")]
 
 
+def _found(found: dict[int, Indexes], array: Indexes | None) -> Indexes | None:
+    return None if array is None else found.get(id(array), array)
+
+
+def _words_of(found: dict[int, Indexes], array: Hashes | None) -> Hashes | None:
+    return None if array is None else found[id(array)].view(np.uint64)
+
+
+def _is_among(key: pa.Array, columns: Sequence[pa.Array]) -> int | None:
+    """The place of the column whose values a key shares; None: it has values of its own."""
+    for place, column in enumerate(columns):
+        if key.type == column.type and key.offset == column.offset and _addresses(key) == _addresses(column):
+            return place
+    return None
+
+
+def _addresses(array: pa.Array) -> list[int | None]:
+    return [None if buffer is None else buffer.address for buffer in array.buffers()]
+
+
 class RunBuffer:
     """The runs of one side."""
 
@@ -264,7 +331,7 @@ class RunBuffer:
 
     @property
     def held(self) -> int:
-        """How many rows are in memory."""
+        """How many rows are kept, those that are dead among them."""
         return sum(run.rows.count for run in self.runs)
 
     @property
@@ -276,11 +343,33 @@ class RunBuffer:
         """Takes in rows, none of which is expired."""
         runs = self.runs
         runs.append(run)
-        while len(runs) > 1 and 2 * runs[-1].rows.count > runs[-2].rows.count:
+        while len(runs) > 1 and 2 * runs[-1].rows.count > runs[-2].rows.count and not runs[-2].is_spilled:
             if runs[-1].rows.count + runs[-2].rows.count > LARGEST_RUN:
                 break
             newer, older = runs.pop(), runs.pop()
             runs.append(merged((older, newer), self.horizon))
+
+    def spill(self, memory: Memory) -> None:
+        """Puts the runs that are in memory into files: those of few rows together, and with what is there, while runs are no
+        larger than what may be in memory for that."""
+        runs = self.runs
+        most = memory.allowed // MERGED_SHARE
+        start = len(runs)
+        while start and not runs[start - 1].is_spilled:
+            start -= 1
+        fresh = runs[start:]
+        if not fresh:
+            return
+        del runs[start:]
+        runs.append(fresh[0] if len(fresh) == 1 and not fresh[0].dead else merged(fresh, self.horizon))
+        runs[-1].put_into_file(memory)
+        while len(runs) > 1 and 2 * runs[-1].rows.count > runs[-2].rows.count:
+            older, newer = runs[-2:]
+            if older.rows.count + newer.rows.count > LARGEST_RUN or older.size + newer.size > most:
+                break
+            both = merged((older, newer), self.horizon)
+            both.put_into_file(memory)
+            runs[-2:] = [both]
 
     def expire(self, horizon: int) -> list[tuple[Rows, Indexes]]:
         """Lets go of the rows that expire before `horizon`, and gives them."""
@@ -291,14 +380,15 @@ class RunBuffer:
             if len(gone):
                 expired.append((run.rows, gone))
             if run.living:
-                kept.append(run if 2 * run.dead < run.rows.count else merged((run,), self.horizon))
+                is_sparse = 2 * run.dead >= run.rows.count and not run.is_spilled
+                kept.append(merged((run,), self.horizon) if is_sparse else run)
         self.runs = kept
         return expired
 
-    def take_all(self) -> list[Rows]:
-        """All rows that live; afterwards there are none."""
+    def take_all(self) -> Iterator[Rows]:
+        """All rows that live, one run after the other; afterwards there are none."""
         runs, self.runs = self.runs, []
-        return [run.living_rows(self.horizon) for run in runs]
+        return (run.living_rows(self.horizon) for run in runs)
 
     def least_hold(self, place: int) -> int:
         return min((run.least_hold(place) for run in self.runs), default=NEVER)

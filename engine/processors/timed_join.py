@@ -147,6 +147,7 @@ class TimedJoin(WaitingProcessor):
         rows, _ = self._plan.rows_of(side, given)
         if rows.count:
             self.buffers[side].add(Run(rows))
+            self.account_for(batch)
 
 
 def _at(rows: Rows, chosen: Indexes) -> pa.RecordBatch:

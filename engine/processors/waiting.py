@@ -65,6 +65,18 @@ class WaitingProcessor(DivertingProcessor):
         runs = [run for buffer in self.buffers for run in buffer]
         return sum(run.living for run in runs), sum(run.size for run in runs)
 
+    def spilled_size(self) -> tuple[int, int]:
+        runs = [run for buffer in self.buffers for run in buffer if run.is_spilled]
+        return sum(run.living for run in runs), sum(run.file_bytes for run in runs)
+
+    @property
+    def weight(self) -> int:
+        return 2
+
+    def spill(self) -> None:
+        for buffer in self.buffers:
+            buffer.spill(self._reservation.memory)
+
     def count_late(self, late: Mask, times: Indexes, watermark: int) -> None:
         """Some rows, of these times, or none, came after that watermark."""
         if late.any():
