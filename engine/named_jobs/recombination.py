@@ -168,7 +168,10 @@ def _of_sessions(old: Windows, new: Windows, forms: tuple[Form, Form]) -> Change
     elif gap < before and forms[0] is Form.SESSIONS:
         notes.append("sessions that are held are not divided, only their ends come sooner")
     elif gap < before:
-        notes.append("sessions that are held are divided where they would be now; those that are over then come at once")
+        notes.append(
+            "sessions that are held are divided where they would be now; those that are over then come at once, too late for a "
+            "GROUP BY, OVER or ORDER BY behind them"
+        )
     if gap == before:
         return Change(old, new, forms, _emission_text(old, new), _emission_notes(old, new), is_same=True)
     if new.lateness:
