@@ -150,7 +150,7 @@ class FollowPartition(SourcePartition):
         for path, place in token["files"].items():
             now = renamed.get(path, path)
             if now not in there:
-                raise position_expired(f'file "{path}" is gone, which was read')
+                raise position_expired(f'file "{path}" is gone, of which rows were read')
             self._new(now).seek(place, there[now])  # whether it is the one that was read
             file = self._new(now)
             file.stop_at(place, there[now])

@@ -80,8 +80,8 @@ class GrowingFile:
 
     def read(self) -> pa.RecordBatch | None:
         """The next rows; None where there is no further whole record. `given` says when they were handed on."""
-        if self._last is not None and self.start >= self._last:
-            return self._read_last()
+        if self._last is not None:
+            return self._read_limited(self._last)
         try:
             return self._read() if self.start < self._size else None
         except OperationalError as error:
@@ -115,8 +115,14 @@ class GrowingFile:
         self.to_skip -= self._skipped
         return batch.slice(self._skipped)
 
-    def _read_last(self) -> pa.RecordBatch | None:
-        """The rows behind the last place that were read too."""
+    def _read_limited(self, last: int) -> pa.RecordBatch | None:
+        """The rows up to the last place, then those behind it that were read too."""
+        if not self._has_begun:
+            with reading(self.path), open_bytes(self.path, "none") as stream:
+                if not self._begin(stream):
+                    return None
+        if self.start < last:
+            return self._read()
         rows, self._last_rows = self._last_rows, 0
         batch = self._read() if rows else None
         return None if batch is None else batch.slice(0, rows)

@@ -79,6 +79,15 @@ def verify_job(database: Database, plan: VerifyJobPlan, call: Call) -> Result:
         comparison = _Comparison(job, write, keys, moment, written)
         compared = comparison.plan(database, evaluation)
         return _told(comparison, _run(database, compared, evaluation, call))
+    except OperationalError as error:
+        if error.code is not ErrorCode.POSITION_EXPIRED:
+            raise
+        raise OperationalError(
+            f'job "{job.name}" can\'t be verified: what it has read is not kept any more',
+            code=ErrorCode.POSITION_EXPIRED,
+            detail=error.message if error.detail is None else f"{error.message} ({error.detail})",
+            hint="a job whose sources still have all since it began can be verified: have them keep more, or begin anew",
+        ) from error
     finally:
         written.close()
 
