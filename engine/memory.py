@@ -140,12 +140,14 @@ def too_large(what: str, memory: Memory) -> OperationalError:
     )
 
 
-def state_too_large(what: str, vertex: str, state: tuple[int, int], memory: Memory) -> OperationalError:
-    """Of what an operator on a stream keeps, with its rows and bytes, for which there is no room: it must be in memory."""
+def state_too_large(what: str, vertex: str, state: tuple[int, int], memory: tuple[int, int]) -> OperationalError:
+    """Of what an operator on a stream keeps, with its rows and bytes, for which there is no room: it must be in memory.
+    `memory`: what is used of it by all, and its limit."""
     rows, size = state
-    others = memory.used - size
+    used, limit = memory
+    others = used - size
     return OperationalError(
-        f"{what} need more than the memory_limit of {memory.limit:,} bytes",
+        f"{what} need more than the memory_limit of {limit:,} bytes",
         code=ErrorCode.OUT_OF_MEMORY,
         detail=f'vertex "{vertex}" keeps {rows:,} rows in {size:,} bytes' + (f"; others hold {others:,}" if others > 0 else ""),
         hint="let the query keep less, with narrower bounds of time, smaller windows, fewer columns or keys (EXPLAIN (STATE) "

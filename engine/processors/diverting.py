@@ -93,8 +93,9 @@ class DivertingProcessor(EmittingProcessor):
             rows, size = self._tell()
         self._accounted_at = max(ACCOUNTED_ROWS, rows // 8)
         memory = self._reservation.memory
-        if memory.used > memory.limit and size * LEAST_SHARE >= memory.limit:
-            raise state_too_large(self.holds, self.context.vertex, (rows, size), memory)
+        used = memory.used - size * (self.weight - 1)
+        if used > memory.limit and size * LEAST_SHARE >= memory.limit:
+            raise state_too_large(self.holds, self.context.vertex, (rows, size), (used, memory.limit))
 
     def _tell(self) -> tuple[int, int]:
         """The rows and bytes that are in memory, of which the connection is told."""

@@ -1,4 +1,8 @@
-"""Rows that wait until they are complete: until a watermark says that a bounded column takes their value no more."""
+"""Rows that wait until they are complete: until a watermark says that a bounded column takes their value no more.
+
+Where memory has no room for them they go to files, in the order in which they will be complete. What a watermark completes of
+these may be more than memory has room for, too: then it is taken in steps, as if the watermark had come in several.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,23 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, from_numbers, indexes, join_batches, numbers, validity
+from runnel.batches import (
+    MAX_ROWS,
+    Indexes,
+    Mask,
+    from_flags,
+    from_numbers,
+    indexes,
+    join_batches,
+    make_batch,
+    numbers,
+    validity,
+)
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
-from runnel.memory import size_of
+from runnel.memory import Memory, size_of
 from runnel.processor import Watermark
 from runnel.processors.event_time import event_times, less
 from runnel.streams import TimeBound
@@ -97,19 +112,88 @@ def _run(batch: pa.RecordBatch, rows: Indexes, due: list[Indexes]) -> _Run:
     return _Run(batch, rows, due, [int(item.min()) for item in due], [int(item.max()) for item in due])
 
 
+@dataclass(slots=True)
+class _File:
+    """Rows in a file, in the order of when they are due; those before `start` were taken."""
+
+    batch: pa.RecordBatch
+    due: Indexes
+    file_bytes: int
+    start: int = 0
+
+    @property
+    def left(self) -> int:
+        return len(self.due) - self.start
+
+    @property
+    def size(self) -> int:
+        return self.file_bytes * self.left // len(self.due)
+
+    def before(self, limit: int) -> tuple[int, pa.RecordBatch]:
+        """The rows that are due before a time, and where they end."""
+        end = max(self.start, int(np.searchsorted(self.due, limit)))
+        return end, self.batch.slice(self.start, end - self.start)
+
+
+_STEP_SAMPLES = 16
+"""Due times are looked at so many times per step."""
+
+
 class HeldRows:
     """The rows of one processor. `count` of them wait."""
 
     def __init__(self, holding: CompiledHolding) -> None:
         self._holding = holding
         self._runs: list[_Run] = []
+        self._files: list[_File] = []
         self.seen: dict[int, int] = {}
         self.count = 0
 
     @property
     def size(self) -> int:
         """About how many bytes they take."""
-        return sum(size_of(run.batch) for run in tuple(self._runs)) + 16 * self.count
+        held = sum(size_of(run.batch) + 16 * len(run.rows) for run in tuple(self._runs))
+        return held + self.spilled_size[1]
+
+    @property
+    def spilled_size(self) -> tuple[int, int]:
+        """How many rows and bytes of that are in files."""
+        files = tuple(self._files)
+        return sum(file.left for file in files), sum(file.size for file in files)
+
+    @property
+    def can_spill(self) -> bool:
+        """Whether one order is that in which all rows are due."""
+        return len(self._holding.watermarks) == 1
+
+    def spill(self, memory: Memory) -> None:
+        """Puts the rows that are in memory into a file."""
+        if not self._runs or not self.can_spill:
+            return
+        runs, self._runs = self._runs, []
+        due = np.concatenate([run.due[0] for run in runs])
+        order = np.argsort(due, kind="stable")
+        rows = join_batches([run.taken for run in runs]).take(indexes(order))
+        names = [str(number) for number in range(rows.num_columns + 1)]
+        columns = [*rows.columns, from_numbers(due[order], pa.int64())]
+        written = memory.mapped(pa.RecordBatch.from_arrays(columns, names=names))
+        batch = make_batch(written.columns[:-1], rows.schema, rows.num_rows)
+        self._files.append(_File(batch, numbers(written.column(rows.num_columns), np.int64), written.nbytes))
+
+    def steps(self, most: int, is_end: bool = False) -> list[int]:
+        """Times of the watermark, in order, up to which rows are to be taken one after the other so that each time they take
+        about so many bytes. None are needed where nothing is in files. `is_end`: not only what the watermark completes is
+        taken, but all."""
+        if not self._files:
+            return []
+        (number,) = self._holding.watermarks
+        lead = self._holding.lead
+        limit = NEVER if is_end else self.seen.get(number, ALWAYS) - lead
+        per_step = max(1, most * self.count // max(self.size, 1))
+        every = max(1, per_step // _STEP_SAMPLES)
+        sampled = [file.due[file.start : file.before(limit)[0] : every] for file in self._files]
+        chosen = np.unique(np.sort(np.concatenate(sampled))[_STEP_SAMPLES - 1 :: _STEP_SAMPLES])
+        return [time + 1 + lead for time in chosen.tolist() if time > ALWAYS and time + 1 + lead < min(limit + lead, NEVER)]
 
     def add(self, batch: pa.RecordBatch, context: EvaluationContext) -> Late | None:
         """Takes in rows, but for those that are late, of which it tells."""
@@ -166,6 +250,11 @@ class HeldRows:
         self.seen[watermark.column] = watermark.time
         return True
 
+    def see(self, time: int) -> None:
+        """The only watermark counts as being there for now."""
+        (number,) = self._holding.watermarks
+        self.seen[number] = time
+
     def complete(self) -> list[pa.RecordBatch]:
         """The rows that are complete now; they wait no more."""
         return self._select(self._holding.lead, is_taken=True)
@@ -192,16 +281,35 @@ class HeldRows:
         if is_taken:
             self._runs = kept
             self.count -= sum(len(run.rows) for run in found)
-        return [run.taken for run in found]
+        return [*self._from_files(lead, is_taken), *(run.taken for run in found)]
+
+    def _from_files(self, lead: int, is_taken: bool) -> list[pa.RecordBatch]:
+        (number, *_) = self._holding.watermarks
+        if not self._files or number not in self.seen:
+            return []
+        found = []
+        for file in self._files:
+            end, rows = file.before(self.seen[number] - lead)
+            if rows.num_rows:
+                found.append(rows)
+            if is_taken:
+                file.start = end
+                self.count -= rows.num_rows
+        self._files = [file for file in self._files if file.left]
+        return found
 
     def take_all(self) -> list[pa.RecordBatch]:
         """All rows that wait; they do no more."""
-        found = [run.taken for run in self._runs]
+        found = [*self._spilled_rows(), *(run.taken for run in self._runs)]
         self.clear()
         return found
 
+    def _spilled_rows(self) -> Iterator[pa.RecordBatch]:
+        for file in self._files:
+            yield file.batch.slice(file.start)
+
     def clear(self) -> None:
-        self._runs = []
+        self._runs, self._files = [], []
         self.count = 0
 
     def watermark_state(self) -> Iterator[pa.RecordBatch]:
@@ -213,6 +321,7 @@ class HeldRows:
 
     def row_state(self) -> Iterator[pa.RecordBatch]:
         """The rows that wait, for a snapshot."""
+        yield from self._spilled_rows()
         for run in self._runs:
             yield run.taken
 

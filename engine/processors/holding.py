@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from runnel.batches import join_batches
 from runnel.key_hash import keyed_state
+from runnel.memory import Reservation
 from runnel.processor import Watermark
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.held_rows import CompiledHolding, HeldRows
+
+WEIGHT = 2
+"""How much memory is needed for each byte that waits: to put rows in order."""
+
+TAKEN_SHARE = 4
+"""Complete rows are taken out of files while they take one in so many parts of what operators may hold."""
 
 
 class HoldingProcessor(DivertingProcessor):
@@ -32,6 +39,26 @@ class HoldingProcessor(DivertingProcessor):
     def state_size(self) -> tuple[int, int]:
         return self.held.count, self.held.size
 
+    def results_of(self, batches: Sequence[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+        """The same of several batches, of about `most` bytes together, or more where all are due at once."""
+        yield from self.results(join_batches(batches))
+
+    def spilled_size(self) -> tuple[int, int]:
+        return self.held.spilled_size
+
+    @property
+    def can_spill(self) -> bool:
+        """Whether rows may wait in files."""
+        return self.held.can_spill
+
+    @property
+    def weight(self) -> int:
+        return WEIGHT if self.can_spill else 1
+
+    def spill(self) -> None:
+        if self.can_spill:
+            self.held.spill(self._reservation.memory)
+
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         late = self.held.add(batch, self.context.job.evaluation)
         if late is not None:
@@ -43,11 +70,9 @@ class HoldingProcessor(DivertingProcessor):
         if not self.drain():
             return False
         if self.held.advance(watermark):
-            complete = self.held.complete()
-            if complete:
-                self.emit_all(self.results(join_batches(complete)))
-                if not self.drain():
-                    return False
+            self.emit_all(self._complete(watermark))
+            if not self.drain():
+                return False
         return self.outbox.offer(watermark)
 
     def complete(self) -> bool:
@@ -55,10 +80,13 @@ class HoldingProcessor(DivertingProcessor):
             if not self.drain():
                 return False
             self._is_done = True
-            rest = self.held.take_all()
-            if rest:
-                self.emit_all(self.results(join_batches(rest)))
+            self.emit_all(self._complete(None))
         return self.drain()
+
+    def _complete(self, watermark: Watermark | None) -> Iterator[pa.RecordBatch]:
+        """What comes of the rows that a watermark, which was noted, completes (None: of all)."""
+        for most, complete in stepwise(self.held, watermark, self._reservation):
+            yield from self.results_of(complete, most)
 
     def state(self) -> Iterable[pa.RecordBatch]:
         """The watermarks, then the rows that wait, by the columns that divide them."""
@@ -69,7 +97,30 @@ class HoldingProcessor(DivertingProcessor):
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         if not self.held.restores_watermarks(batch):
             self.held.put_back(batch, self.context.job.evaluation)
+            self.account_for(batch)
 
     def close(self) -> None:
         super().close()
         self.held.clear()
+
+
+def stepwise(
+    held: HeldRows, watermark: Watermark | None, reservation: Reservation
+) -> Iterator[tuple[int, list[pa.RecordBatch]]]:
+    """The rows that a watermark completes (None: all), as many at a time as memory has room for: each time how many bytes they
+    should take at most, and the rows. Meanwhile the watermark counts as being where rows were taken up to."""
+    most = reservation.memory.allowed // TAKEN_SHARE if reservation.is_limited else 0
+    steps = held.steps(most, watermark is None)
+    for time in steps:
+        held.see(time)
+        complete = held.complete()
+        if complete:
+            yield most, complete
+    if watermark is None:
+        complete = held.take_all()
+    else:
+        if steps:
+            held.see(watermark.time)
+        complete = held.complete()
+    if complete:
+        yield most, complete

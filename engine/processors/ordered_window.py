@@ -22,6 +22,7 @@ from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import GREATEST_TIME
 from runnel.processors.held_rows import CompiledHolding, HeldRows, Holding
+from runnel.processors.holding import WEIGHT, stepwise
 from runnel.processors.kept_rows import BUCKETS, Buckets, KeptRows
 from runnel.processors.row_identity import factorise
 from runnel.processors.running_values import Going, going
@@ -94,6 +95,17 @@ class OrderedWindow(DivertingProcessor):
         parts = (self._held, self._kept, self._running)
         return sum(part.count for part in parts), sum(part.size for part in parts)
 
+    def spilled_size(self) -> tuple[int, int]:
+        return self._held.spilled_size
+
+    @property
+    def weight(self) -> int:
+        return WEIGHT if self._held.can_spill else 1
+
+    def spill(self) -> None:
+        """Of the rows that wait. What frames reach back to is looked at for each watermark."""
+        self._held.spill(self._reservation.memory)
+
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         late = self._held.add(batch, self.context.job.evaluation)
         if late is not None:
@@ -119,9 +131,8 @@ class OrderedWindow(DivertingProcessor):
         if self._is_behind:
             self._is_behind = False
             self._fresh = 0
-            complete = self._held.complete()
-            if complete:
-                self.emit_all(self._results(complete))
+            number, time = next(iter(self._held.seen.items()))
+            self.emit_all(self._complete(Watermark(time, number)))
         if not self.drain():
             return False
         self._forget()
@@ -146,10 +157,13 @@ class OrderedWindow(DivertingProcessor):
             if not self.drain() or not self._catch_up():
                 return False
             self._is_done = True
-            rest = self._held.take_all()
-            if rest:
-                self.emit_all(self._results(rest))
+            self.emit_all(self._complete(None))
         return self.drain()
+
+    def _complete(self, watermark: Watermark | None) -> Iterator[pa.RecordBatch]:
+        """What comes of the rows that a watermark completes (None: of all)."""
+        for _, complete in stepwise(self._held, watermark, self._reservation):
+            yield from self._results(complete)
 
     def _results(self, complete: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         new = join_batches(complete)
@@ -282,6 +296,7 @@ class OrderedWindow(DivertingProcessor):
             self._running.add(batch)
         else:
             self._held.put_back(batch, self.context.job.evaluation)
+        self.account_for(batch)
 
     def close(self) -> None:
         super().close()

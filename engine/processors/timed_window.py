@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.batches import join_batches
+from runnel.batches import empty_columns, join_batches, slices
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
 from runnel.processor import Outbox, ProcessorContext
@@ -16,6 +17,9 @@ from runnel.processors.holding import HoldingProcessor
 from runnel.processors.window_calls import CompiledWindow, by_arrangement
 from runnel.processors.window_frames import check_offset
 from runnel.windows import WindowCall
+
+if TYPE_CHECKING:
+    from runnel.processors.spilled_window import SpilledWindow
 
 PRUNE_ROWS = 1 << 14
 """How many rows are held before those that can't be needed are looked for, at least."""
@@ -29,6 +33,7 @@ class TimedWindow(HoldingProcessor):
         self._plan = plan
         self._most = 0
         self._next_prune = PRUNE_ROWS
+        self._window: SpilledWindow | None = None
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -38,6 +43,32 @@ class TimedWindow(HoldingProcessor):
                     check_offset(bound, context.job.evaluation)
         if self._plan.most is not None:
             self._most = constant(self._plan.most[1], context.job.evaluation) or 0
+
+    @property
+    def can_spill(self) -> bool:
+        """Where only the first rows of each partition are wanted, the others don't wait."""
+        return super().can_spill and self._plan.most is None
+
+    def results_of(self, batches: Sequence[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
+        if not self.can_spill or not most or sum(batch.nbytes for batch in batches) <= 2 * most:
+            yield from super().results_of(batches, most)
+            return
+        # Loaded on first use: few queries need it.
+        from runnel.processors.spilled_window import SpilledWindow
+
+        self._window = SpilledWindow(self._plan, self._reservation.memory, self.context)
+        for batch in batches:
+            for piece in slices(batch):
+                self._window.take(piece)
+                yield empty_columns(0)
+        yield from self._window.results()
+        self._window.close()
+        self._window = None
+
+    def close(self) -> None:
+        super().close()
+        if self._window is not None:
+            self._window.close()
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         super().take(ordinal, batch)
