@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
@@ -34,6 +35,8 @@ def assert_rows(actual: Any, expected: Any, *, ordered: bool = True, tolerance: 
     Floats are equal when they differ by at most `tolerance` relative to the larger; everything else must be equal.
     """
     got, wanted = rows_of(actual), rows_of(expected)
+    if _written(got, ordered) == _written(wanted, ordered):
+        return  # almost always, and much sooner known than by sorting and comparing value by value
     if not ordered:
         got, wanted = sorted(got, key=_sort_key), sorted(wanted, key=_sort_key)
     for number, (left, right) in enumerate(zip_longest(got, wanted, fillvalue=_MISSING)):
@@ -43,6 +46,10 @@ def assert_rows(actual: Any, expected: Any, *, ordered: bool = True, tolerance: 
             raise AssertionError(f"{len(got)} rows instead of {len(wanted)}; row {number} is {what}: {row!r}")
         if not same_value(left, right, tolerance):
             raise AssertionError(f"row {number} is {left!r}, expected {right!r}")
+
+
+def _written(rows: list[Row], ordered: bool) -> Any:
+    return list(map(repr, rows)) if ordered else Counter(map(repr, rows))
 
 
 def same_value(left: Any, right: Any, tolerance: float) -> bool:

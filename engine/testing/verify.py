@@ -19,7 +19,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.memory import Memory
 from runnel.processor import Item, JobContext, Processor, Watermark
 from runnel.testing.bench import Bench, Conditions, Limits
-from runnel.testing.rows import assert_rows
+from runnel.testing.rows import assert_rows, rows_of
 
 Expected = Any
 """Rows as `assert_rows` takes them, or a function that is given the list of items of an output and fails by itself."""
@@ -66,6 +66,7 @@ def verify_processor(
     take `limits.call_seconds` of CPU time, and `limits.idle_calls` calls in a row may lead to nothing.
     """
     chosen = replace(verification or Verification(), **options)
+    wanted = [item if callable(item) else rows_of(item) for item in ([expected] if chosen.outputs < 2 else expected)]
     slicings = ("all at once", "batch by batch", "row by row") if chosen.row_by_row else ("all at once", "batch by batch")
     for slicing, tight, snapshots in product(slicings, (False, True), (False, True)):
         if snapshots and not chosen.snapshots:
@@ -83,7 +84,7 @@ def verify_processor(
         )
         try:
             outputs = bench.run(job, schedule(inputs, chosen.priorities, slicing), len(inputs), chosen.outputs)
-            _check(outputs, expected, chosen)
+            _check(outputs, wanted, chosen)
         except AssertionError as error:
             raise AssertionError(f"{conditions}: {error}") from error
 
@@ -127,8 +128,7 @@ def _sliced(items: Sequence[pa.RecordBatch | Watermark], slicing: str) -> Iterat
             yield item
 
 
-def _check(outputs: list[list[Item]], expected: Expected, chosen: Verification) -> None:
-    wanted = [expected] if chosen.outputs < 2 else list(expected)
+def _check(outputs: list[list[Item]], wanted: list[Expected], chosen: Verification) -> None:
     for items, one in zip(outputs, wanted, strict=True):
         if callable(one):
             one(items)

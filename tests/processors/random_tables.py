@@ -6,7 +6,6 @@ import random
 from decimal import Decimal
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from runnel.expressions.nodes import Column
@@ -14,6 +13,7 @@ from runnel.processor import Item
 from runnel.relation import Field
 from runnel.sqltypes import from_arrow
 from runnel.testing import verify_processor
+from tests.shared_duckdb import duckdb_over
 
 NAN = float("nan")
 EDGES: dict[str, tuple[list[Any], pa.DataType]] = {
@@ -56,10 +56,7 @@ def fields_of(table: pa.Table) -> tuple[Field, ...]:
 
 def duckdb_rows(sql: str, **tables: pa.Table) -> pa.Table:
     """What DuckDB answers, with Runnel's order of NULLs."""
-    with duckdb.connect() as connection:
-        connection.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
-        for name, table in tables.items():
-            connection.register(name, table)
+    with duckdb_over(tables) as connection:
         return connection.sql(sql).to_arrow_table()
 
 

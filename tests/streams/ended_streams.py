@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 import runnel
 from runnel.testing.rows import rows_of as values_of
+from tests.shared_duckdb import duckdb_over
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us")), ("n", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
 DISORDER = 20
@@ -109,8 +109,5 @@ def over_tables(connection: runnel.Connection, sql: str, tables: Mapping[str, pa
 
 
 def in_duckdb(sql: str, tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
-    with duckdb.connect() as other:
-        other.execute("SET default_null_order = 'nulls_first_on_asc_last_on_desc'")
-        for name, table in tables.items():
-            other.register(name, table)
+    with duckdb_over(tables) as other:
         return values_of(other.sql(filled(sql, IN_DUCKDB)).to_arrow_table().to_batches())

@@ -13,6 +13,7 @@ import pytest
 
 import runnel
 from runnel.testing import assert_rows
+from tests.shared_duckdb import duckdb_over
 
 SCHEMA = pa.schema([("k", pa.int64()), ("ts", pa.timestamp("us")), ("n", pa.int64()), ("v", pa.int64())])
 DISORDER = 20
@@ -71,9 +72,7 @@ def write(writer: Any, table: pa.Table, sizes: Sequence[int]) -> None:
 
 
 def in_duckdb(sql: str, tables: dict[str, pa.Table]) -> pa.Table:
-    with duckdb.connect() as other:
-        for name, table in tables.items():
-            other.register(name, table)
+    with duckdb_over(tables) as other:
         return other.sql(sql).to_arrow_table()
 
 

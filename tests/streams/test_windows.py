@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 import runnel
 from runnel import Connection, NotSupportedError
+from tests.shared_duckdb import duckdb_over
 
 US = 1_000_000
 DAY = 86_400 * US
@@ -56,8 +56,7 @@ def oracle(table: pa.Table, sql: str) -> list[tuple[Any, ...]]:
     if pa.types.is_date(time.type):
         time = time.cast(pa.timestamp("us"))
     table = table.append_column("m", time.cast(pa.int64()))
-    with duckdb.connect() as connection:
-        connection.register("r", table.drop_columns(["t"]))
+    with duckdb_over({"r": table.drop_columns(["t"])}) as connection:
         return sorted(connection.execute(sql).fetchall(), key=repr)
 
 
