@@ -33,20 +33,26 @@ from runnel.streams import WINDOW_COLUMNS
 
 @dataclass(slots=True)
 class Held:
-    """Rows that wait: those at `rows` of a batch, and the number of each one's session."""
+    """Rows that wait: those at `rows` of a batch, and the number of each one's session. `file_bytes`: what the batch takes in
+    a file, where it is in one."""
 
     batch: pa.RecordBatch
     rows: Indexes
     sessions: Indexes
+    file_bytes: int = 0
 
     def taken(self) -> pa.RecordBatch:
         """The rows as a batch of their own."""
         return self.batch.take(indexes(self.rows))
 
+    def at(self, mask: Mask) -> Held:
+        """Some of the rows."""
+        return Held(self.batch, self.rows[mask], self.sessions[mask])
+
     def keep(self, mask: Mask) -> None:
         """Leaves only some rows."""
         self.rows, self.sessions = self.rows[mask], self.sessions[mask]
-        if 2 * len(self.rows) < self.batch.num_rows:
+        if not self.file_bytes and 2 * len(self.rows) < self.batch.num_rows:
             self.batch = self.taken()
             self.rows = np.arange(len(self.rows))
 

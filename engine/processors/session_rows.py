@@ -6,12 +6,12 @@ A session is complete when the watermark is beyond its end, which is the gap aft
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, from_flags, from_numbers, join_batches, numbers
+from runnel.batches import MAX_ROWS, Indexes, from_flags, from_numbers, join_batches, numbers
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Column
 from runnel.key_hash import keyed_state
@@ -19,6 +19,7 @@ from runnel.memory import size_of
 from runnel.processor import Watermark
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME
+from runnel.processors.holding import TAKEN_SHARE, WEIGHT
 from runnel.processors.session_merge import OpenSessions
 from runnel.processors.session_output import Held, SessionPlan
 from runnel.streams import TimeBound
@@ -43,7 +44,25 @@ class SessionRows(DivertingProcessor):
 
     def state_size(self) -> tuple[int, int]:
         held = tuple(self._held)
-        return sum(len(item.rows) for item in held), sum(size_of(item.batch) + 16 * len(item.rows) for item in held)
+        taken = sum((item.file_bytes or size_of(item.batch)) + 16 * len(item.rows) for item in held)
+        return sum(len(item.rows) for item in held), taken
+
+    def spilled_size(self) -> tuple[int, int]:
+        held = [item for item in tuple(self._held) if item.file_bytes]
+        return sum(len(item.rows) for item in held), sum(item.file_bytes for item in held)
+
+    @property
+    def weight(self) -> int:
+        return WEIGHT
+
+    def spill(self) -> None:
+        """The rows go to a file; which session each is in stays in memory."""
+        held = [item for item in self._held if not item.file_bytes]
+        if held:
+            batch = self._reservation.memory.mapped(join_batches([item.taken() for item in held]))
+            sessions = np.concatenate([item.sessions for item in held])
+            self._held = [item for item in self._held if item.file_bytes]
+            self._held.append(Held(batch, np.arange(batch.num_rows), sessions, batch.nbytes))
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         self._take(batch, None if self._watermark == LEAST_TIME else self._watermark)
@@ -79,7 +98,7 @@ class SessionRows(DivertingProcessor):
     def _hold(self, held: Held) -> None:
         """Keeps rows; small batches are put together, so that there are few."""
         self._count += len(held.rows)
-        while self._held and len(self._held[-1].rows) <= len(held.rows) < MAX_ROWS:
+        while self._held and len(self._held[-1].rows) <= len(held.rows) < MAX_ROWS and not self._held[-1].file_bytes:
             last = self._held.pop()
             batch = join_batches([last.taken(), held.taken()])
             held = Held(batch, np.arange(batch.num_rows), np.concatenate((last.sessions, held.sessions)))
@@ -119,15 +138,26 @@ class SessionRows(DivertingProcessor):
         first, last = sessions.first, sessions.last
         closed = sessions.close(before)
         complete: list[Held] = []
+        spilled = 0
         for held in self._held:
             held.sessions = sessions.now(held.sessions)
             gone = closed[held.sessions]
             if gone.any():
-                complete.append(Held(held.batch, held.rows[gone], held.sessions[gone]))
+                complete.append(held.at(gone))
+                spilled += held.file_bytes
                 held.keep(~gone)
         self._held = [held for held in self._held if len(held.rows)]
         self._count = sum(len(held.rows) for held in self._held)
-        self.emit_all(self._plan.results(complete, first, last))
+        self.emit_all(self._results(complete, spilled, (first, last)))
+
+    def _results(self, complete: list[Held], spilled: int, bounds: tuple[Indexes, Indexes]) -> Iterator[pa.RecordBatch]:
+        """The rows of complete sessions; where so many bytes of them are in files, those of some sessions at a time."""
+        parts = 1
+        if spilled:
+            parts += spilled * TAKEN_SHARE // max(self._reservation.memory.allowed, 1)
+        for part in range(parts):
+            some = complete if parts == 1 else [held.at(held.sessions % parts == part) for held in complete]
+            yield from self._plan.results([held for held in some if len(held.rows)], *bounds)
 
     def state(self) -> Iterable[pa.RecordBatch]:
         """The watermark, then the rows that wait, by their keys."""
@@ -142,6 +172,7 @@ class SessionRows(DivertingProcessor):
             self._watermark = time if self._watermark == LEAST_TIME else min(time, self._watermark)
         else:
             self._take(batch, None)
+            self.account_for(batch)
 
     def close(self) -> None:
         super().close()
