@@ -13,7 +13,7 @@ from runnel.connector import ColumnDefinition
 from runnel.connectors.file_format import external_name, match_names
 from runnel.connectors.options import Option, Options, boolean, choice, integer, text
 from runnel.errors import NotSupportedError, OperationalError, ProgrammingError, suggest
-from runnel.sqltypes import SqlType, can_cast, from_arrow, to_arrow
+from runnel.sqltypes import INTEGER_WIDTHS, SqlType, can_cast, from_arrow, to_arrow
 
 FOLLOW = boolean("follow", False)
 POLL_MILLIS = integer("pollMillis", 100, least=1, most=3_600_000)
@@ -88,10 +88,12 @@ class LakeSchema:
                 hint="CREATE OR REPLACE MAPPING takes the columns as they are now",
             )
 
-    def check_writable(self, columns: Sequence[TableColumn]) -> None:
-        """Fails where rows of a mapping's types aren't what the table's columns hold."""
+    def check_writable(self, columns: Sequence[TableColumn], *, widens: bool = False) -> None:
+        """Fails where rows of a mapping's types aren't what the table's columns hold. `widens`: integers may be narrower."""
         for column in columns:
             own = self.type_of(external_name(column))
+            if widens and INTEGER_WIDTHS.get(column.type.kind, 99) <= INTEGER_WIDTHS.get(own.kind, 0):
+                continue
             if to_arrow(own) != to_arrow(column.type):
                 raise ProgrammingError(
                     f"rows can't be written to {self.what}: "

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from runnel.batches import make_batch
-from runnel.catalog import TableColumn
 from runnel.connector import ReadableTable, ScanRequest, Source, SourcePartition, Token
 from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.file_place import share_of_marks
@@ -20,6 +19,8 @@ from runnel.connectors.file_table import FilePartition, divide
 from runnel.connectors.hive_table import columns_over
 from runnel.connectors.lake_files import FileSet, LakeFile, first_files
 from runnel.errors import OperationalError
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext
 from runnel.sqltypes import to_arrow
 
@@ -35,9 +36,10 @@ class LakeTable(ReadableTable):
         """The files of a version, None: of the one that a query sees that starts now. OperationalError where that version isn't
         there any more, or the table isn't what it was at CREATE MAPPING."""
 
-    def columns_in(self, file: LakeFile) -> tuple[TableColumn, ...]:
-        """The table's columns, as that file calls them."""
-        return self.columns
+    def files_for(self, predicate: Expression | None, context: EvaluationContext) -> tuple[int, Sequence[LakeFile]]:
+        """The version that a query sees that starts now, and its files that may have rows for a predicate."""
+        found = self.files_at(None)
+        return found.version, found.matching(predicate, context)
 
     def scan(self, request: ScanRequest) -> Source:
         return LakeSource(self, request)
@@ -56,14 +58,13 @@ class LakeSource(Source):
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         request = self._request
-        found = self._table.files_at(None)
-        files = found.matching(request.predicate, context.evaluation)
-        files = list(first_files(files, request.limit if request.predicate is None else None))
+        version, found = self._table.files_for(request.predicate, context.evaluation)
+        files = list(first_files(found, request.limit if request.predicate is None else None))
         whole = [file.file for file in files if file.kept is None]
         # Which rows are gone is told by their numbers in the file: such a file stays in one piece.
         shares = divide(self._table.format, whole) + [FileShare((file.file,)) for file in files if file.kept is not None]
         by_path = {file.file.path: file for file in files}
-        return [self._partition(share, by_path, found.version, context) for share in shares]
+        return [self._partition(share, by_path, version, context) for share in shares]
 
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
         share = None if token is None else share_of_marks(token["files"], token["parts"])
@@ -108,10 +109,9 @@ def read_files(table: LakeTable, files: Sequence[LakeFile], parts: tuple[int, ..
         own = [i for i in range(len(table.columns)) if i not in constants]
         places = {index: place for place, index in enumerate(own)}
         wanted = [i for i in asked.columns if i not in constants]
-        called = table.columns_in(file)
         inner = Reading(
             tuple(places[i] for i in wanted),
-            tuple(called[i] for i in own),
+            tuple(table.columns[i] for i in own),
             None if file.kept is not None else columns_over(asked.predicate, places),
             asked.evaluation,
         )

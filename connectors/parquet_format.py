@@ -124,10 +124,13 @@ def _in_turn(metadata: pq.FileMetaData, groups: Sequence[int]) -> Iterator[list[
 
 
 class ParquetRows(PartWriter):
-    """Writes row groups of a good size."""
+    """Writes row groups of a good size. `schema`: that of the batches, where it isn't that of the columns."""
 
-    def __init__(self, output: FileOutput, columns: Sequence[TableColumn], compression: str) -> None:
+    def __init__(
+        self, output: FileOutput, columns: Sequence[TableColumn], compression: str, schema: pa.Schema | None = None
+    ) -> None:
         super().__init__(columns, ROW_GROUP_ROWS)
+        self.schema = self.schema if schema is None else schema
         self._writer = pq.ParquetWriter(output.stream, self.schema, compression=compression, write_page_checksum=True)
 
     def write_part(self, batches: list[pa.RecordBatch]) -> None:

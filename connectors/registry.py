@@ -64,6 +64,10 @@ def _delta_connector(home: Home) -> Connector:
     return cast(Connector, import_module("runnel.connectors.delta_connector").DeltaConnector())
 
 
+def _iceberg_connector(home: Home) -> Connector:
+    return cast(Connector, import_module("runnel.connectors.iceberg_connector").IcebergConnector())
+
+
 CONNECTORS: Mapping[str, ConnectorFactory] = {
     "IMap": _map_connector,
     "File": _file_connector,
@@ -72,6 +76,7 @@ CONNECTORS: Mapping[str, ConnectorFactory] = {
     "Nexmark": _nexmark_connector,
     "Kafka": _kafka_connector,
     "Delta": _delta_connector,
+    "Iceberg": _iceberg_connector,
 }
 """Our own connectors, by type name."""
 

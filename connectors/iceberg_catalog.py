@@ -1,0 +1,174 @@
+"""Iceberg tables as the library pyiceberg finds them: through a catalog, or by a metadata file alone."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.connectors.file_system import absolute_path
+from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
+from runnel.frozen import frozen
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_METADATA = re.compile(r"v?(\d+)(-[0-9a-f-]+)?(\.gz)?\.metadata\.json(\.gz)?")
+
+
+def iceberg() -> Any:
+    """The package pyiceberg."""
+    try:
+        import pyiceberg.table
+    except ImportError as error:
+        raise OperationalError(
+            "TYPE Iceberg needs the package pyiceberg", detail=str(error), hint="pip install 'runnel[iceberg]'"
+        ) from error
+    return pyiceberg
+
+
+@contextmanager
+def calling(what: str, code: ErrorCode | None = None) -> Iterator[None]:
+    """Turns what the library raises inside into an OperationalError that says what couldn't be done."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the library's own
+            yield
+    except Error:
+        raise
+    except Exception as error:
+        # It raises what its parts raise: those of SQLAlchemy, of pydantic, of its storage.
+        text = " ".join(str(error).split())
+        kind = (
+            NotSupportedError if isinstance(error, NotImplementedError) or "does not yet support" in text else OperationalError
+        )
+        raise kind(what, code=code, detail=text or type(error).__name__) from error
+
+
+@frozen
+class Place:
+    """Where a table is: its identifier and the properties of its catalog, or its metadata."""
+
+    identifier: str
+    catalog: str = ""
+    properties: tuple[tuple[str, str], ...] = ()
+    path: str = ""
+
+    @property
+    def what(self) -> str:
+        return f'the Iceberg table "{self.path or self.identifier}"'
+
+    @property
+    def is_static(self) -> bool:
+        return bool(self.path)
+
+
+class Catalogs:
+    """The catalogs that the mappings of a connection use. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._catalogs: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
+        self._lock = Lock()
+
+    def get(self, place: Place) -> Any:
+        """The catalog of a table."""
+        iceberg()
+        from pyiceberg.catalog import load_catalog
+
+        with self._lock:
+            found = self._catalogs.get((place.catalog, place.properties))
+            if found is None:
+                with calling(f'the Iceberg catalog "{place.catalog}" can\'t be opened', ErrorCode.CONNECTION_PROBLEM):
+                    found = load_catalog(place.catalog, **dict(place.properties))
+                self._catalogs[(place.catalog, place.properties)] = found
+            return found
+
+    def load(self, place: Place) -> Any:
+        """The table as it is now."""
+        iceberg()
+        if place.is_static:
+            from pyiceberg.table import StaticTable
+
+            newest = newest_metadata(place)
+            with calling(f"{place.what} can't be read"):
+                return checked(place, StaticTable.from_metadata(newest))
+        from pyiceberg.exceptions import NoSuchTableError
+
+        catalog = self.get(place)
+        try:
+            with calling(f"{place.what} can't be read"):
+                return checked(place, catalog.load_table(place.identifier))
+        except OperationalError as error:
+            if isinstance(error.__cause__, NoSuchTableError):
+                raise OperationalError(
+                    f"{place.what} not found",
+                    code=ErrorCode.OBJECT_NOT_FOUND,
+                    hint="correct the name, or declare columns and add OPTIONS ('create' = 'true')",
+                ) from None
+            raise
+
+    def close(self) -> None:
+        with self._lock:
+            catalogs, self._catalogs = list(self._catalogs.values()), {}
+        for catalog in catalogs:
+            engine = getattr(catalog, "engine", None)
+            if engine is not None:
+                engine.dispose()
+
+
+def checked(place: Place, table: Any) -> Any:
+    """The table, unless it needs more of a reader than is known here."""
+    if table.metadata.format_version > 3:
+        raise NotSupportedError(f"{place.what} is of format version {table.metadata.format_version}, which isn't known")
+    for field in table.schema().fields:
+        if getattr(field, "initial_default", None) is not None:
+            raise NotSupportedError(f'column "{field.name}" of {place.what} has a default for older rows, which isn\'t read')
+    return table
+
+
+def newest_metadata(place: Place) -> str:
+    """The metadata file that a path names: it, or the newest one of the table's folder."""
+    path = local_path(place.path, place.what)
+    folder = Path(path)
+    if folder.is_file():
+        return path
+    found = [
+        (int(match.group(1)), item)
+        for item in [*folder.glob("metadata/*.metadata.json*"), *folder.glob("*.metadata.json*")]
+        if (match := _METADATA.fullmatch(item.name)) is not None
+    ]
+    if not found:
+        raise OperationalError(
+            f'"{path}" is no Iceberg table',
+            code=ErrorCode.OBJECT_NOT_FOUND,
+            hint="name the table's folder or a metadata file, or its catalog: OPTIONS ('table' = 'space.name', 'uri' = '…')",
+        )
+    return str(max(found)[1])
+
+
+def local_path(location: str, what: str) -> str:
+    """Where a file of a table is on this computer. Iceberg's locations look like URLs, but nothing in them is encoded."""
+    if location.startswith("file:"):
+        return "/" + location.removeprefix("file:").lstrip("/")
+    if _SCHEME.match(location) is not None:
+        raise NotSupportedError(
+            f'file "{location}" of {what} is not on this computer', hint="read the table through Spark (TYPE Spark)"
+        )
+    return absolute_path(location, {})
+
+
+def arrow_schema(schema: Any) -> pa.Schema:
+    """An Iceberg schema in Arrow's types, with the numbers of its fields in their metadata."""
+    from pyiceberg.io.pyarrow import schema_to_pyarrow
+
+    with calling("the columns of an Iceberg table can't be read"):
+        return schema_to_pyarrow(schema)
+
+
+def ids_of(schema: pa.Schema) -> Mapping[str, int]:
+    """The number of each column."""
+    return {field.name: int(field.metadata[b"PARQUET:field_id"]) for field in schema}

@@ -1,0 +1,183 @@
+"""TYPE Iceberg: Iceberg tables of a catalog, or by their metadata alone, read, followed as a stream, and appended to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.catalog import Table
+from runnel.connector import Connector, MappingDefinition
+from runnel.connectors.iceberg_catalog import Catalogs, Place, calling, iceberg
+from runnel.connectors.iceberg_table import FollowedIcebergTable, IcebergTable
+from runnel.connectors.lake_options import CREATE, FOLLOW, ON_CHANGE, PARTITION_BY, POLL_MILLIS, moment, names_in
+from runnel.connectors.options import Option, Options, OptionSet, text
+from runnel.errors import NotSupportedError, OperationalError, ProgrammingError, suggest
+from runnel.sqltypes import Kind, SqlType, to_arrow
+
+
+def _snapshot_number(value: str) -> int:
+    """As `integer` reads it, of any length."""
+    if not value.isascii() or not value.isdigit() or not 0 < int(value) < 2**63:
+        raise ValueError(value)
+    return int(value)
+
+
+TABLE = text("table")
+PATH = text("path")
+URI = text("uri")
+WAREHOUSE = text("warehouse")
+CATALOG = text("catalog", "default")
+SNAPSHOT = Option("snapshot", _snapshot_number, "the number of a snapshot")
+TIMESTAMP = moment("timestamp")
+REF = text("ref")
+OPTIONS = OptionSet(
+    "Iceberg",
+    *(TABLE, PATH, URI, WAREHOUSE, CATALOG, SNAPSHOT, TIMESTAMP, REF, FOLLOW, POLL_MILLIS, ON_CHANGE, CREATE, PARTITION_BY),
+)
+PROPERTY = "catalog."
+"""How the names of options begin that are meant for the catalog."""
+
+
+class IcebergConnector(Connector):
+    """Tables that the library pyiceberg knows."""
+
+    name = "Iceberg"
+
+    def __init__(self) -> None:
+        self._catalogs = Catalogs()
+
+    def open(self, definition: MappingDefinition) -> Table:
+        if definition.object_type is not None:
+            raise NotSupportedError(f'connector Iceberg has no object type "{definition.object_type}"')
+        own = {name: value for name, value in definition.options.items() if not name.lower().startswith(PROPERTY)}
+        options = OPTIONS.read(own)
+        place = _place(definition, options)
+        iceberg()
+        if options.require(CREATE):
+            _create(self._catalogs, place, definition, names_in(options, PARTITION_BY))
+        elif options.is_given(PARTITION_BY):
+            raise ProgrammingError(
+                'option "partitionBy" is for tables that are made', hint="add 'create' = 'true', or leave it out"
+            )
+        table = self._catalogs.load(place)
+        snapshot = _snapshot(options, table, place)
+        if options.require(FOLLOW):
+            followed = FollowedIcebergTable(definition.name, place, self._catalogs, definition.columns, (table, snapshot))
+            followed.poll_millis = options.require(POLL_MILLIS)
+            followed.on_change = options.require(ON_CHANGE)
+            return followed
+        for option in (POLL_MILLIS, ON_CHANGE):
+            if options.is_given(option):
+                raise ProgrammingError(f'option "{option.name}" is for tables that are followed', hint="add 'follow' = 'true'")
+        return IcebergTable(definition.name, place, self._catalogs, definition.columns, (table, snapshot))
+
+    def close(self) -> None:
+        self._catalogs.close()
+
+
+def _place(definition: MappingDefinition, options: Options) -> Place:
+    path, table = options.get(PATH), options.get(TABLE) or definition.external_name
+    if (path is None) == (table is None):
+        raise ProgrammingError(
+            "an Iceberg mapping names a table of a catalog or the path of one, and not both",
+            hint="OPTIONS ('table' = 'space.name', 'uri' = 'sqlite:///…', 'warehouse' = '…') or OPTIONS ('path' = '…')",
+        )
+    if path is not None:
+        for option in (URI, WAREHOUSE, CATALOG):
+            if options.is_given(option):
+                raise ProgrammingError(f'option "{option.name}" is for tables of a catalog', hint="leave it or the path out")
+        return Place("", path=path)
+    assert table is not None
+    if "\0" in table or not all(table.split(".")):
+        raise ProgrammingError(f"wrong name {table!r} of an Iceberg table", hint="it is one such as space.name")
+    if "." not in table:
+        table = "default." + table
+    return Place(table, options.require(CATALOG), tuple(sorted(_properties(definition.options, options).items())))
+
+
+def _properties(given: Mapping[str, str], options: Options) -> dict[str, str]:
+    """The properties of the catalog: without others, one that SQLite keeps in the warehouse's folder."""
+    found = {name[len(PROPERTY) :]: value for name, value in given.items() if name.lower().startswith(PROPERTY)}
+    warehouse, uri = options.get(WAREHOUSE), options.get(URI)
+    if warehouse is not None:
+        if "://" not in warehouse:
+            folder = Path(warehouse).expanduser().absolute()
+            if uri is None and "uri" not in found and "type" not in found:
+                if options.require(CREATE):
+                    with calling(f'folder "{folder}" can\'t be made'):
+                        folder.mkdir(parents=True, exist_ok=True)
+                uri = f"sqlite:///{folder}/catalog.db"
+                if not folder.is_dir():
+                    raise OperationalError(f'folder "{folder}" not found', hint="correct the option warehouse")
+            warehouse = f"file://{folder}"
+        found["warehouse"] = warehouse
+    if uri is not None:
+        found["uri"] = uri
+    return found
+
+
+def _snapshot(options: Options, table: Any, place: Place) -> int | None:
+    """The snapshot that the options name."""
+    names = [option.name for option in (SNAPSHOT, TIMESTAMP, REF) if options.is_given(option)]
+    if len(names) > 1:
+        raise ProgrammingError(f"options {' and '.join(names)} of connector Iceberg say the same", hint="give one of them")
+    number, stamp, ref = options.get(SNAPSHOT), options.get(TIMESTAMP), options.get(REF)
+    if number is not None and table.snapshot_by_id(number) is None:
+        known = [str(item.snapshot_id) for item in table.snapshots()]
+        raise OperationalError(f"{place.what} has no snapshot {number}", hint="it has " + (", ".join(known[-5:]) or "none"))
+    if ref is not None:
+        found = table.snapshot_by_name(ref)
+        if found is None:
+            raise OperationalError(
+                f'{place.what} has no branch or tag "{ref}"', hint=suggest(ref, list(table.metadata.refs), "it has none")
+            )
+        return int(found.snapshot_id)
+    return number if stamp is None else _snapshot_at(table, place, stamp)
+
+
+def _snapshot_at(table: Any, place: Place, stamp: datetime) -> int:
+    found = table.snapshot_as_of_timestamp(round(stamp.timestamp() * 1000))
+    if found is None:
+        raise OperationalError(f"{place.what} has no snapshot of {stamp.isoformat(sep=' ')}", hint="its history begins later")
+    return int(found.snapshot_id)
+
+
+def _create(catalogs: Catalogs, place: Place, definition: MappingDefinition, partition_by: tuple[str, ...]) -> None:
+    """A new table without rows, of the columns declared, unless there is one."""
+    if place.is_static:
+        raise ProgrammingError(
+            "a new Iceberg table needs a catalog", hint="OPTIONS ('table' = 'space.name', 'warehouse' = '…')"
+        )
+    catalog = catalogs.get(place)
+    with calling(f"{place.what} can't be looked for"):
+        if catalog.table_exists(place.identifier):
+            return
+    if not definition.columns:
+        raise ProgrammingError(
+            f"{place.what} can't be made without columns",
+            hint=f"declare them: CREATE MAPPING {definition.name} (column type, …) …",
+        )
+    names = [item.external_name or item.name for item in definition.columns]
+    for name in partition_by:
+        if name not in names:
+            raise ProgrammingError(f'column "{name}" of option "partitionBy" is not declared', hint=suggest(name, names))
+    for item in definition.columns:
+        if item.type.kind in (Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL):
+            raise NotSupportedError(f'column "{item.name}": Iceberg tables have no type {item.type}')
+    fields = [pa.field(name, to_arrow(_stored(item.type))) for name, item in zip(names, definition.columns, strict=True)]
+    with calling(f"{place.what} can't be made"):
+        catalog.create_namespace_if_not_exists(place.identifier.rpartition(".")[0])
+        table = catalog.create_table_if_not_exists(place.identifier, pa.schema(fields))
+        if partition_by:
+            with table.update_spec() as spec:
+                for name in partition_by:
+                    spec.add_identity(name)
+
+
+def _stored(kind: SqlType) -> SqlType:
+    """The type that Iceberg has for a small integer."""
+    return SqlType(Kind.INTEGER) if kind.kind in (Kind.TINYINT, Kind.SMALLINT) else kind

@@ -1,0 +1,190 @@
+"""The tables of TYPE Iceberg: one that is read and appended to, and one that is followed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from runnel.connector import ColumnDefinition, Sink, SinkRequest, WritableTable, WriteMode
+from runnel.connectors.file_format import external_name
+from runnel.connectors.iceberg_catalog import Catalogs, Place, arrow_schema, ids_of
+from runnel.connectors.iceberg_files import added_in, files_of, row_filter
+from runnel.connectors.iceberg_format import IcebergParquet
+from runnel.connectors.lake_files import FileSet, LakeFile
+from runnel.connectors.lake_follow import FollowedLakeTable
+from runnel.connectors.lake_options import LakeSchema
+from runnel.connectors.lake_sink import LakeSink
+from runnel.connectors.lake_table import LakeTable
+from runnel.errors import OperationalError, ProgrammingError
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.nodes import Expression
+from runnel.processor import Guarantee
+
+LOGGER = logging.getLogger("runnel.connectors")
+
+
+class ReadIcebergTable(LakeTable):
+    """An Iceberg table, at the snapshot that the mapping names or at its current one."""
+
+    connector = "Iceberg"
+
+    def __init__(
+        self,
+        name: str,
+        place: Place,
+        catalogs: Catalogs,
+        declared: Sequence[ColumnDefinition],
+        opened: tuple[Any, int | None],
+    ) -> None:
+        """`opened`: the table as it is now, and the snapshot to read if it isn't the current one."""
+        table, self.snapshot = opened
+        self.name = name
+        self.place = place
+        self.catalogs = catalogs
+        schema = arrow_schema(self._schema_of(table))
+        self.schema = LakeSchema(schema, place.what)
+        self.columns = self.schema.columns(declared)
+        self._ids = ids_of(schema)
+        self.format = IcebergParquet(schema, _name_mapping(table))
+
+    def row_count(self) -> int | None:
+        try:
+            table = self.catalogs.load(self.place)
+        except OperationalError:
+            return None  # asked for only to plan well; reading will report it
+        found = table.snapshot_by_id(self.snapshot) if self.snapshot else table.current_snapshot()
+        if found is None or found.summary is None:
+            return 0 if found is None else None
+        count = found.summary.additional_properties.get("total-records")
+        return None if count is None else int(count)
+
+    def files_at(self, version: int | None) -> FileSet:
+        table, snapshot = self._now(version)
+        return files_of(self.place, table, snapshot, self.columns)
+
+    def files_for(self, predicate: Expression | None, context: EvaluationContext) -> tuple[int, Sequence[LakeFile]]:
+        table, snapshot = self._now(None)
+        wanted = row_filter(predicate, context, self.columns, self.schema.schema)
+        found = files_of(self.place, table, snapshot, self.columns, wanted)
+        return found.version, found.matching(predicate, context)
+
+    def _now(self, version: int | None) -> tuple[Any, int]:
+        """The table, checked, and the snapshot to read; 0 where it has none."""
+        table = self.loaded()
+        snapshot = self.snapshot if version is None else version
+        if snapshot is None:
+            current = table.current_snapshot()
+            snapshot = 0 if current is None else int(current.snapshot_id)
+        if snapshot and table.snapshot_by_id(snapshot) is None:
+            raise OperationalError(f"{self.place.what} has no snapshot {snapshot}, or no longer")
+        return table, snapshot
+
+    def loaded(self) -> Any:
+        """The table as it is now; OperationalError where its columns aren't those of the mapping any more."""
+        table = self.catalogs.load(self.place)
+        now = arrow_schema(self._schema_of(table))
+        self.schema.check_unchanged(now, self.columns)
+        numbers = ids_of(now)
+        for column in self.columns:
+            name = external_name(column)
+            if numbers[name] != self._ids[name]:
+                raise OperationalError(
+                    f"the columns of {self.place.what} were changed since CREATE MAPPING",
+                    detail=f'column "{name}" was dropped, and added anew',
+                    hint="CREATE OR REPLACE MAPPING takes the columns as they are now",
+                )
+        return table
+
+    def _schema_of(self, table: Any) -> Any:
+        found = None if self.snapshot is None else table.snapshot_by_id(self.snapshot)
+        return table.schema() if found is None or found.schema_id is None else table.schemas()[found.schema_id]
+
+
+class IcebergTable(ReadIcebergTable, WritableTable):
+    """An Iceberg table whose rows are read, and appended to."""
+
+    guarantee = Guarantee.EXACTLY_ONCE
+
+    @property
+    def write_modes(self) -> frozenset[WriteMode]:
+        return frozenset({WriteMode.INSERT, WriteMode.SINK})
+
+    def sink(self, request: SinkRequest) -> Sink:
+        # Loaded on first use: most mappings are only read.
+        from runnel.connectors.iceberg_target import IcebergTarget
+
+        if self.snapshot is not None:
+            raise ProgrammingError(
+                f"rows can't be written to snapshot {self.snapshot} of {self.place.what}",
+                hint="write through a mapping without the options snapshot, timestamp and ref",
+            )
+        if self.place.is_static:
+            raise ProgrammingError(
+                f"rows can't be written to {self.place.what} without its catalog",
+                hint="name it: OPTIONS ('table' = 'space.name', 'uri' = '…')",
+            )
+        return LakeSink(IcebergTarget(self), request)
+
+
+class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
+    """An Iceberg table as a stream: its rows, then those that each later snapshot adds."""
+
+    on_change: str
+
+    def row_count(self) -> int | None:
+        return None
+
+    def first_version(self) -> int:
+        return self._now(None)[1]
+
+    def version_after(self, version: int) -> int | None:
+        table = self.loaded()
+        current = table.current_snapshot()
+        following = None
+        while current is not None and current.snapshot_id != version:
+            following = int(current.snapshot_id)
+            parent = current.parent_snapshot_id
+            if parent is None and not version:
+                return following
+            current = None if parent is None else table.snapshot_by_id(parent)
+        if current is None and version:
+            raise OperationalError(
+                f"the history of {self.place.what} has snapshot {version} no longer",
+                detail="it was expired, or the table was rolled back to an earlier one",
+                hint="keep snapshots for longer, and create the job anew",
+            )
+        return following
+
+    def added_in(self, version: int) -> FileSet:
+        from pyiceberg.table.snapshots import Operation
+
+        table, snapshot = self._now(version)
+        found = table.snapshot_by_id(snapshot)
+        operation = None if found.summary is None else found.summary.operation
+        if operation == Operation.REPLACE:
+            return FileSet(version, ())  # other files, the same rows
+        if operation != Operation.APPEND and not self._goes_on(version, operation):
+            return FileSet(version, ())
+        return added_in(self.place, table, snapshot, self.columns)
+
+    def _goes_on(self, version: int, operation: Any) -> bool:
+        """Whether the files of a snapshot that also takes rows out are to be read."""
+        name = "of an unknown operation" if operation is None else operation.value
+        what = f"snapshot {version} of {self.place.what} ({name})"
+        if self.on_change == "fail":
+            raise OperationalError(
+                f"{what} isn't an append: rows were deleted or replaced",
+                detail="a stream can't take back rows that it has given",
+                hint="'onChange' = 'skip' leaves such snapshots out, 'additions' gives the rows of their new files, of which "
+                "some may have been there before",
+            )
+        is_read = self.on_change == "additions"
+        told = "its new files are read" if is_read else "left out"
+        LOGGER.warning("%s deletes or replaces rows: %s", what, told)
+        return is_read
+
+
+def _name_mapping(table: Any) -> dict[int, list[str]] | None:
+    found = table.name_mapping()
+    return None if found is None else {field.field_id: list(field.names) for field in found if field.field_id is not None}
