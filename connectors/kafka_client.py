@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
+from runnel import patience
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
 
 LOGGER = logging.getLogger("runnel.connectors.kafka")
 SECONDS = 10.0
-"""How long the broker's answer is waited for."""
+"""How long the broker's answer is waited for at most: less where the statement has less left."""
 
 _CONSUMER_ONLY = ("group.", "session.", "heartbeat.", "max.poll.", "fetch.", "queued.", "auto.", "enable.auto.", "isolation.")
 _CONSUMER_NAMES = ("enable.partition.eof", "check.crcs", "partition.assignment.strategy", "offset.store.method")
@@ -29,6 +30,11 @@ def kafka() -> Any:
             "TYPE Kafka needs the package confluent-kafka", detail=str(error), hint="pip install 'runnel[kafka]'"
         ) from error
     return confluent_kafka
+
+
+def seconds() -> float:
+    """How long the broker's answer may be waited for now."""
+    return patience.seconds(SECONDS)
 
 
 @contextmanager
@@ -86,7 +92,7 @@ def _made(kind: Any, options: dict[str, str]) -> Any:
 def partitions_of(client: Any, topic: str) -> list[int]:
     """The numbers of a topic's partitions; OperationalError where there is no such topic."""
     with calling(f'the topic "{topic}" can\'t be looked up'):
-        known = client.list_topics(topic, timeout=SECONDS).topics[topic]
+        known = client.list_topics(topic, timeout=seconds()).topics[topic]
     if known.error is not None or not known.partitions:
         others = topics(client)
         raise OperationalError(
@@ -101,4 +107,4 @@ def partitions_of(client: Any, topic: str) -> list[int]:
 def topics(client: Any) -> list[str]:
     """The names of all topics but Kafka's own."""
     with calling("the topics can't be listed"):
-        return sorted(name for name in client.list_topics(timeout=SECONDS).topics if not name.startswith("__"))
+        return sorted(name for name in client.list_topics(timeout=seconds()).topics if not name.startswith("__"))

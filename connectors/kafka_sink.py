@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.connector import Sink, SinkRequest, Token
-from runnel.connectors.kafka_client import SECONDS, failed, partitions_of, producer
+from runnel.connectors.kafka_client import failed, partitions_of, producer, seconds
 from runnel.sqltypes import to_arrow
 
 if TYPE_CHECKING:
@@ -87,16 +87,16 @@ class KafkaSink(Sink):
                     client.produce(topic, value=value, key=key, on_delivery=told)
                     break
                 except BufferError:
-                    client.poll(SECONDS)
+                    client.poll(seconds())
                     if errors:
                         break
             client.poll(0)
             if errors:
                 break
-        while not errors and client.flush(SECONDS):
+        while not errors and client.flush(seconds()):
             # The client gives each message up after 'message.timeout.ms', and says so.
             pass
         if errors:
             client.purge()
-            client.flush(SECONDS)
+            client.flush(seconds())
             raise failed(f'{len(messages)} messages can\'t all be written to topic "{topic}"', errors[0])

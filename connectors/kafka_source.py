@@ -27,7 +27,7 @@ from runnel.connector import (
     Token,
     position_expired,
 )
-from runnel.connectors.kafka_client import LOGGER, SECONDS, calling, consumer, failed, kafka, partitions_of
+from runnel.connectors.kafka_client import LOGGER, calling, consumer, failed, kafka, partitions_of, seconds
 from runnel.connectors.kafka_sides import Messages, Side, all_sound
 from runnel.connectors.malformed import Malformed
 from runnel.errors import OperationalError, ProgrammingError
@@ -95,9 +95,9 @@ def _start(client: Any, table: KafkaTable, number: int) -> int:
     """The offset at which a partition is read first."""
     partition = kafka().TopicPartition(table.topic, number)
     with calling(f'the offsets of topic "{table.topic}" can\'t be read'):
-        low, high = client.get_watermark_offsets(partition, timeout=SECONDS)
+        low, high = client.get_watermark_offsets(partition, timeout=seconds())
         if "group.id" in table.client_options:
-            committed = client.committed([partition], timeout=SECONDS)[0].offset
+            committed = client.committed([partition], timeout=seconds())[0].offset
             if low <= committed <= high:
                 return int(committed)
             if committed >= 0:
@@ -238,7 +238,7 @@ class KafkaPartition(SourcePartition):
     def _bounds(self, client: Any) -> tuple[int, int]:
         """The first offset, and the one after the last."""
         with calling(f'topic "{self._table.topic}" can\'t be read'):
-            low, high = client.get_watermark_offsets(kafka().TopicPartition(self._table.topic, self._number), timeout=SECONDS)
+            low, high = client.get_watermark_offsets(kafka().TopicPartition(self._table.topic, self._number), timeout=seconds())
         return int(low), int(high)
 
     def _checked(self, messages: list[Any]) -> list[Any]:

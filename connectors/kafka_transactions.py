@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from runnel.connectors.kafka_client import SECONDS, calling, consumer, failed, kafka, partitions_of, producer
+from runnel import patience
+from runnel.connectors.kafka_client import calling, consumer, failed, kafka, partitions_of, producer, seconds
 from runnel.errors import OperationalError
 
 Message = tuple[bytes | None, bytes | None]
@@ -32,7 +33,7 @@ class Transactions:
         self._group = self._group_of(owner)
         self._client = producer({**options, "transactional.id": name})
         partitions_of(self._client, topic)
-        self._tried("transactions can't be begun", lambda: self._client.init_transactions(SECONDS))
+        self._tried("transactions can't be begun", lambda: self._client.init_transactions(seconds()))
 
     def _group_of(self, owner: str) -> Any:
         return consumer({**self._options, "group.id": f"{self._options.get('group.id', 'runnel')}-{owner}"})
@@ -52,7 +53,7 @@ class Transactions:
     def _last_of(self, group: Any) -> int:
         what = f'what was sent to topic "{self._topic}" can\'t be looked up'
         with calling(what):
-            [found] = group.committed([kafka().TopicPartition(self._topic, 0)], timeout=SECONDS)
+            [found] = group.committed([kafka().TopicPartition(self._topic, 0)], timeout=seconds())
         if found.error is not None:
             raise failed(what, found.error)
         return max(int(found.offset), 0)
@@ -78,8 +79,8 @@ class Transactions:
             self._produce(messages, what)
             place = kafka().TopicPartition(self._topic, 0, number)
             group = noted_for.consumer_group_metadata()
-            self._tried(what, lambda: self._client.send_offsets_to_transaction([place], group, SECONDS))
-            self._tried(what, lambda: self._client.commit_transaction(SECONDS))
+            self._tried(what, lambda: self._client.send_offsets_to_transaction([place], group, seconds()))
+            self._tried(what, lambda: self._client.commit_transaction(seconds()))
         except OperationalError:
             self._give_up()
             raise
@@ -98,14 +99,14 @@ class Transactions:
                         self._client.produce(self._topic, value=value, key=key, on_delivery=told)
                     break
                 except BufferError:
-                    self._client.poll(SECONDS)
+                    self._client.poll(seconds())
             self._client.poll(0)
         if errors:
             raise failed(what, errors[0])
 
     def _tried(self, what: str, step: Callable[[], object]) -> None:
         """Takes a step of the transaction's, again where the client says that it may be taken again."""
-        until = monotonic() + MOST_SECONDS
+        until = monotonic() + patience.seconds(MOST_SECONDS)
         while True:
             try:
                 step()
@@ -117,7 +118,7 @@ class Transactions:
 
     def _give_up(self) -> None:
         try:
-            self._client.abort_transaction(SECONDS)
+            self._client.abort_transaction(seconds())
         except kafka().KafkaException:
             # Fenced off, or out of reach: the broker ends it, by its time-out or when the next process begins.
             self._client.purge()

@@ -16,6 +16,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -28,6 +29,7 @@ from runnel.connectors.spark_origin import schema_text
 from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.connectors.spark_table import SparkSinkTable
 from runnel.connectors.spark_types import ddl, quoted
+from runnel.disk import sync_file, sync_folder
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.sqltypes import Kind, to_arrow
 
@@ -171,12 +173,16 @@ class FilesSink(GatheringSink):
             return {"staging": None, "renames": []}
         self._staged.append(staging)
         names = [name for name in self._files.names(staging) if not name.startswith(("_", "."))]
+        self._files.sync(staging, names)
+        self._files.sync(self._folder)
         return {"staging": staging, "renames": [[f"{staging}/{name}", f"{self._folder}/{name}"] for name in names]}
 
     def commit(self, token: Token) -> None:
         for staged, final in token["renames"]:
             if not self._files.move(staged, final):
                 raise OperationalError(f'staged file "{staged}" is gone', hint="run the statement again")
+        if token["renames"]:
+            self._files.sync(self._folder)
         if token["staging"]:
             self._remove(token["staging"])
 
@@ -240,6 +246,20 @@ class FileSystem:
             if not self._system.rename(self._path(source), self._path(target)):
                 raise OperationalError(f'file "{source}" can\'t be renamed to "{target}"')
             return True
+
+    def sync(self, folder: str, names: Sequence[str] = ()) -> None:
+        """Has the names in a folder, and the content of some of its files, survive a loss of power. Only the local file system
+        needs it: others are safe when they have answered."""
+        with spark_errors():
+            if self._system.getScheme() != "file":
+                return
+            place = Path(self._path(folder).toUri().getPath())
+        if not place.is_dir():
+            return
+        for name in names:
+            with (place / name).open("rb") as file:
+                sync_file(file.fileno())
+        sync_folder(place)
 
     def delete(self, folder: str) -> None:
         self._system.delete(self._path(folder), True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import RLock
+from threading import RLock, Thread
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from runnel.catalog import Catalog, CatalogObject, DataConnection, Index, Regist
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.errors import InterfaceError
-from runnel.jobs import Job, Jobs
+from runnel.jobs import Jobs
 from runnel.memory import Memory
 from runnel.planner.bind_query import Environment, Pushdown
 from runnel.planner.cache import PlanCache, PlanKey
@@ -23,7 +23,7 @@ from runnel.runtime.failures import timed_out
 from runnel.settings import Settings, Value
 from runnel.sqltypes import SqlType
 from runnel.statements.arguments import argument_types, checked, checked_rows, column_type, converted
-from runnel.statements.call import Call
+from runnel.statements.call import Call, OnStart
 from runnel.statements.outcome import Outcome
 from runnel.statements.run import run, run_many
 
@@ -42,6 +42,9 @@ _LONGEST_TIMEOUT = 1_000_000_000
 
 LEAST_FOR_DUCKDB = 32 << 20
 """DuckDB has so many bytes whatever the limit: with a megabyte it doesn't open, with ten it runs hardly any large query."""
+
+LEFT_BEHIND = 5.0
+"""Seconds that connectors have to close where something that doesn't end may hold them."""
 
 
 class Database:
@@ -70,17 +73,28 @@ class Database:
             if (self.directory.path / "jobs").exists():
                 self._open_jobs()
 
-    def run(self, sql: str, args: Sequence[Any], timeout: float | None, on_start: Callable[[Job], object]) -> Outcome:
+    def run(self, sql: str, args: Sequence[Any], timeout: float | None, on_start: OnStart) -> Outcome:
         """Runs one statement: its rows, or the number of rows it wrote. `on_start` is given the job behind it."""
         deadline = None if timeout is None else _deadline(timeout)
         values = checked(args)
         types = argument_types(values)
         plan = self.prepare(sql, types, _check(deadline, timeout))
         arguments = converted(values, types, plan.parameters, self.settings.time_zone)
-        return run(self, plan, Call(sql, arguments, deadline, on_start, timeout))
+        call = Call(sql, arguments, deadline, on_start, timeout)
+        if deadline is None:
+            return run(self, plan, call)
+        # Loaded on first use: few statements have a time-out.
+        from runnel.patience import patient
+
+        with patient(deadline):
+            return run(self, plan, call)
 
     def run_many(
-        self, sql: str, seq_of_args: Iterable[Sequence[Any]], timeout: float | None, on_start: Callable[[Job], object]
+        self,
+        sql: str,
+        seq_of_args: Iterable[Sequence[Any]],
+        timeout: float | None,
+        on_start: OnStart,
     ) -> int:
         """Runs one statement for many argument lists; gives the number of rows written in all. `on_start` is given each job
         that is started for them."""
@@ -236,21 +250,31 @@ class Database:
             if self.is_closed:
                 return
             self.is_closed = True
+        are_over = True
         try:
             if self._named_jobs is not None:
                 self._named_jobs.close()
-            self.jobs.close()
+            are_over = self.jobs.close()
             for item in self.catalog.snapshot:
                 if isinstance(item, Registration):
                     item.table.close()
         finally:
-            try:
-                self.connectors.close()
-            finally:
-                if self._kernel is not None:
-                    self._kernel.close()
-                if self.directory is not None:
-                    self.directory.close()
+            if are_over:
+                self._close_connectors()
+            else:
+                # What was left behind may hold what is to be closed. While it does, the directory has its owner.
+                thread = Thread(target=self._close_connectors, name="runnel closing", daemon=True)
+                thread.start()
+                thread.join(LEFT_BEHIND)
+
+    def _close_connectors(self) -> None:
+        try:
+            self.connectors.close()
+        finally:
+            if self._kernel is not None:
+                self._kernel.close()
+            if self.directory is not None:
+                self.directory.close()
 
     def _make_environment(self) -> Environment:
         pushdown = None

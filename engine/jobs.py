@@ -92,6 +92,8 @@ class JobOptions:
 
 
 _DEFAULT = JobOptions()
+CLOSING = 10.0
+"""Seconds that cancelled jobs have to end when the connection is closed. A call of theirs ends within about one."""
 
 
 def _nobody(job: Job) -> None:
@@ -111,7 +113,7 @@ class Jobs:
         self.clock: Clock = clock or SYSTEM_CLOCK
         self._kernel = kernel
         self._memory = memory
-        self.workers = workers or _processors()
+        self.workers = workers or os.cpu_count() or 1
         self._pool = Workers(self.workers, self.clock)
         self._ids = count(1)
         self._running: dict[int, Job] = {}
@@ -181,16 +183,23 @@ class Jobs:
             )
         return job
 
-    def close(self) -> None:
-        """Cancels all jobs, waits until their processors are closed, and ends all threads. Closing twice is no error."""
+    def close(self) -> bool:
+        """Cancels all jobs, waits until their processors are closed, and ends all threads. Closing twice is no error. False
+        where some don't end in time, as what they call doesn't return: they are left behind, and told in the log."""
         self._is_closed = True
+        until = monotonic() + CLOSING
         while self._running:
             jobs = self.running()
             for job in jobs:
                 job.cancel()
-            for job in jobs:
-                job.wait()
+            left = [job for job in jobs if not job.wait(max(0.0, until - monotonic()))]
+            for job in left:
+                vertices = ", ".join(item.vertex for item in job.execution.tasklets if not item.is_closed)
+                logger.error("%s doesn't end, as a call of %s doesn't return: it is left behind", job.name, vertices)
+            if left:
+                return False
         self._pool.stop()
+        return True
 
     @property
     def pool(self) -> Workers:
@@ -489,7 +498,3 @@ def _progress(vertex: VertexMetrics) -> int:
 def _resolve(future: Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _processors() -> int:
-    return os.cpu_count() or 1

@@ -21,7 +21,7 @@ LEVELS = {
     0: ("errors", "frozen", "sqltypes"),
     1: (
         *("relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches", "disk"),
-        *("meanings", "memory", "spill", "stream_joins", "streams", "type_records", "watermarks", "window_reach"),
+        *("meanings", "memory", "patience", "spill", "stream_joins", "streams", "type_records", "watermarks", "window_reach"),
     ),
     2: (
         "connector",

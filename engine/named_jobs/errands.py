@@ -17,9 +17,10 @@ Errand = Callable[[], object]
 
 
 class Errands:
-    """Runs what it is given one by one, in order. Safe for threads."""
+    """Runs what it is given one by one, in order, on a thread of that name. Safe for threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "runnel jobs") -> None:
+        self._name = name
         self._queue: SimpleQueue[Errand | None] = SimpleQueue()
         self._lock = Lock()
         self._thread: Thread | None = None
@@ -31,7 +32,7 @@ class Errands:
             if self._is_closed:
                 return
             if self._thread is None:
-                self._thread = Thread(target=self._run, name="runnel jobs", daemon=True)
+                self._thread = Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
             self._queue.put(errand)
 
@@ -40,15 +41,15 @@ class Errands:
         """Whether this is the thread that runs errands, which must not wait for one."""
         return current_thread() is self._thread
 
-    def close(self) -> None:
-        """Runs what was given so far and ends the thread."""
+    def close(self, patience: float | None = None) -> None:
+        """Runs what was given so far and ends the thread, which is waited for, but no longer than `patience` seconds."""
         with self._lock:
             if self._is_closed:
                 return
             self._is_closed = True
             self._queue.put(None)
         if self._thread is not None and not self.is_here:
-            self._thread.join()
+            self._thread.join(patience)
 
     def _run(self) -> None:
         while (errand := self._queue.get()) is not None:

@@ -37,6 +37,7 @@ from runnel.named_jobs.states import (
     check_allowed,
     seconds,
 )
+from runnel.patience import current
 from runnel.processor import Guarantee
 from runnel.processors.scan import ScanMetaSupplier, beginnings_of
 
@@ -56,6 +57,8 @@ SAVE_AGAIN = 1_000_000_000
 """Nanoseconds after which a record that couldn't be written is written again."""
 _LASTING = (ErrorCode.CANCELLED, ErrorCode.GENERIC, ErrorCode.POSITION_EXPIRED)
 """What an OperationalError may say that doesn't pass by itself."""
+CANCELLING = 5.0
+"""Seconds that an execution has to end when it is cancelled as the connection is closed."""
 MOST_RESTARTS = 10
 """So often in a row a job is restarted whose input has an end; one that reads a stream is for ever."""
 
@@ -126,7 +129,9 @@ class NamedJob(JobView):
             if self.status is NOT_RUNNING:
                 self._home.jobs.pool.forget((), self._restart_due)
                 self._set(SUSPENDED, "suspended while it waited for a restart", is_user=True)
-                self._save_or_raise()
+                self._save()
+                if self.unsaved is not None:
+                    raise self.unsaved.error()
                 return
             before = self._run
             self._stop(Aim.SUSPEND, "being suspended")
@@ -292,13 +297,16 @@ class NamedJob(JobView):
                 self._stop(Aim.LEAVE, "the connection is being closed")
 
     def wait_left(self, timeout: float) -> None:
-        """Waits until no execution runs any more; one that still does after so many seconds is cancelled."""
+        """Waits until no execution runs any more; one that still does after so many seconds is cancelled. Where it doesn't end
+        then either, as what it calls doesn't return, it is left behind: the job goes on from its last snapshot."""
         with self._changed:
-            if not self._changed.wait_for(lambda: self._run is None, max(timeout, 0)) and self._run is not None:
-                if self._aim is Aim.COMPLETE:
-                    self._aim = Aim.LEAVE
-                self._run.job.cancel()
-            self._changed.wait_for(lambda: self._run is None)
+            if self._changed.wait_for(lambda: self._run is None, max(timeout, 0)) or self._run is None:
+                return
+            if self._aim is Aim.COMPLETE:
+                self._aim = Aim.LEAVE
+            self._run.job.cancel()
+            if not self._changed.wait_for(lambda: self._run is None, CANCELLING):
+                logger.error('job "%s" is left behind, as it can\'t be stopped: it goes on from its last snapshot', self.name)
 
     @property
     def _promises(self) -> bool:
@@ -311,11 +319,6 @@ class NamedJob(JobView):
     def _await(self, condition: Callable[[], bool], timeout: float | None) -> bool:
         timeout = seconds(timeout)
         with self._changed:
-            if self._home.errands.is_here and not condition():
-                raise InterfaceError(
-                    "a listener can't wait for a job: what it would wait for comes about on the thread that called it",
-                    hint="wait on another thread",
-                )
             self._changed.wait_for(lambda: condition() or self._home.is_closed, timeout)
             if not condition():
                 self._home.check_open()
@@ -477,7 +480,7 @@ class NamedJob(JobView):
         if self._listeners:
             change = StatusChange(self.name, old, status, description, is_user)
             listeners = tuple(self._listeners)
-            self._home.errands.post(lambda: tell(listeners, change))
+            self._home.listening.post(lambda: tell(listeners, change))
 
     def _save(self) -> None:
         """Keeps the record; where that fails the job goes on, the one kept before stays, and it is tried again each second.
@@ -513,8 +516,10 @@ class NamedJob(JobView):
         if self._home.errands.is_here:
             return
         until = None if timeout is None else monotonic() + timeout
-        with self._changed:
+        patience = current()
+        with patience.telling(self._wake), self._changed:
             while not condition():
+                patience.check()
                 self._home.check_open()
                 if self.is_done and what != "cancelled":
                     if self.status is FAILED and self.error is not None:
@@ -529,6 +534,11 @@ class NamedJob(JobView):
                     message = f'job "{self.name}" is not {what} after {timeout:g} s'
                     raise OperationalError(message, code=ErrorCode.TIMEOUT, hint="that goes on; SHOW JOBS tells how far it is")
                 self._changed.wait(left)
+
+    def _wake(self) -> None:
+        """Has those who wait look again."""
+        with self._changed:
+            self._changed.notify_all()
 
     def __repr__(self) -> str:
         return f"<job {self.name!r} {self.status}>"

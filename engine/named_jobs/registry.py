@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import randbits
 from tempfile import mkdtemp
 from threading import RLock
-from time import monotonic
+from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING
 
 from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
@@ -26,6 +26,7 @@ from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.records import JobRecords
 from runnel.named_jobs.run import PreparedJob, Run
 from runnel.named_jobs.states import COMPLETED, FAILED
+from runnel.patience import patient
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.write import settle_staged
 from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore
@@ -37,6 +38,10 @@ logger = logging.getLogger("runnel.job")
 
 CLOSING = 10.0
 """Seconds that jobs have for their last snapshots when the connection is closed."""
+SETTLING = 5_000_000_000
+"""Nanoseconds that the sinks of a job that is dropped or changed have to commit or give up what is staged."""
+LISTENING = 2.0
+"""Seconds that listeners have, when the connection is closed, to hear what was told them."""
 MOST_ENDED = 1000
 """So many jobs are shown when they have ended; the oldest go."""
 
@@ -53,6 +58,7 @@ class NamedJobs:
         self.jobs = jobs
         self.prepare = prepare
         self.errands = Errands()
+        self.listening = Errands("runnel job listeners")
         self.records = JobRecords(None if directory is None else directory / "jobs")
         self.snapshots = NamedSnapshots(None if directory is None else directory / "snapshots", jobs.clock)
         self.is_closing = False
@@ -95,7 +101,8 @@ class NamedJobs:
                 self.records.save(job.record)
                 job.start()
             except BaseException:
-                self._forget(job)
+                with suppress(OperationalError):  # the disk's second fault says less than the first
+                    self._forget(job)
                 raise
             self._jobs[record.id] = job
         if existing is not None:
@@ -168,16 +175,17 @@ class NamedJobs:
                 self._settle_foreign(record)
                 return
             snapshot_id = job.store.completed
-            prepared = self.prepare(record)
-            context = JobContext(
-                0, prepared.evaluation, self.jobs.clock.monotonic, owner=str(record.id), guarantee=record.options.guarantee
-            )
-            settle_staged(
-                prepared.dag,
-                context,
-                lambda name: () if snapshot_id is None else job.store.read(snapshot_id, name),
-                may_give_up=job.is_done and not job.is_exported,
-            )
+            with patient(monotonic_ns() + SETTLING):
+                prepared = self.prepare(record)
+                context = JobContext(
+                    0, prepared.evaluation, self.jobs.clock.monotonic, owner=str(record.id), guarantee=record.options.guarantee
+                )
+                settle_staged(
+                    prepared.dag,
+                    context,
+                    lambda name: () if snapshot_id is None else job.store.read(snapshot_id, name),
+                    may_give_up=job.is_done and not job.is_exported,
+                )
         except Exception as error:
             logger.warning('what job "%s" has staged in its sinks can\'t be committed or removed: %s', job.name, error)
 
@@ -232,6 +240,7 @@ class NamedJobs:
             job.closed()
             with suppress(Error):
                 job.store.close()
+        self.listening.close(LISTENING)
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
 

@@ -15,6 +15,7 @@ from runnel.jobs import Job, JobOptions, Jobs
 from runnel.named_jobs.adapted_store import kept_meanings
 from runnel.named_jobs.durability import Durability
 from runnel.named_jobs.record import Failure, JobRecord
+from runnel.patience import current
 from runnel.processor import Guarantee
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
 
@@ -171,7 +172,12 @@ class Run:
         name = self._record.name
         if snapshot_id is None:
             raise OperationalError(f'job "{name}" ended before its snapshot was taken', code=ErrorCode.GENERIC)
-        if not done.wait(timeout):
+        patience = current()
+        with patience.telling(done.set):
+            is_done = done.wait(timeout)
+        if not safe:
+            patience.check()
+        if not is_done:
             raise OperationalError(f'the snapshot of job "{name}" is not done after {timeout:g} s', code=ErrorCode.TIMEOUT)
         if not safe[0]:
             report = self.coordinator.last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -22,6 +22,7 @@ from runnel.connector import (
     Token,
     WritableTable,
 )
+from runnel.errors import Error
 from runnel.expressions.values import array_of
 from runnel.frozen import frozen
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
@@ -60,26 +61,59 @@ class DivertingSource(Source):
         return [self._diverting(part, context) for part in self._source.split(context)]
 
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
+        staged: Sequence[Token] = ()
         if self._is_durable(context) and token is not None:
-            token = token["place"]
-        return self._diverting(self._source.reopen(identity, token, context), context)
+            token, staged = token["place"], token["staged"]
+        try:
+            return self._diverting(self._source.reopen(identity, token, context), context)
+        except Error:
+            # The job may go on without the partition, but not without what was diverted of it.
+            if staged:
+                self._recover(identity, staged, context)
+            raise
 
     def forget(self, owner: str) -> None:
         self._source.forget(owner)
 
-    def give_up(self, context: JobContext) -> None:
-        """Gives up what a job has staged of such records that no execution of it will commit."""
+    def settle(self, context: JobContext, saved: Mapping[str, Token | None], *, may_give_up: bool) -> None:
+        """Commits what a job that doesn't run has staged of such records as far as its last snapshot counts it, which has the
+        positions `saved` by partition, and gives the rest up. `may_give_up`: what can't be committed as well."""
         if not self._is_durable(context):
             return
-        for partition in self._source.split(context):
+        # What a partition without an identity is called is its number.
+        identities = {name: "" if name.isdecimal() else name for name in saved}
+        try:
+            identities.update(self._identities(context))
+        except Error:
+            if not saved:
+                raise
+        staged: dict[str, list[Token]] = {}
+        for name, identity in identities.items():
+            token = saved.get(name)
+            staged.setdefault(identity, []).extend(() if token is None else token["staged"])
+        for identity, tokens in staged.items():
             try:
-                sink = self._divert.table.sink(self._durable_request(partition, context))
-                try:
-                    sink.recover(())
-                finally:
-                    sink.close()
-            finally:
-                partition.close()
+                self._recover(identity, tokens, context)
+            except Error:
+                if not may_give_up:
+                    raise
+                self._recover(identity, (), context)
+
+    def _identities(self, context: JobContext) -> dict[str, str]:
+        """Those of the partitions that there are now, by their names in a snapshot."""
+        from runnel.processors.scan_state import named
+
+        found = named(self._source.split(context))
+        for partition in found.values():
+            partition.close()
+        return {name: partition.identity for name, partition in found.items()}
+
+    def _recover(self, identity: str, staged: Sequence[Token], context: JobContext) -> None:
+        sink = self._divert.table.sink(self._durable_request(identity, context))
+        try:
+            sink.recover(staged)
+        finally:
+            sink.close()
 
     def _is_durable(self, context: JobContext) -> bool:
         """Whether records are committed with the snapshots. Where reading begins anew after a failure, they come again."""
@@ -91,11 +125,11 @@ class DivertingSource(Source):
         # Loaded on first use: only named jobs take snapshots.
         from runnel.processors.durable_divert import DurableDivertingPartition
 
-        request = self._durable_request(partition, context)
+        request = self._durable_request(partition.identity, context)
         return DurableDivertingPartition(partition, replace(self._divert, request=request), context)
 
-    def _durable_request(self, partition: SourcePartition, context: JobContext) -> SinkRequest:
-        owner = f"{context.owner}/malformed records of {self._place}/{partition.identity}"
+    def _durable_request(self, identity: str, context: JobContext) -> SinkRequest:
+        owner = f"{context.owner}/malformed records of {self._place}/{identity}"
         return replace(self._divert.request, owner=owner)
 
 

@@ -135,6 +135,7 @@ def settle_staged(
     from runnel.processors.divert import DivertingSource
     from runnel.processors.durable_write import tokens_in
     from runnel.processors.scan import ScanMetaSupplier
+    from runnel.processors.scan_state import decode
 
     for vertex in dag.vertices.values():
         supplier = vertex.supplier
@@ -145,8 +146,9 @@ def settle_staged(
                 if not may_give_up:
                     raise
                 _recover(supplier.sink(context), ())
-        elif may_give_up and isinstance(supplier, ScanMetaSupplier) and isinstance(supplier.source, DivertingSource):
-            supplier.source.give_up(context)
+        elif isinstance(supplier, ScanMetaSupplier) and isinstance(supplier.source, DivertingSource):
+            saved = {item.partition: item.token for batch in state(vertex.name) for item in decode(batch)}
+            supplier.source.settle(context, saved, may_give_up=may_give_up)
 
 
 def _recover(sink: Sink, tokens: Sequence[Token]) -> None:

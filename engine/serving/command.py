@@ -48,6 +48,7 @@ def serve(given: argparse.Namespace) -> None:
         over.set()
 
     earlier = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    has_stopped = True
     try:
         with connect(given.directory, **_settings(given.set)) as connection:
             token, place = _token(Path(given.directory), given.token_file)
@@ -58,10 +59,15 @@ def serve(given: argparse.Namespace) -> None:
                 over.wait()
                 print("ending", flush=True)
             finally:
-                server.stop()
+                has_stopped = server.stop()
     finally:
         for number, handler in earlier.items():
             signal.signal(number, handler)
+        if not has_stopped:
+            # A thread that comes back to an interpreter which is gone would end in a fault.
+            logging.shutdown()
+            sys.stdout.flush()
+            os._exit(1)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import ip_address
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -38,6 +39,9 @@ from runnel.serving.messages import (
 from runnel.serving.statements import OpenStatements
 
 logger = logging.getLogger("runnel.serving")
+
+ENDING = 10.0
+"""Seconds that cancelled statements of clients have to end when the server stops."""
 
 
 @frozen
@@ -92,10 +96,16 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             ) from error
         self.url = f"runnel{'+tls' if secure else ''}://{_in_url(address.host)}:{self.port}"
 
-    def stop(self) -> None:
-        """Ends all statements of clients, and then listens no more."""
+    def stop(self) -> bool:
+        """Ends all statements of clients, and then listens no more. False where one doesn't end in time: it is left behind, and
+        told in the log."""
         self._statements.cancel_all()
-        self.shutdown()
+        ending = Thread(target=self.shutdown, name="runnel server ending", daemon=True)
+        ending.start()
+        ending.join(ENDING)
+        if ending.is_alive():
+            logger.error("%d statements of clients don't end: they are left behind", len(self._statements))
+        return not ending.is_alive()
 
     # What Flight calls
 

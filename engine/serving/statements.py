@@ -7,6 +7,7 @@ from time import monotonic
 
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.jobs import Job
+from runnel.patience import Patience
 from runnel.rows import Result
 
 UNREAD = 60.0
@@ -21,11 +22,11 @@ class OpenStatement:
         self.result: Result | None = None
         self.has_rows_since = 0.0
         self.is_read = False
-        self._job: Job | None = None
+        self._job: Job | Patience | None = None
         self._is_cancelled = False
 
-    def watch(self, job: Job) -> None:
-        """A job was started for the statement."""
+    def watch(self, job: Job | Patience) -> None:
+        """A job was started for the statement, or it begins to wait for one."""
         self._job = job
         if self._is_cancelled:
             job.cancel()

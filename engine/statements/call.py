@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import monotonic_ns, time_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
@@ -16,19 +16,23 @@ from runnel.streams import event_time_type
 if TYPE_CHECKING:
     from runnel.dag import DAG
     from runnel.database import Database
+    from runnel.patience import Patience
     from runnel.planner.plans import Plan
+
+
+OnStart: TypeAlias = "Callable[[Job | Patience], object]"
 
 
 @frozen
 class Call:
     """`arguments` are Python values, each already of the type that the plan wants. `deadline` is a time of
     `time.monotonic_ns`, or None; `timeout` is what the user gave for it, in seconds. `on_start` is given each job that is
-    started, so that it can be cancelled."""
+    started, and each wait for others, so that it can be cancelled."""
 
     sql: str
     arguments: tuple[Any, ...]
     deadline: int | None
-    on_start: Callable[[Job], object]
+    on_start: OnStart
     timeout: float | None = None
 
     def evaluation(self, database: Database, plan: Plan) -> EvaluationContext:

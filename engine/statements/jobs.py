@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from runnel.named_jobs.promises import promises_of, weaker
 from runnel.named_jobs.record import JobRecord, encode
 from runnel.named_jobs.run import PreparedJob
 from runnel.named_jobs.states import ENDED, SUSPENDED, check_allowed
+from runnel.patience import patient
 from runnel.planner.physical import Physical
 from runnel.planner.plans import (
     AlterJobPlan,
@@ -161,6 +164,11 @@ def _kept(call: Call) -> tuple[object, ...]:
 
 def alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
     """Suspends, resumes or restarts a job, or changes its options; waits until that has come about."""
+    with _patient(call):
+        return _alter_job(database, plan, call)
+
+
+def _alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
     job = database.named_jobs.get(plan.name)
     timeout = _left(call)
     match plan.action:
@@ -197,16 +205,20 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
         job.change(query=plan.text, text=call.sql, arguments=arguments, options=options, may_drop_state=True)
         if was_running:
             job.resume()
-    except Error:
+    except Error as error:
         if was_running and job.status is SUSPENDED:
-            job.change(
-                query=before.query,
-                text=before.text,
-                arguments=before.arguments,
-                options=before.options,
-                meanings=before.meanings,
-            )
-            job.resume()
+            try:
+                job.change(
+                    query=before.query,
+                    text=before.text,
+                    arguments=before.arguments,
+                    options=before.options,
+                    meanings=before.meanings,
+                )
+                job.resume()
+            except Error as second:
+                # Both are told: the first is why, the second what became of the job.
+                error.detail = f"{error.detail or error.message}; the job stays suspended, as it can't go on: {second.message}"
         raise
 
 
@@ -220,6 +232,11 @@ def _check_own(job: NamedJob) -> None:
 
 def drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
     """Cancels a job if it hasn't ended, and forgets it with all that is kept for it."""
+    with _patient(call):
+        return _drop_job(database, plan, call)
+
+
+def _drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
     jobs = database.named_jobs
     job = jobs.find(plan.name)
     if job is None:
@@ -239,7 +256,8 @@ def create_snapshot(database: Database, plan: CreateSnapshotPlan, call: Call) ->
     job = database.named_jobs.get(plan.job)
     if not plan.or_replace:
         database.named_jobs.snapshots.check_free(plan.name)
-    job.export_snapshot(plan.name, _left(call))
+    with _patient(call):
+        job.export_snapshot(plan.name, _left(call))
     return NO_COUNT
 
 
@@ -293,6 +311,14 @@ def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[st
     if promise != str(options.guarantee):
         lines.append(f"  from end to end: {promise}")
     return lines
+
+
+@contextmanager
+def _patient(call: Call) -> Iterator[None]:
+    """Who cancels the statement ends its waiting for a job."""
+    with patient(call.deadline) as patience:
+        call.on_start(patience)
+        yield
 
 
 def _left(call: Call) -> float | None:

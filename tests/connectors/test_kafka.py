@@ -364,6 +364,28 @@ def test_what_a_group_has_committed_and_is_gone_is_told(cluster: Cluster, caplog
     assert "auto.offset.reset" in (caught.value.hint or "")
 
 
+def test_a_broker_that_is_down_is_waited_for_as_long_as_the_statement_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float] = []
+
+    class Down:
+        def list_topics(self, topic: str, timeout: float) -> Any:
+            waits.append(timeout)
+            raise ck.KafkaException(ck.KafkaError(ck.KafkaError._TRANSPORT))
+
+        def close(self) -> None:
+            pass
+
+    with runnel.connect() as connection:
+        connection.execute(
+            "CREATE MAPPING z (k INT) TYPE Kafka OPTIONS ('valueFormat'='json-flat', 'bootstrap.servers'='127.0.0.1:1')"
+        )
+        monkeypatch.setattr("runnel.connectors.kafka_source.consumer", lambda options: Down())
+        for timeout in (5, None):
+            with pytest.raises(OperationalError):
+                connection.execute("SELECT * FROM z", timeout=timeout).fetchone()
+    assert 0 < waits[0] <= 5 and waits[1:] == [10]
+
+
 def test_a_query_reads_all_partitions_and_writes_come_back(cluster: Cluster) -> None:
     topic = uuid4().hex
     cluster.send(topic, b'{"id": 0}')

@@ -115,21 +115,38 @@ def test_suspended_and_resumed_nothing_is_lost(bench: Bench, guarantee: Guarante
     assert bench.world.rows == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_listener_that_waits_is_told_that_it_can_t(bench: Bench) -> None:
+def test_a_listener_that_waits_holds_up_no_job(bench: Bench) -> None:
+    """Jobs go on while it stands still; it hears of what came meanwhile when it is done."""
     raised: list[Error] = []
-    job = bench.create()
+    heard: list[Any] = []
+    job, other = bench.create(), bench.create("k")
 
     def waiting(change: StatusChange) -> None:
+        heard.append(change.new)
         try:
-            assert job.await_status(change.new, PATIENCE) or change.new is not job.status
             job.join()
         except Error as error:
             raised.append(error)
 
     job.add_listener(waiting)
     job.restart(PATIENCE)
+    other.suspend(PATIENCE)
+    assert len(heard) <= 1 and not raised
     job.cancel(PATIENCE)
-    assert eventually(lambda: any("a listener can't wait" in str(error) for error in raised))
+    assert eventually(lambda: bool(heard) and heard[-1] is FAILED and len(raised) == len(heard))
+    assert all("was cancelled" in str(error) for error in raised)
+
+
+def test_a_listener_that_never_returns_holds_up_no_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runnel.named_jobs.registry.LISTENING", 0.01)
+    stands, free = threading.Event(), threading.Event()
+    bench = Bench(tmp_path)
+    job = bench.create()
+    job.add_listener(lambda change: stands.set() or free.wait())
+    job.suspend(PATIENCE)
+    assert stands.wait(PATIENCE)
+    bench.close()
+    free.set()
 
 
 def test_a_restart_that_the_connection_s_end_overtakes_starts_nothing(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from runnel.catalog import TableColumn
 from runnel.connector import (
@@ -24,11 +25,13 @@ from runnel.connector import (
     WriteMode,
 )
 from runnel.dag import DAG
+from runnel.errors import OperationalError
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.divert import Divert, DivertingSource
 from runnel.processors.durable_divert import DurableDivertingPartition
 from runnel.processors.durable_write import ASK_AGAIN
 from runnel.processors.scan import Scan, ScanMetaSupplier
+from runnel.processors.scan_state import SavedPartition, encode
 from runnel.processors.write import settle_staged
 from runnel.sqltypes import VARCHAR
 from runnel.testing import ManualClock
@@ -209,6 +212,54 @@ def test_what_a_job_that_is_gone_had_diverted_is_given_up() -> None:
     assert table.disk.staged
     settle_staged(dag, job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE), nothing, may_give_up=True)
     assert not table.disk.staged and not table.disk.visible
+
+
+@pytest.mark.parametrize("may_give_up", [True, False])
+@pytest.mark.parametrize("is_down", [True, False])
+def test_what_the_last_snapshot_counts_of_a_job_that_is_gone_is_committed(may_give_up: bool, is_down: bool) -> None:
+    """Also where its source can't be reached any more; the rest is given up."""
+
+    class Gone(Numbers):
+        def split(self, context: JobContext) -> Sequence[SourcePartition]:
+            raise OperationalError("the source is down")
+
+    table = Bad()
+    partition = opened(table, request_snapshot=lambda: None)
+    partition.read()
+    saved = SavedPartition("file x", json.dumps(partition.position()), is_begun=True)
+    for _ in range(3):
+        partition.read()
+    partition.position()  # of a snapshot that fails
+    partition.close()
+    assert len(table.disk.staged) == 2
+    divert = Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",))
+    source = DivertingSource(Gone() if is_down else Numbers(), divert, "scan t")
+    dag = DAG()
+    dag.vertex("scan t", ScanMetaSupplier(source, Scan), 1)  # type: ignore[arg-type]
+    context = job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE)
+    settle_staged(dag, context, lambda vertex: [encode([saved])], may_give_up=may_give_up)
+    assert values(table.disk) == [0] and not table.disk.staged
+
+
+def test_what_can_t_be_committed_is_given_up_only_where_nobody_will() -> None:
+    for may_give_up in (False, True):
+        table = Bad()
+        partition = opened(table, request_snapshot=lambda: None)
+        partition.read()
+        saved = SavedPartition("file x", json.dumps(partition.position()), is_begun=True)
+        partition.close()
+        table.disk.fails_in = "commit"
+        source = DivertingSource(Numbers(), Divert(table, SinkRequest(WriteMode.INSERT, (0,)), ("record",)), "scan t")
+        context = job_context(owner="7", guarantee=Guarantee.EXACTLY_ONCE)
+        settled = {"file x": saved.token}
+        if may_give_up:
+            source.settle(context, settled, may_give_up=True)
+            assert not table.disk.staged
+        else:
+            with pytest.raises(OperationalError, match="down"):
+                source.settle(context, settled, may_give_up=False)
+            assert table.disk.staged
+        assert not table.disk.visible
 
 
 def nothing(vertex: str) -> Sequence[pa.RecordBatch]:

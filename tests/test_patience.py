@@ -1,0 +1,75 @@
+"""How long what a statement does outside of jobs may wait."""
+
+from __future__ import annotations
+
+from threading import Event, Thread
+from time import monotonic_ns
+
+import pytest
+
+from runnel.errors import ErrorCode, OperationalError
+from runnel.patience import LEAST, current, patient, seconds
+
+SECOND = 1_000_000_000
+
+
+def test_without_a_statement_the_usual_time_counts() -> None:
+    assert seconds(10.0) == 10.0
+    current().check()
+
+
+def test_the_least_of_what_is_around_counts() -> None:
+    now = monotonic_ns()
+    with patient(now + 5 * SECOND):
+        assert 4 < seconds(10.0) <= 5
+        assert seconds(1.0) == 1.0
+        with patient(now + 60 * SECOND):
+            assert 4 < seconds(10.0) <= 5
+        with patient(None):
+            assert 4 < seconds(10.0) <= 5
+        with patient(now + 2 * SECOND):
+            assert 1 < seconds(10.0) <= 2
+    assert seconds(10.0) == 10.0
+
+
+def test_an_answer_that_is_there_counts_also_where_time_is_over() -> None:
+    with patient(monotonic_ns() - SECOND):
+        assert seconds(10.0) == LEAST
+
+
+def test_who_cancels_ends_the_waiting() -> None:
+    done, begun = Event(), Event()
+    raised: list[OperationalError] = []
+    with patient(None) as patience:
+        mine = current()
+        assert mine is patience
+
+        def wait() -> None:
+            with mine.telling(done.set):
+                begun.set()
+                done.wait()
+            try:
+                mine.check()
+            except OperationalError as error:
+                raised.append(error)
+
+        thread = Thread(target=wait)
+        thread.start()
+        begun.wait()
+        patience.cancel()
+        thread.join()
+        late = Event()
+        with patience.telling(late.set):
+            assert late.is_set(), "it was cancelled before"
+    assert [error.code for error in raised] == [ErrorCode.CANCELLED]
+    with pytest.raises(OperationalError):
+        patience.check()
+
+
+def test_threads_have_their_own() -> None:
+    found: list[float] = []
+    with patient(monotonic_ns() + SECOND):
+        thread = Thread(target=lambda: found.append(seconds(10.0)))
+        thread.start()
+        thread.join()
+    assert found == [10.0]
