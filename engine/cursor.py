@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from runnel.errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, internal
 from runnel.jobs import Job
-from runnel.rows import Result, Row
+from runnel.rows import DECODE_ROWS, Result, Row
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
@@ -177,6 +177,66 @@ class Cursor:
         row = self.fetchone()
         if row is None:
             raise StopIteration
+        return row
+
+    # The same in a coroutine: others run while it waits, and no thread does for it
+
+    async def execute_async(self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None) -> Cursor:
+        """`execute` on another thread, for statements that take long before they give anything, as INSERT does. A task that is
+        cancelled cancels it."""
+        from asyncio import CancelledError, get_running_loop
+        from functools import partial
+
+        try:
+            await get_running_loop().run_in_executor(None, partial(self.execute, sql, args, timeout=timeout))
+        except CancelledError:
+            self.cancel()
+            raise
+        return self
+
+    async def fetchone_async(self) -> Row | None:
+        """As `fetchone`."""
+        result = self._rows()
+        try:
+            await result.news()
+            return result.one()
+        except Exception as error:
+            self._fail(error)
+
+    async def fetchmany_async(self, size: int | None = None) -> list[Row]:
+        """As `fetchmany`."""
+        count = self.arraysize if size is None else size
+        if not isinstance(count, int) or count < 0:
+            raise InterfaceError(f"fetchmany_async takes a number of rows, not {count!r}")
+        return await self._some_async(self._rows(), count)
+
+    async def fetchall_async(self) -> list[Row]:
+        """As `fetchall`."""
+        return await self._some_async(self._rows_with_end("fetchall_async"), None)
+
+    async def _some_async(self, result: Result, count: int | None) -> list[Row]:
+        """So many rows (None: all), fewer at the end; of an unbounded query, where a number is given, what is there."""
+        rows: list[Row] = []
+        try:
+            while count is None or len(rows) < count:
+                if rows and result.is_unbounded and count is not None and not result.has_ready:
+                    break
+                await result.news()
+                taken = result.ready(DECODE_ROWS if count is None else count - len(rows))
+                if not taken and (first := result.one()) is None:
+                    break
+                rows += taken or [first]
+        except Exception as error:
+            self._fail(error)
+        return rows
+
+    def __aiter__(self) -> Cursor:
+        return self
+
+    async def __anext__(self) -> Row:
+        row = await self.fetchone_async()
+        if row is None:
+            raise StopAsyncIteration
         return row
 
     def fetch_arrow_table(self) -> pa.Table:

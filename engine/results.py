@@ -48,6 +48,7 @@ class ResultQueue:
         self._gate = Lock()
         self._gate.acquire()
         self._is_reader_waiting = False
+        self._on_news: Callable[[], None] | None = None
         self._is_closed = False
 
     def offer(self, batch: pa.RecordBatch) -> bool:
@@ -110,6 +111,25 @@ class ResultQueue:
             self.on_room()
         return batch
 
+    @property
+    def has_news(self) -> bool:
+        """Whether `next_batch` wouldn't wait: there are rows, or there is the end."""
+        return bool(self._items) or self.is_ended
+
+    def tell_news(self, callback: Callable[[], None]) -> None:
+        """Has `callback` called, from any thread, when there is something for a reader that waits without a thread: once, or at
+        once if there is."""
+        self._on_news = callback
+        # Before the last look, as in `_wait`.
+        self._is_reader_waiting = True
+        if self.has_news:
+            self._wake_reader()
+
+    def forget_news(self) -> None:
+        """Nobody waits so any more."""
+        self._on_news = None
+        self._is_reader_waiting = False
+
     def close(self) -> None:
         """The reader is gone: what is here is dropped, and so is what still comes."""
         self._is_closed = True
@@ -135,6 +155,11 @@ class ResultQueue:
             self._is_reader_waiting = False
 
     def _wake_reader(self) -> None:
+        on_news = self._on_news
+        if on_news is not None:
+            self.forget_news()
+            on_news()
+            return
         with suppress(RuntimeError):  # it may have been told already
             self._gate.release()
 

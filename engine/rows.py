@@ -121,6 +121,36 @@ class Result:
         self._next = position + 1
         return rows[position]
 
+    async def news(self) -> None:
+        """Waits until the next row, or the end, is there, so that `one` doesn't wait; other coroutines run meanwhile."""
+        from runnel.awaiting import Wake, until
+
+        while self._next >= len(self._rows) and not self._decode(DECODE_ROWS, wait=False):
+            job = self._job
+            if job is None or (job.results.is_ended and not len(job.results)):
+                return
+            if isinstance(job, Job):
+                job.hand_over()
+            queue = job.results
+
+            def subscribe(wake: Wake, queue: ResultQueue = queue) -> Callable[[], None]:
+                queue.tell_news(wake)
+                return queue.forget_news
+
+            await until(lambda queue=queue: queue.has_news, subscribe)  # type: ignore[misc]
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether there are rows that need not be waited for."""
+        return self._next < len(self._rows) or self._decode(DECODE_ROWS, wait=False)
+
+    def ready(self, count: int) -> list[Row]:
+        """At most `count` of the rows that `news` has found."""
+        last = min(self._next + count, len(self._rows))
+        rows = self._rows[self._next : last]
+        self._next = last
+        return rows
+
     def some(self, count: int) -> list[Row]:
         """At most `count` rows, [] after the last. Of an unbounded result: what is there, at least one row; else exactly
         `count` unless the end comes first."""

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runnel.connectors"}
 
 LEVELS = {
-    0: ("errors", "frozen", "sqltypes"),
+    0: ("awaiting", "errors", "frozen", "sqltypes"),
     1: (
         *("relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches", "disk"),
         *("meanings", "memory", "patience", "spill", "stream_joins", "streams", "type_records", "watermarks", "window_reach"),

@@ -11,15 +11,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
-from threading import Condition, Lock, RLock
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, internal
 from runnel.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
-from runnel.named_jobs.job_view import JobView
-from runnel.named_jobs.listeners import Listener, StatusChange, tell
+from runnel.named_jobs.job_waiting import JobWaiting
+from runnel.named_jobs.listeners import StatusChange, tell
 from runnel.named_jobs.named_snapshots import check_name
 from runnel.named_jobs.record import Failure, JobRecord
 from runnel.named_jobs.run import PreparedJob, Run
@@ -73,36 +73,20 @@ class Aim(Enum):
     LEAVE = "leave"
 
 
-class NamedJob(JobView):
+class NamedJob(JobWaiting):
     """The handle of a named job. Threads may share it."""
 
     __module__ = "runnel"
 
     def __init__(self, record: JobRecord, home: NamedJobs, store: SnapshotStore) -> None:
-        super().__init__(record, store)
+        super().__init__(record, home, store)
         self.is_forgotten = False
         self.is_exported = False
         self.is_clean = False
         self.cleaning = Lock()
-        self._home = home
-        self._lock = RLock()
-        self._changed = Condition(self._lock)
         self._aim = Aim.COMPLETE
         self._dag: DAG | None = None
         self._failures = 0
-        self._listeners: list[Listener] = []
-
-    def add_listener(self, listener: Listener) -> None:
-        """`listener` is called with each StatusChange from now on, in order, on a thread of the connection's."""
-        if not callable(listener):
-            raise InterfaceError(f"a listener is called with each change, and {listener!r} can't be")
-        with self._lock:
-            self._listeners.append(listener)
-
-    def remove_listener(self, listener: Listener) -> None:
-        """Tells it nothing more; nothing where it was not told before."""
-        with self._lock, suppress(ValueError):
-            self._listeners.remove(listener)
 
     def start(self) -> None:
         """Starts it for the first time; raises what keeps it from running."""
@@ -255,26 +239,6 @@ class NamedJob(JobView):
                 self._record = before
                 raise
 
-    def join(self, timeout: float | None = None) -> None:
-        """Waits until the job has ended, and raises its error if it failed; OperationalError (TIMEOUT) if it hasn't ended."""
-        if not self.wait(timeout):
-            raise OperationalError(f'job "{self.name}" has not ended after {timeout:g} s', code=ErrorCode.TIMEOUT)
-        if self._record.is_user_cancelled:
-            raise OperationalError(f'job "{self.name}" was cancelled', code=ErrorCode.CANCELLED)
-        if self.status is FAILED:
-            raise self.error or internal("a job failed without an error")
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the job has ended; False if it hasn't within `timeout` seconds. InterfaceError where the connection is
-        closed before."""
-        return self._await(lambda: self.is_done, timeout)
-
-    def await_status(self, status: JobStatus, timeout: float | None = None) -> bool:
-        """Waits until the job has that status; False if it hasn't within `timeout` seconds."""
-        if not isinstance(status, JobStatus):
-            raise InterfaceError(f"a status is one of runnel.JobStatus, not {status!r}")
-        return self._await(lambda: self.status is status, timeout)
-
     def forget(self) -> None:
         """Nothing is kept of it any more. What is just being kept is waited for."""
         with self._lock:
@@ -287,7 +251,7 @@ class NamedJob(JobView):
             if self.unsaved is not None:
                 with suppress(OperationalError):
                     self._save_or_raise()
-            self._changed.notify_all()
+            self._notify()
 
     def leave(self) -> None:
         """The connection is being closed: has the execution stop, so that a later connection can go on."""
@@ -315,14 +279,6 @@ class NamedJob(JobView):
     def _check(self, action: str) -> None:
         self._home.check_open()
         check_allowed(action, self.name, self.status)
-
-    def _await(self, condition: Callable[[], bool], timeout: float | None) -> bool:
-        timeout = seconds(timeout)
-        with self._changed:
-            self._changed.wait_for(lambda: condition() or self._home.is_closed, timeout)
-            if not condition():
-                self._home.check_open()
-            return condition()
 
     def _stop(self, aim: Aim, description: str) -> None:
         assert self._run is not None
@@ -476,7 +432,7 @@ class NamedJob(JobView):
         if status not in TRANSITIONS[old]:
             raise internal(f"a job can't go from {old} to {status}")
         self._record = replace(self._record, status=status, **changes)
-        self._changed.notify_all()
+        self._notify()
         if self._listeners:
             change = StatusChange(self.name, old, status, description, is_user)
             listeners = tuple(self._listeners)

@@ -1,0 +1,108 @@
+"""Waiting for a named job, on a thread or in a coroutine, and hearing of its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from threading import Condition, RLock
+from typing import TYPE_CHECKING, Any
+
+from runnel.awaiting import Wake, until
+from runnel.errors import ErrorCode, InterfaceError, OperationalError, internal
+from runnel.jobs import JobStatus
+from runnel.named_jobs.job_view import JobView
+from runnel.named_jobs.listeners import Listener
+from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.states import FAILED, seconds
+
+if TYPE_CHECKING:
+    from runnel.named_jobs.registry import NamedJobs
+    from runnel.snapshots.store import SnapshotStore
+
+
+class JobWaiting(JobView):
+    """Those who wait for a job, or listen to it. Threads may share it."""
+
+    def __init__(self, record: JobRecord, home: NamedJobs, store: SnapshotStore) -> None:
+        super().__init__(record, store)
+        self._home = home
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
+        self._listeners: list[Listener] = []
+        self._waiting: list[Wake] = []
+
+    def add_listener(self, listener: Listener) -> None:
+        """`listener` is called with each StatusChange from now on, in order, on a thread of the connection's."""
+        if not callable(listener):
+            raise InterfaceError(f"a listener is called with each change, and {listener!r} can't be")
+        with self._lock:
+            self._listeners.append(listener)
+
+    def remove_listener(self, listener: Listener) -> None:
+        """Tells it nothing more; nothing where it was not told before."""
+        with self._lock, suppress(ValueError):
+            self._listeners.remove(listener)
+
+    def join(self, timeout: float | None = None) -> None:
+        """Waits until the job has ended, and raises its error if it failed; OperationalError (TIMEOUT) if it hasn't ended."""
+        if not self.wait(timeout):
+            raise OperationalError(f'job "{self.name}" has not ended after {timeout:g} s', code=ErrorCode.TIMEOUT)
+        if self._record.is_user_cancelled:
+            raise OperationalError(f'job "{self.name}" was cancelled', code=ErrorCode.CANCELLED)
+        if self.status is FAILED:
+            raise self.error or internal("a job failed without an error")
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits until the job has ended; False if it hasn't within `timeout` seconds. InterfaceError where the connection is
+        closed before."""
+        return self._await(lambda: self.is_done, timeout)
+
+    def await_status(self, status: JobStatus, timeout: float | None = None) -> bool:
+        """Waits until the job has that status; False if it hasn't within `timeout` seconds."""
+        if not isinstance(status, JobStatus):
+            raise InterfaceError(f"a status is one of runnel.JobStatus, not {status!r}")
+        return self._await(lambda: self.status is status, timeout)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """`await job` waits as `join` does; other coroutines run meanwhile, and no thread waits for it."""
+        return self._joined().__await__()
+
+    async def _joined(self) -> None:
+        await until(lambda: self.is_done or self._home.is_closed, self._tell_changes)
+        if not self.is_done:
+            self._home.check_open()
+        self.join()
+
+    async def reaches(self, status: JobStatus) -> bool:
+        """`await_status` in a coroutine: waits until the job has that status. False: it has ended, and never will."""
+        if not isinstance(status, JobStatus):
+            raise InterfaceError(f"a status is one of runnel.JobStatus, not {status!r}")
+        await until(lambda: self.status is status or self.is_done or self._home.is_closed, self._tell_changes)
+        if self.status is not status and not self.is_done:
+            self._home.check_open()
+        return self.status is status
+
+    def _tell_changes(self, wake: Wake) -> Callable[[], None]:
+        """Has `wake` called at each change; gives what ends that."""
+        with self._lock:
+            self._waiting.append(wake)
+
+        def forget() -> None:
+            with self._lock:
+                self._waiting.remove(wake)
+
+        return forget
+
+    def _notify(self) -> None:
+        """Tells those who wait of a change. Under the lock."""
+        self._changed.notify_all()
+        for wake in self._waiting:
+            wake()
+
+    def _await(self, condition: Callable[[], bool], timeout: float | None) -> bool:
+        timeout = seconds(timeout)
+        with self._changed:
+            self._changed.wait_for(lambda: condition() or self._home.is_closed, timeout)
+            if not condition():
+                self._home.check_open()
+            return condition()
