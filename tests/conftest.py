@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -20,3 +21,23 @@ def connection() -> Iterator[runnel.Connection]:
 def cursor(connection: runnel.Connection) -> runnel.Cursor:
     """A cursor of `connection`."""
     return connection.cursor()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """In the process that deals tests out."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from tests.distribution import Scheduling
+
+    config.option.loadscopereorder = False
+    return Scheduling(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a process that is dealt tests."""
+    if hasattr(config, "workerinput"):
+        from tests.distribution import longest_first
+
+        longest_first(items)
