@@ -37,6 +37,12 @@ LONG_TEXT = 64
 KEY_METADATA = b"runnel.state.key"
 """The metadata of a batch of state that names its key columns, one per line."""
 
+SAVER_METADATA = b"runnel.state.saver"
+"""The metadata of a batch of state that says which processor has saved it, as in "0/2"."""
+
+RUN_METADATA = b"runnel.state.run"
+"""The metadata of a batch of groups that names what it is a part of: all of that together has each group at most once."""
+
 RECOMBINED = b"runnel.state.recombined"
 """The metadata of a batch of state that was made of state for other windows: it may have several rows of one group, and groups
 that are over."""

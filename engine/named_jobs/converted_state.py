@@ -14,7 +14,7 @@ import pyarrow as pa
 from runnel.batches import Indexes, Mask, flags, from_flags, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError
 from runnel.expressions.buffers import FIRST_US, LAST_US
-from runnel.key_hash import RECOMBINED, keyed_state
+from runnel.key_hash import RECOMBINED, RUN_METADATA, SAVER_METADATA, keyed_state
 from runnel.meanings import Form, Windows
 from runnel.named_jobs.recombination import Change
 from runnel.processors.event_time import event_times
@@ -90,7 +90,10 @@ class _WindowStates:
         if self._to is Form.FRAMES:
             divided_by = divided_by[1:] or divided_by
         made = keyed_state(pa.RecordBatch.from_arrays(columns, names=names), *divided_by)
-        return self._marked(made.replace_schema_metadata({**(batch.schema.metadata or {}), **made.schema.metadata}))
+        metadata = {
+            name: value for name, value in (batch.schema.metadata or {}).items() if name not in (SAVER_METADATA, RUN_METADATA)
+        }
+        return self._marked(made.replace_schema_metadata({**metadata, **made.schema.metadata}))
 
     def _marked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._drops_due:

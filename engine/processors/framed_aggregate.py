@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, from_numbers, indexes, join_arrays, no_rows, numbers, validity
+from runnel.batches import Indexes, Mask, from_numbers, indexes, no_rows, numbers, validity
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Aggregate, Column, Expression
 from runnel.frozen import frozen
@@ -26,7 +26,7 @@ from runnel.processors.dense_frames import DenseFrames
 from runnel.processors.dense_states import dense_state
 from runnel.processors.event_time import LEAST_TIME, event_times
 from runnel.processors.frames import FrameTimes, WindowFrames
-from runnel.processors.group_state import GroupState, Layout, Partial, exported, join_states
+from runnel.processors.group_state import GroupState, Layout, Partial, appended, exported
 from runnel.processors.timed_aggregate import TimedAggregateProcessor, Timing
 from runnel.sqltypes import BIGINT, to_arrow
 from runnel.streams import WINDOW_COLUMNS, TimeBound, WindowShape
@@ -298,9 +298,9 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
     def _result(self, parts: Sequence[Sequence[Partial]]) -> pa.RecordBatch:
         """The result of windows, of which there are the groups, then those with distinct arguments of each set."""
         plain, *distinct = parts
-        joined = _joined(plain)
+        joined = appended(plain)
         if distinct:
-            joined = self.with_distinct(joined, [_joined(rows) if rows else None for rows in distinct])
+            joined = self.with_distinct(joined, [appended(rows) if rows else None for rows in distinct])
         found = Partial(self._framed.result_keys(joined), joined.columns, joined.num_rows)
         return self._framed.result_of(found, self.context.job.evaluation)
 
@@ -312,7 +312,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         for number, frames in enumerate(self._frames):
             parts = [_with_end(partial, end) for end, partial in frames.frames()]
             if parts:
-                yield self._frame_state(number, _joined(parts), keys)
+                yield self._frame_state(number, appended(parts), keys)
         for number, spilled in enumerate(self._spilled):
             for end, partial in spilled.frames():
                 yield self._frame_state(number, _with_end(partial, end), keys)
@@ -328,6 +328,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         return keyed_state(batch, *(keys[1:] or keys))
 
     def finish_restore(self) -> bool:
+        self.end_restore()
         if self._times[0] > LEAST_TIME:
             self._until = self._moment
         return True
@@ -353,16 +354,6 @@ def _without_frame(partial: Partial) -> Partial:
 def _with_end(partial: Partial, end: int) -> Partial:
     ends = from_numbers(np.full(partial.num_rows, end, np.int64), pa.int64())
     return Partial([ends, *partial.keys], partial.columns, partial.num_rows)
-
-
-def _joined(parts: Sequence[Partial]) -> Partial:
-    """The groups of several parts, one after the other."""
-    if len(parts) == 1:
-        return parts[0]
-    keys = [join_arrays(columns) for columns in zip(*(part.keys for part in parts), strict=True)]
-    states = zip(*(part.columns for part in parts), strict=True)
-    columns = [[join_states(same) for same in zip(*state, strict=True)] for state in states]
-    return Partial(keys, columns, sum(part.num_rows for part in parts))
 
 
 def framed_aggregate(

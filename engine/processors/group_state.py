@@ -338,6 +338,16 @@ class GroupState:
         return Partial(grouped, columns, len(grouped[0]) if grouped else 1)
 
 
+def appended(parts: Sequence[Partial]) -> Partial:
+    """The groups of several parts, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = [join_arrays(columns) for columns in zip(*(part.keys for part in parts), strict=True)]
+    states = zip(*(part.columns for part in parts), strict=True)
+    columns = [[join_states(same) for same in zip(*state, strict=True)] for state in states]
+    return Partial(keys, columns, sum(part.num_rows for part in parts))
+
+
 def join_states(columns: Sequence[pa.Array]) -> pa.Array:
     """The columns of one state in one column: of the widest type, where some parts needed more than others."""
     widest = max((column.type for column in columns), key=_width)

@@ -103,6 +103,8 @@ class TimedAggregateProcessor(DivertingProcessor):
         if self._timing.lateness and aggregation.stage is not Stage.ACCUMULATE:
             layouts = [aggregation.plain_layout, *(item.layout for item in aggregation.distinct_sets)]
             self._given = GivenGroups(layouts, self._due, self._timing.lateness, len(aggregation.keys), self.check_accumulated)
+        for groups in (self._groups, *self._distinct, *(() if self._given is None else self._given.groups)):
+            groups.saver = f"{context.index}/{context.parallelism}"
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         if self._timing.every is not None and not self.alarm:
@@ -367,19 +369,26 @@ class TimedAggregateProcessor(DivertingProcessor):
         if is_rows(batch):
             groups.add(batch.columns, batch.num_rows, self._due.least(batch.columns))
         else:
-            partial = partial_of(batch, groups.layout)
             if is_recombined:
-                partial = GroupState(groups.layout, self.check_accumulated).combine([partial])
-            groups.add_partial(partial)
+                partial = partial_of(batch, groups.layout)
+                groups.add_partial(GroupState(groups.layout, self.check_accumulated).combine([partial]))
+            else:
+                groups.restore(batch)
         self.account_for(batch)
 
     def finish_restore(self) -> bool:
         """Of groups that were recombined those that are over belong to windows that others have given."""
+        self.end_restore()
         if self._is_recombined and self._aggregation.stage is not Stage.ACCUMULATE:
             for groups in (self._groups, *self._distinct):
                 groups.collapse()
                 groups.forget_due(self._times)
         return True
+
+    def end_restore(self) -> None:
+        """All state was given to `restore_snapshot`."""
+        for groups in (self._groups, *self._distinct, *(() if self._given is None else self._given.groups)):
+            groups.end_restore()
 
     def close(self) -> None:
         super().close()

@@ -8,8 +8,9 @@ paid for by the rows that came since the last. Where memory has no room for the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.batches import MAX_ROWS, Indexes, Mask, indexes, join_arrays, make_batch, numbers, repeated, slices, validity
+from runnel.key_hash import RUN_METADATA, SAVER_METADATA
 from runnel.memory import Memory, size_of
 from runnel.processors.event_time import event_times, less
-from runnel.processors.group_state import GroupState, Layout, Partial, exported
+from runnel.processors.group_state import GroupState, Layout, Partial, appended, exported, partial_of
 from runnel.processors.row_identity import factorise
 from runnel.streams import TimeBound
 
@@ -54,8 +56,8 @@ DENSE_SHARE = 0.5
 """A run of which less than this share is left is copied, so that the memory of the rest is given back."""
 
 ROWS_PER_SAVED_GROUP = 8
-"""Rows are collapsed for a snapshot where groups have at least so many of them. Where they have fewer, that would save few bytes,
-and the same groups come again soon: they would have to be put together more often."""
+"""Rows are collapsed for a snapshot where groups have at least so many of them. Where they have fewer, that would save few
+bytes, and the same groups come again soon: they would have to be put together more often."""
 
 _ROWS_METADATA = b"runnel.state.rows"
 """The metadata of a batch of state that has rows, not groups."""
@@ -174,6 +176,9 @@ class TimedGroups:
     notes_changes = False
     """Whether it remembers the keys of groups that were added or changed."""
 
+    saver = ""
+    """The number of the processor and how many there are, as in "0/2"."""
+
     divided_from = 0
     """The first of the keys by which groups are divided when they are put into files."""
 
@@ -194,6 +199,8 @@ class TimedGroups:
         self._groups_of_last: int | None = None
         self._saved_rows: list[pa.RecordBatch] = []
         self._saved_parts = 0
+        self._run_numbers = count()
+        self._restored: dict[bytes, list[Partial]] = {}
         self._least = [NEVER] * len(due.watermarks)
         self._changes: list[Sequence[pa.Array]] = []
         self._change_count = 0
@@ -222,8 +229,12 @@ class TimedGroups:
         runs, rows = tuple(self._runs), tuple(self._rows)
         taken = sum(run.partial.size * run.left // max(run.partial.num_rows, 1) for run in runs)
         buffered = sum(size_of(item) for columns in rows for item in columns)
+        restored = [item for parts in tuple(self._restored.values()) for item in parts]
+        taken += sum(item.size for item in restored)
+        rows_restored = sum(item.num_rows for item in restored)
         spilled_rows, spilled = self.spilled_size
-        return self._row_count + sum(run.left for run in runs) + spilled_rows, taken + buffered + spilled
+        held = self._row_count + sum(run.left for run in runs) + rows_restored
+        return held + spilled_rows, taken + buffered + spilled
 
     @property
     def spilled_size(self) -> tuple[int, int]:
@@ -252,6 +263,25 @@ class TimedGroups:
         if self.notes_changes:
             self._note(partial.keys, partial.num_rows)
         self._add_run(partial)
+
+    def restore(self, state: pa.RecordBatch) -> None:
+        """Takes groups, each at most once, as `saved` gave them. What was one run will be one again."""
+        partial = partial_of(state, self.layout)
+        name = (state.schema.metadata or {}).get(RUN_METADATA)
+        if name is None:
+            self.add_partial(partial)
+        elif partial.num_rows:
+            self._restored.setdefault(name, []).append(partial)
+
+    def end_restore(self) -> None:
+        """Nothing more is restored for now."""
+        runs, self._restored = list(self._restored.values()), {}
+        if not runs:
+            return
+        # Merging them can wait until as many have come as there are.
+        self._merge_at = max(self._merge_at, 2 * (self.open_groups + sum(part.num_rows for parts in runs for part in parts)))
+        while runs:
+            self.add_partial(appended(runs.pop()))
 
     def _note(self, keys: Sequence[pa.Array], count: int) -> None:
         """Remembers keys, each once where there are many."""
@@ -342,6 +372,7 @@ class TimedGroups:
 
     def _take_held(self) -> Partial | None:
         """All groups that are in memory."""
+        self.end_restore()
         self.collapse()
         parts = [run.rest() for run in self._runs]
         self._runs = []
@@ -386,12 +417,16 @@ class TimedGroups:
         so that it needn't be written again. Some may be rows (`is_rows`), which `add` takes again."""
         if self._groups_of_last is not None and self._row_count >= ROWS_PER_SAVED_GROUP * self._groups_of_last:
             self.collapse()
+
+        def named(batch: pa.RecordBatch) -> pa.RecordBatch:
+            return _described(make(batch), self.saver, {RUN_METADATA: f"{self.saver} {next(self._run_numbers)}"})
+
         for run in self._all_runs():
-            yield from run.save(self.layout, make)
+            yield from run.save(self.layout, named)
         schema = self.layout.schema_of_rows
         for columns in _in_few_parts(self._rows[self._saved_parts :]):
             batch = make(make_batch(columns, schema, len(columns[0])))
-            self._saved_rows.append(batch.replace_schema_metadata({**(batch.schema.metadata or {}), _ROWS_METADATA: b""}))
+            self._saved_rows.append(_described(batch, self.saver, {_ROWS_METADATA: ""}))
         self._saved_parts = len(self._rows)
         yield from self._saved_rows
 
@@ -454,6 +489,12 @@ class TimedGroups:
 def is_rows(state: pa.RecordBatch) -> bool:
     """Whether a batch of state has rows, key columns and then argument columns, instead of groups."""
     return _ROWS_METADATA in (state.schema.metadata or {})
+
+
+def _described(batch: pa.RecordBatch, saver: str, more: Mapping[bytes, str]) -> pa.RecordBatch:
+    """State with more metadata, and by whom it was saved."""
+    by = {SAVER_METADATA: saver} if saver else {}
+    return batch.replace_schema_metadata({**(batch.schema.metadata or {}), **by, **more})
 
 
 def _in_few_parts(rows: Sequence[Sequence[pa.Array]]) -> Iterator[Sequence[pa.Array]]:

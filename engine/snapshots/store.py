@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from runnel.errors import OperationalError
 from runnel.frozen import frozen
-from runnel.key_hash import KEY_METADATA, partition
+from runnel.key_hash import KEY_METADATA, SAVER_METADATA, partition
 
 ENDED = ""
 """Stands for a vertex: its rows are the names of the vertices that have ended."""
@@ -168,10 +168,15 @@ class MemorySnapshotStore(SnapshotStore):
 
 
 def share_of(batch: pa.RecordBatch, index: int, parallelism: int) -> pa.RecordBatch:
-    """The rows of state that processor `index` is to have: those of its keys, or all where they belong to none."""
-    keys = (batch.schema.metadata or {}).get(KEY_METADATA)
+    """The rows of state that processor `index` is to have: those of its keys, or all where they belong to none. As many
+    processors as there were have what they had: that needn't be divided anew."""
+    metadata = batch.schema.metadata or {}
+    keys = metadata.get(KEY_METADATA)
     if keys is None or parallelism == 1:
         return batch
+    saver, _, savers = metadata.get(SAVER_METADATA, b"").partition(b"/")
+    if savers and int(savers) == parallelism:
+        return batch if int(saver) == index else batch.slice(0, 0)
     columns = [batch.schema.get_field_index(name) for name in keys.decode().split("\n")]
     return partition(batch, columns, parallelism)[index]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from runnel.batches import MAX_ROWS
 from runnel.expressions.aggregate_states import Count, SumInteger
+from runnel.key_hash import keyed_state
 from runnel.processors import timed_groups
 from runnel.processors.group_state import Layout
 from runnel.processors.timed_groups import DueTimes, TimedGroups, is_rows
+from runnel.snapshots.store import share_of
 from runnel.streams import TimeBound
 
 LAYOUT = Layout((pa.int64(), pa.int64()), (pa.int64(),), (Count(True), SumInteger()), ((), (0,)))
@@ -137,3 +140,44 @@ def test_rows_of_few_groups_are_collapsed_for_a_snapshot() -> None:
     add(waiting, timed_groups.ROWS_PER_SAVED_GROUP * KEYS)
     found = list(waiting.saved(lambda batch: batch))
     assert [(is_rows(batch), batch.num_rows) for batch in found] == [(False, KEYS)] * 2
+
+
+def test_runs_come_back_as_the_runs_they_were() -> None:
+    """Putting them together again would take longer than all else at a restore."""
+    waiting = groups()
+    waiting.saver = "1/2"
+    many = 3 * MAX_ROWS
+    add(waiting, many, keys=many)
+    waiting.collapse()
+    add(waiting, 10, keys=10)
+    waiting.collapse()
+    add(waiting, 10, keys=10)
+    state = list(waiting.saved(lambda batch: keyed_state(batch, "k0", "k1")))
+    assert [batch.num_rows for batch in state] == [MAX_ROWS] * 3 + [10, 10]
+    restored = groups()
+    for batch in reversed(state):
+        # As many processors as there were: each has what it had.
+        assert share_of(batch, 0, 2).num_rows == 0
+        share = share_of(batch, 1, 2)
+        if is_rows(share):
+            restored.add(share.columns, share.num_rows, [DUE])
+        else:
+            restored.restore(share)
+    assert restored.size[0] == many + 20
+    restored.end_restore()
+    assert sorted(run.left for run in restored._runs) == [10, many]
+    found = given(restored)
+    assert len(found) == many
+    assert found[0] == (3, 3)
+    assert found == given(waiting)
+
+
+def test_other_numbers_of_processors_divide_what_was_saved() -> None:
+    waiting = groups()
+    waiting.saver = "0/1"
+    add(waiting, 1000)
+    waiting.collapse()
+    (state,) = waiting.saved(lambda batch: keyed_state(batch, "k0", "k1"))
+    shares = [share_of(state, number, 3) for number in range(3)]
+    assert all(share.num_rows for share in shares)
+    assert sum(share.num_rows for share in shares) == KEYS
