@@ -148,10 +148,9 @@ def test_runs_come_back_as_the_runs_they_were() -> None:
     waiting.saver = "1/2"
     many = 3 * MAX_ROWS
     add(waiting, many, keys=many)
-    waiting.collapse()
-    add(waiting, 10, keys=10)
-    waiting.collapse()
-    add(waiting, 10, keys=10)
+    for _ in range(3):
+        waiting.collapse()
+        add(waiting, 10, keys=10)
     state = list(waiting.saved(lambda batch: keyed_state(batch, "k0", "k1")))
     assert [batch.num_rows for batch in state] == [MAX_ROWS] * 3 + [10, 10]
     restored = groups()
@@ -164,11 +163,12 @@ def test_runs_come_back_as_the_runs_they_were() -> None:
         else:
             restored.restore(share)
     assert restored.size[0] == many + 20
+    assert not restored.open_groups
     restored.end_restore()
     assert sorted(run.left for run in restored._runs) == [10, many]
     found = given(restored)
     assert len(found) == many
-    assert found[0] == (3, 3)
+    assert found[0] == (4, 4)
     assert found == given(waiting)
 
 
