@@ -59,9 +59,10 @@ class Windows:
 class Meaning:
     """`text`: all that EXPLAIN says of a vertex, with the windows below it. `same`: what of that may not change, part by part,
     where it keeps state. `reads`: the tables that its rows are from. `watermarks`: by their numbers, what they are of.
-    `windows`: for all forms but OTHER. One that an earlier version made has only the text."""
+    `windows`: for all forms but OTHER. `name`: what a hint calls it. One that an earlier version made has only the text."""
 
     text: str
+    name: str = ""
     form: Form = Form.OTHER
     keeps: bool = False
     same: Mapping[str, str] = field(default_factory=dict)
@@ -90,6 +91,7 @@ class Meaning:
         windows = value["windows"]
         return Meaning(
             text=value["text"],
+            name=value.get("name", ""),
             form=Form(value["form"]),
             keeps=value["keeps"],
             same=value["same"],

@@ -43,6 +43,8 @@ class Relation:
     """The base of all relational nodes."""
 
     position: Position | None = field(default=None, compare=False, repr=False)
+    state_name: str | None = field(default=None, repr=False)
+    """The name that a hint gives to what the node keeps."""
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -123,6 +123,9 @@ class Binder:
     bound_tables: dict[int, BoundTable] = field(default_factory=dict)
     """The common tables of the statement that were bound, by identity."""
 
+    bound_queries: list[Relation] = field(default_factory=list)
+    """Of what a job runs, the SELECTs that were bound, those of views too."""
+
     emits: bool = False
     """Whether the statement has EMIT EVERY or its like, so that window_final is a column."""
 
@@ -143,7 +146,8 @@ class Binder:
         if with_ is not None:
             return self._with(with_, tree, outer)
         if isinstance(tree, exp.Select):
-            return SelectBinder(self, outer).bind(tree)
+            relation = SelectBinder(self, outer).bind(tree)
+            return self._with_state_name(relation, tree) if self.environment.in_job else relation
         if isinstance(tree, exp.SetOperation):
             return self._ordered(self._set_operation(tree, outer), tree)
         if isinstance(tree, exp.Values):
@@ -153,6 +157,15 @@ class Binder:
         if isinstance(tree, exp.Table):
             return SelectBinder(self, outer).bind(exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree)))
         raise NotSupportedError(f"{tree.key.upper()} is not supported as a query", position=position_of(tree, self.sql))
+
+    def _with_state_name(self, relation: Relation, tree: Any) -> Relation:
+        if tree.comments:
+            # Loaded on first use: few statements have such a hint.
+            from runnel.planner.bind_state_names import with_state_name
+
+            relation = with_state_name(relation, tree, self.bound_queries, self.sql)
+        self.bound_queries.append(relation)
+        return relation
 
     def subquery(self, tree: Any, outer: Scope) -> Relation:
         """The relation of a subquery in an expression, whose columns may refer to `outer`."""
@@ -229,6 +242,7 @@ class Binder:
         assert isinstance(statement, Query)
         views = (*self.views, view.name.lower())
         binder = Binder(view.sql, self.snapshot, (), self.environment, self.dependencies, {}, views, self.watermarks)
+        binder.bound_queries = self.bound_queries
         return binder.query(statement.expression, None)
 
     def view_fields(self, view: View) -> tuple[Field, ...]:

@@ -52,7 +52,14 @@ def choose(relation: Relation, snapshot: Snapshot) -> Physical:
     if rule is None:
         raise internal(f"no operator for {type(relation).__name__}")
     chosen: Physical = rule(relation, snapshot)
-    return chosen
+    return chosen if relation.state_name is None else _named(chosen, relation.state_name)
+
+
+def _named(chosen: Physical, name: str) -> Physical:
+    """Gives the name to the operator itself, where there is a projection above it."""
+    if isinstance(chosen, physical.Calc):
+        return replace(chosen, input=_named(chosen.input, name))
+    return replace(chosen, state_name=name)
 
 
 def choose_write(relation: Relation, snapshot: Snapshot, table: WritableTable, request: SinkRequest) -> Physical:

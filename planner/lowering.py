@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from runnel.planner.lower_shared import SharedVertices
 
 
+_NAMED_BY_TABLE = ("scan ", "write ")
+
+
 @frozen
 class Output:
     """What comes out of a vertex: whether more than one processor gives it, and how its columns are called."""
@@ -39,12 +42,17 @@ class Lowering:
         self.parallelism = parallelism
         self.shared: SharedVertices | None = None
         self._used: dict[str, int] = {}
+        self._state_names: list[str | None] = []
 
     def lower(self, node: Physical) -> Output:
         rule = self._rules.get(type(node))
         if rule is None:
             raise internal(f"no vertex for {type(node).__name__}")
-        return rule(self, node)
+        self._state_names.append(node.state_name)
+        try:
+            return rule(self, node)
+        finally:
+            self._state_names.pop()
 
     def next_name(self, name: str) -> str:
         """What `vertex` will call the next vertex of that name."""
@@ -52,7 +60,10 @@ class Lowering:
         return name if number == 1 else f"{name} {number}"
 
     def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
-        """A vertex of that name, with a number behind it if there is one already."""
+        """A vertex of that name, and the name of the state of the node that is lowered, with a number behind it if there is one
+        already."""
+        if self._state_names and self._state_names[-1] is not None and not name.startswith(_NAMED_BY_TABLE):
+            name = f"{name} {self._state_names[-1]}"
         full = self.next_name(name)
         self._used[name] = self._used.get(name, 0) + 1
         return self.dag.vertex(full, supplier, parallelism)

@@ -31,6 +31,8 @@ class Physical:
 
     fields: tuple[Field, ...]
     rows: int | None = None
+    state_name: str | None = None
+    """As in Relation."""
 
     @property
     def inputs(self) -> tuple[Physical, ...]:

@@ -60,14 +60,15 @@ def _meaning(node: Physical) -> Meaning:
         return Meaning(text=text, keeps=True, same={"": text}, reads=(node.table.name,), watermarks=_watermarks(node))
     if isinstance(node, physical.Write):
         text = f"write {node.table.name} of connector {node.table.connector}"
-        return Meaning(text=text, same={"": text})
+        return Meaning(text=text, keeps=True, same={"": text}, watermarks=_watermarks(node))
     form, windows, same = _state_of(node)
     return Meaning(
         text=_whole_text(node),
+        name=node.state_name or "",
         form=form,
         keeps=keeps(node),
         same=same,
-        reads=tuple(item.table.name for item in (node, *_below(node)) if isinstance(item, physical.SourceScan)),
+        reads=_reads(node),
         watermarks=_watermarks(node),
         windows=windows,
     )
@@ -158,16 +159,28 @@ def _columns(node: Physical) -> str:
     return ", ".join(f"{field.name} {field.type}" for field in node.fields)
 
 
+def _reads(node: Physical) -> tuple[str, ...]:
+    """The tables that a node's rows are from."""
+    if isinstance(node, physical.SourceScan):
+        return (node.table.name,)
+    return tuple(name for item in _inputs(node) for name in _reads(item))
+
+
 def _watermarks(node: Physical) -> dict[int, str]:
-    """The watermarks that come to a node, and the tables whose they are."""
-    found: dict[int, str] = {}
-    for item in (node, *_below(node)):
-        if isinstance(item, physical.SourceScan) and item.time is not None:
-            found[item.time.watermark] = item.table.name
-        elif isinstance(item, physical_streams.ImposeOrder):
-            scans = (part.table.name for part in _below(item) if isinstance(part, physical.SourceScan))
-            found[item.time.watermark] = next(scans, "")
+    """The watermarks that come to a node, by their numbers there, and the tables whose they are."""
+    found = {number: name for item in _inputs(node) for number, name in _watermarks(item).items()}
+    if isinstance(node, physical.SourceScan) and node.time is not None:
+        found[node.time.watermark] = node.table.name
+    elif isinstance(node, physical_streams.ImposeOrder):
+        found[node.time.watermark] = ", ".join(_reads(node))
+    elif isinstance(node, physical.Shared):
+        found = {now: found[number] for number, now in node.watermarks if number in found}
     return found
+
+
+def _inputs(node: Physical) -> tuple[Physical, ...]:
+    """Also of what runs elsewhere in the plan."""
+    return (node.shared,) if isinstance(node, physical.Shared) else node.inputs
 
 
 def _below(node: Physical) -> Iterator[Physical]:

@@ -50,28 +50,28 @@ class VertexFate:
     def takes_state(self) -> bool:
         return self.fate in (Fate.KEPT, Fate.RECOMBINED)
 
-    @property
-    def outcome(self) -> str:
-        """What becomes of it, without whose state it is."""
-        renamed = f' (state of "{self.source}")' if self.source not in ("", self.vertex) else ""
-        return f"{self.fate}{renamed}{', ' if self.reason else ''}{self.reason}"
-
     def __str__(self) -> str:
-        return f"{self.vertex}: {self.outcome}"
+        return _line([self])
 
 
 def told(found: Sequence[VertexFate]) -> list[str]:
     """Lines that say what becomes of state. Vertices that share a step of the query, and so a reason, share a line."""
     lines: list[str] = []
-    together: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for number, item in enumerate(found):
-        key = (item.outcome if item.reason else f"{item.outcome} {number}", item.notes)
-        together.setdefault(key, []).append(item.vertex)
-    outcomes = {item.vertex: item for item in found}
-    for (_, notes), vertices in together.items():
-        lines.append(f"{' and '.join(vertices)}: {outcomes[vertices[0]].outcome}")
-        lines += [f"  - {note}" for note in notes]
+    together: dict[object, list[VertexFate]] = {}
+    for item in found:
+        together.setdefault((item.fate, item.reason, item.notes) if item.reason else item.vertex, []).append(item)
+    for items in together.values():
+        lines.append(_line(items))
+        lines += [f"  - {note}" for note in items[0].notes]
     return lines
+
+
+def _line(items: Sequence[VertexFate]) -> str:
+    first = items[0]
+    sources = [item.source for item in items if item.source not in ("", item.vertex)]
+    renamed = f" (state of {' and '.join(sources)})" if sources else ""
+    reason = f", {first.reason}" if first.reason else ""
+    return f"{' and '.join(item.vertex for item in items)}: {first.fate}{renamed}{reason}"
 
 
 def fates(with_state: Collection[str], before: Mapping[str, str], after: Mapping[str, str], dag: DAG) -> list[VertexFate]:
@@ -81,7 +81,9 @@ def fates(with_state: Collection[str], before: Mapping[str, str], after: Mapping
     matching.run()
     found = matching.fates()
     anew = read_anew(dag, found)
-    return [VertexFate(item.vertex, Fate.EMPTY, _READ_ANEW) if item.vertex in anew else item for item in found]
+    return [
+        VertexFate(item.vertex, Fate.EMPTY, _READ_ANEW) if item.vertex in anew and item.takes_state else item for item in found
+    ]
 
 
 def read_anew(dag: DAG, found: Sequence[VertexFate]) -> frozenset[str]:
@@ -112,10 +114,16 @@ def _decoded(meanings: Mapping[str, str]) -> dict[str, Meaning]:
     return {vertex: Meaning.decode(text) for vertex, text in meanings.items()}
 
 
-def base_name(vertex: str) -> str:
-    """A vertex's name without the number that tells it from others of that name."""
+def _kind(vertex: str, meaning: Meaning) -> str:
+    """A vertex's name without what a hint calls it, and without the number that tells it from others of that name."""
     name, _, number = vertex.rpartition(" ")
-    return name if name and number.isdecimal() else vertex
+    name = name if name and number.isdecimal() else vertex
+    return name.removesuffix(f" {meaning.name}") if meaning.name else name
+
+
+def _may_be(vertex: str, new: Meaning, source: str, old: Meaning) -> bool:
+    """Whether a vertex may be one that had another number, or whose state a hint only now gives a name, or no more."""
+    return _kind(vertex, new) == _kind(source, old) and (not new.name or not old.name or new.name == old.name)
 
 
 class _Matching:
@@ -132,6 +140,7 @@ class _Matching:
         self._match(lambda old, new: _is_same(old, new) and old.reads == new.reads, by_number=True)
         self._match(lambda old, new: _is_same(old, new) and old.reads == new.reads, by_number=False)
         self._match(_is_same, by_number=True)
+        self._match(_is_same, by_number=False)
         for by_number in (True, False):
             self._match(lambda old, new: old.reads == new.reads and _can_change(old, new), by_number=by_number)
         self._match(_can_change, by_number=True)
@@ -139,7 +148,7 @@ class _Matching:
     def _match(self, test: Callable[[Meaning, Meaning], bool], by_number: bool) -> None:
         """Pairs vertices of one name, with the numbers that they had or with others."""
         for source, old in list(self._old.items()):
-            names = [source] if by_number else [name for name in self._new if base_name(name) == base_name(source)]
+            names = [source] if by_number else [name for name, new in self._new.items() if _may_be(name, new, source, old)]
             for vertex in names:
                 if vertex in self._new and test(old, self._new[vertex]):
                     self._found.append(_fate(vertex, source, old, self._new[vertex]))
@@ -153,7 +162,7 @@ class _Matching:
             if new is None:
                 left.append(VertexFate(vertex, Fate.DROPPED, source=vertex))
             else:
-                left.append(VertexFate(vertex, Fate.REFUSED, _why_not(old, new), source=vertex))
+                left.append(VertexFate(vertex, Fate.REFUSED, _why_not(old, new), (_remedy(new),), vertex))
         matched = sorted([*self._found, *left], key=lambda item: item.vertex)
         added = [vertex for vertex, new in sorted(self._new.items()) if new.keeps and not self._had_none(vertex, new)]
         return matched + [VertexFate(vertex, Fate.EMPTY) for vertex in added]
@@ -213,6 +222,11 @@ def _why_not(old: Meaning, new: Meaning) -> str:
     return f"as {difference(old.same, new.same)}"
 
 
+def _remedy(new: Meaning) -> str:
+    name = "another name" if new.name else "a name"
+    return f"to have it begin without state, give it {name}: SELECT /*+ STATE(name) */ …"
+
+
 def _listed(meaning: Meaning) -> str:
     return ", ".join(dict.fromkeys(meaning.watermarks.values())) or "nothing"
 
@@ -228,7 +242,10 @@ def check_fates(name: str, found: list[VertexFate], *, may_drop: bool) -> list[s
     ]
     hint = "was a view, a mapping or an index that it uses changed? Change it back, or DROP JOB and create it anew"
     if may_drop:
-        hint = "EXPLAIN ALTER JOB tells what a query keeps; or DROP JOB and create it anew, which begins without state"
+        hint = (
+            "EXPLAIN ALTER JOB tells what a query keeps; SELECT /*+ STATE(name) */ gives a step another name, so that it "
+            "begins without state; or DROP JOB and create it anew"
+        )
     raise OperationalError(
         f'job "{name}" can\'t go on from its snapshot: its plan is another one',
         code=ErrorCode.GENERIC,

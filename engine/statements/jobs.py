@@ -294,12 +294,12 @@ def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple
 
 
 def _fates(job: NamedJob, write: WritePlan) -> list[VertexFate]:
-    """What would become of the state in the job's last snapshot; where there is none yet, of what it will have when the job is
-    suspended."""
-    snapshot_id, before = job.store.completed, job.record.meanings
-    if snapshot_id is None:
-        return fates(keeping(before), before, _meanings(write), write.dag(2))
-    before = meanings_in(job.store, snapshot_id) or before
+    """What would become of the job's state: of that in its last snapshot, or, where that is none of the query that runs, of
+    what it will have when it is suspended."""
+    snapshot_id, now = job.store.completed, job.record.meanings
+    before = now if snapshot_id is None else meanings_in(job.store, snapshot_id) or now
+    if snapshot_id is None or (before != now and job.status is not SUSPENDED):
+        return fates(keeping(now), now, _meanings(write), write.dag(2))
     return fates(job.store.vertices(snapshot_id), before, _meanings(write), write.dag(2))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import duckdb
@@ -88,7 +89,7 @@ def shapes() -> st.SearchStrategy[Shape]:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     pair=st.tuples(shapes(), shapes()),
     before=st.lists(st.tuples(st.integers(0, 2), st.integers(-10, 40), st.integers(-5, 5)), min_size=1, max_size=30),
@@ -282,3 +283,87 @@ def test_what_cannot_be_recombined(old: str, new: str, reason: str) -> None:
         assert reason in (caught.value.detail or "")
         connection.execute("ALTER JOB j RESTART", timeout=PATIENCE)
         assert connection.job("j").record.query == old
+
+
+@pytest.mark.parametrize(
+    ("kind", "row", "unit"),
+    [
+        (pa.timestamp("us"), lambda t: datetime(2024, 1, 1) + timedelta(seconds=t), "SECOND"),
+        (pa.timestamp("us", "UTC"), lambda t: datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=t), "SECOND"),
+        (pa.date32(), lambda t: date(1970, 1, 1) + timedelta(days=20 * 986 + t), "DAY"),
+        (pa.int16(), lambda t: t, ""),
+    ],
+    ids=["timestamp", "instant", "date", "integer"],
+)
+@pytest.mark.parametrize("bounds", ["window_end", "window_start", "window_end, window_start"])
+def test_every_type_of_time(kind: pa.DataType, row: Any, unit: str, bounds: str) -> None:
+    size = (lambda n: f"INTERVAL '{n}' {unit}") if unit else str
+    with runnel.connect() as connection:
+        connection.execute("SET query_parallelism = 2")
+        options = "'keyFormat'='varchar', 'valueFormat'='bigint'"
+        connection.execute(f"CREATE MAPPING m (__key VARCHAR, this BIGINT) TYPE IMap OPTIONS ({options})")
+        writer = connection.register_stream(
+            "s", pa.schema([("ts", kind)]), time_column="ts", max_disorder=0 if not unit else None
+        )
+        text = "SINK INTO m SELECT CAST({} AS VARCHAR), COUNT(*) FROM TABLE({}(TABLE s, DESCRIPTOR(ts), {})) GROUP BY {}"
+        first = bounds.split(", ")[0]
+        connection.execute(f"CREATE JOB j AS {text.format(first, 'HOP', f'{size(20)}, {size(5)}', bounds)}")
+        writer.write([(row(t),) for t in range(57)])
+        assert eventually(lambda: connection.job("j").rows_in == 57)
+        connection.execute(f"ALTER JOB j AS {text.format(first, 'TUMBLE', size(10), bounds)}", timeout=PATIENCE)
+        connection.execute(f"ALTER JOB j AS {text.format(first, 'TUMBLE', size(20), bounds)}", timeout=PATIENCE)
+        connection.execute("DELETE FROM m")
+        writer.write([(row(t),) for t in range(57, 100)])
+        writer.close()
+        connection.job("j").join(PATIENCE)
+        assert connection.execute("SELECT this FROM m ORDER BY 1").fetchall() == [(10,), (20,), (20,)]
+
+
+def test_a_window_that_the_type_of_time_cannot_hold() -> None:
+    with runnel.connect() as connection:
+        connection.execute(
+            "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+        )
+        writer = connection.register_stream("s", pa.schema([("ts", pa.int8())]), time_column="ts", max_disorder=0)
+        text = "SINK INTO m SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), {})) GROUP BY window_end"
+        connection.execute(f"CREATE JOB j AS {text.format(5)}")
+        writer.write([(120,), (121,)])
+        assert eventually(lambda: connection.job("j").rows_in == 2)
+        with pytest.raises(runnel.DataError, match="out of the range"):
+            connection.execute(f"ALTER JOB j AS {text.format(100)}", timeout=PATIENCE)
+        assert connection.job("j").record.query == text.format(5)
+
+
+ABOVE = [
+    "SELECT window_end * 100 + k, n FROM (SELECT window_end, k, COUNT(*) AS n FROM TABLE({w}) GROUP BY window_end, k) "
+    "QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY n DESC, k) <= 2",
+    "SELECT window_end * 100, MAX(n) FROM (SELECT window_end, k, COUNT(*) AS n FROM TABLE({w}) GROUP BY window_end, k) "
+    "GROUP BY window_end",
+    "SELECT a.window_end * 100, a.n + b.n "
+    "FROM (SELECT window_end, COUNT(*) AS n FROM TABLE({w}) WHERE k = 0 GROUP BY window_end) a "
+    "JOIN (SELECT window_end, COUNT(*) AS n FROM TABLE({w}) WHERE k = 1 GROUP BY window_end) b ON a.window_end = b.window_end",
+    "SELECT window_end * 100 + k, n FROM (SELECT window_end, k, COUNT(*) AS n FROM TABLE({w}) GROUP BY window_end, k) "
+    "ORDER BY window_end, k",
+]
+
+
+@pytest.mark.parametrize("text", ABOVE, ids=["over", "grouped", "joined", "sorted"])
+def test_what_stands_above_the_windows_goes_on(text: str) -> None:
+    """From the first new window on there is what a query over a table gives."""
+    with streaming(2, columns="n") as (connection, writer):
+        text = f"INSERT INTO m {text}"
+        connection.execute(f"CREATE JOB j AS {text.format(w=hop(20, 5).sql())}")
+        put(connection, writer, OLDER)
+        lines = explained(connection, text.format(w=tumble(20).sql()))
+        assert not any("refused" in line or "dropped" in line or "starts empty" in line for line in lines), lines
+        connection.execute(f"ALTER JOB j AS {text.format(w=tumble(20).sql())}", timeout=PATIENCE)
+        writer.write(NEWER)
+        writer.close()
+        connection.job("j").join(PATIENCE)
+        after = {key: value for key, value in found(connection).items() if key[0] > 56}
+    rows = [*OLDER, *NEWER]
+    with runnel.connect() as batch:
+        batch.register("s", pa.table([list(column) for column in zip(*rows, strict=True)], schema=SCHEMA))
+        query = text.removeprefix("INSERT INTO m ").format(w=tumble(20).sql())
+        expected = {(end // 100, end % 100): (n,) for end, n in batch.execute(query).fetchall() if end // 100 > 56}
+    assert after == expected

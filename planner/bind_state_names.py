@@ -1,0 +1,54 @@
+"""`SELECT /*+ STATE(name) */ …`: the name of what a SELECT of a job keeps, by which another query finds it again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from runnel.errors import ProgrammingError
+from runnel.planner.supported import position_of
+from runnel.relation import Aggregate, Join, Relation, Sort
+from runnel.streams import AsOfJoin, AssignWindows, WindowKind
+from runnel.windows import Window
+
+_HINT = re.compile(r"\+\s*STATE\b\s*(.*)", re.IGNORECASE | re.DOTALL)
+_NAME = re.compile(r"\(\s*([A-Za-z_]\w*)\s*\)\s*")
+
+
+def with_state_name(relation: Relation, tree: Any, inner: Sequence[Relation], sql: str) -> Relation:
+    """The relation of a SELECT, in which the steps that keep something have the name that its hint gives, if it has one.
+    `inner` are the relations of other SELECTs, which have hints of their own."""
+    name = _name_of(tree, sql)
+    if name is None:
+        return relation
+    known = {id(item) for item in inner}
+
+    def named(node: Relation) -> Relation:
+        if id(node) in known:
+            return node
+        inputs = tuple(map(named, node.inputs))
+        if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+            node = node.with_inputs(inputs)
+        return replace(node, state_name=name) if _keeps(node) else node
+
+    return named(relation)
+
+
+def _name_of(tree: Any, sql: str) -> str | None:
+    found = [match.group(1) for comment in tree.comments or () if (match := _HINT.fullmatch(comment.rstrip()))]
+    if not found:
+        return None
+    name = _NAME.fullmatch(found[0] + " ")
+    if name is None or len(found) > 1:
+        raise ProgrammingError(
+            "the hint STATE has one name", hint="write SELECT /*+ STATE(counts) */ …", position=position_of(tree, sql)
+        )
+    return name.group(1).lower()
+
+
+def _keeps(node: Relation) -> bool:
+    if isinstance(node, AssignWindows):
+        return node.shape.kind is WindowKind.SESSION
+    return isinstance(node, Aggregate | Join | AsOfJoin | Window | Sort)

@@ -1,0 +1,188 @@
+"""Which state is whose after a change of a query: by meaning, and by the names that hints give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import gcd, lcm
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import runnel
+from runnel import Connection
+from runnel.dag import DAG
+from runnel.meanings import Form, Meaning, Windows
+from runnel.named_jobs.compatibility import Fate, fates
+from runnel.named_jobs.recombination import fits, missing
+from runnel.streams import WindowKind, WindowShape
+from tests.jobs.recombined import tumble
+from tests.jobs.test_recombining import PATIENCE, at, explained, put, streaming
+
+COUNT = "SELECT {} window_end * 100, COUNT(*) FROM TABLE({}) GROUP BY window_end"
+SUM = "SELECT {} window_end * 100 + 1, SUM(v) FROM TABLE({}) GROUP BY window_end"
+TEN = tumble(10).sql()
+
+
+def outcomes(lines: list[str]) -> dict[str, str]:
+    """What becomes of each vertex, without sources and sinks."""
+    found = [line.strip().split(": ", 1) for line in lines if not line.startswith("    -")]
+    return {name: text for name, text in found if not name.startswith(("scan", "write"))}
+
+
+@pytest.fixture
+def counting() -> Iterator[Connection]:
+    with streaming(1, columns="n") as (connection, writer):
+        connection.execute(f"CREATE JOB j AS SINK INTO m {COUNT.format('', TEN)}")
+        put(connection, writer, at(1, 2))
+        connection.execute("CREATE SNAPSHOT t FOR JOB j", timeout=PATIENCE)
+        yield connection
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (COUNT.format("", TEN), {"accumulate": "kept", "combine": "kept"}),
+        (
+            f"{SUM.format('', TEN)} UNION ALL {COUNT.format('', TEN)}",
+            {
+                "accumulate 2": "kept (state of accumulate)",
+                "combine 2": "kept (state of combine)",
+                "accumulate": "starts empty",
+                "combine": "starts empty",
+            },
+        ),
+        (
+            COUNT.format("/*+ STATE(clicks) */", TEN),
+            {"accumulate clicks": "kept (state of accumulate)", "combine clicks": "kept (state of combine)"},
+        ),
+        (
+            COUNT.format("/*+ state( Clicks ) */", tumble(5).sql()).replace("COUNT(*)", "SUM(v)"),
+            {
+                "accumulate": "dropped",
+                "combine": "dropped",
+                "accumulate clicks": "starts empty",
+                "combine clicks": "starts empty",
+            },
+        ),
+        (
+            SUM.format("", TEN),
+            {"accumulate and combine": "refused, as it computes SUM(v), where it was COUNT(*)"},
+        ),
+        (
+            f"SELECT e, n FROM ({COUNT.format('/*+ STATE(a) */', TEN)}) AS t(e, n) "
+            "WHERE n > (SELECT /*+ STATE(b) */ MAX(x) FROM (VALUES (0)) AS u(x))",
+            {
+                "accumulate a": "kept (state of accumulate)",
+                "combine a": "kept (state of combine)",
+                "aggregate b": "starts empty",
+            },
+        ),
+    ],
+)
+def test_whose_state_is_whose(counting: Connection, query: str, expected: dict[str, str]) -> None:
+    found = outcomes(explained(counting, f"SINK INTO m {query}"))
+    assert {name: text for name, text in found.items() if not name.startswith("join")} == expected
+
+
+def test_a_name_by_a_hint_is_kept_with_the_state() -> None:
+    with streaming(2, columns="n") as (connection, writer):
+        first = f"SINK INTO m {COUNT.format('/*+ STATE(a) */', TEN)}"
+        connection.execute(f"CREATE JOB j AS {first}")
+        put(connection, writer, at(1, 2))
+        other = first.replace("STATE(a)", "STATE(b)")
+        assert set(outcomes(explained(connection, other)).values()) == {"dropped", "starts empty"}
+        assert set(outcomes(explained(connection, first.replace(TEN, tumble(5).sql())))) == {"accumulate a and combine a"}
+        connection.execute(f"ALTER JOB j AS {other}", timeout=PATIENCE)
+        put(connection, writer, at(3))
+        assert outcomes(explained(connection, other)) == {"accumulate b": "kept", "combine b": "kept"}
+        writer.close()
+        connection.job("j").join(PATIENCE)
+        assert connection.execute("SELECT __key, n FROM m").fetchall() == [(1000, 1)], "it began without state"
+
+
+@pytest.mark.parametrize("hint", ["STATE", "STATE()", "STATE(2)", "STATE(a, b)", "STATE(a) STATE(b)"])
+def test_hints_that_name_nothing(counting: Connection, hint: str) -> None:
+    with pytest.raises(runnel.ProgrammingError, match="the hint STATE has one name") as caught:
+        counting.execute(f"ALTER JOB j AS SINK INTO m {COUNT.format(f'/*+ {hint} */', TEN)}")
+    assert caught.value.position is not None
+
+
+def test_other_comments_are_no_hints(counting: Connection) -> None:
+    for comment in ("/* STATE(a) */", "/*+ BROADCAST(s) */", "-- + STATE(a)\n"):
+        found = outcomes(explained(counting, f"SINK INTO m {COUNT.format(comment, TEN)}"))
+        assert found == {"accumulate": "kept", "combine": "kept"}
+
+
+def test_a_view_that_is_used_has_names_of_its_own(counting: Connection) -> None:
+    inner = f"SELECT /*+ STATE(inner_one) */ window_end AS e, COUNT(*) AS n FROM TABLE({TEN}) GROUP BY window_end"
+    counting.execute(f"CREATE VIEW counts AS {inner}")
+    found = outcomes(explained(counting, "SINK INTO m SELECT /*+ STATE(outer_one) */ e, MAX(n) FROM counts GROUP BY e"))
+    assert found == {
+        "accumulate inner_one": "kept (state of accumulate)",
+        "combine inner_one": "kept (state of combine)",
+        "accumulate outer_one": "starts empty",
+        "combine outer_one": "starts empty",
+    }
+
+
+def test_meanings_of_earlier_versions_are_texts() -> None:
+    new = Meaning(text="Aggregate (x)", keeps=True, same={"": "x"}).encode()
+    assert [item.fate for item in fates(["a"], {"a": "Aggregate (x)"}, {"a": new}, _alone("a"))] == [Fate.KEPT]
+    assert [item.fate for item in fates(["a"], {"a": "Aggregate (y)"}, {"a": new}, _alone("a"))] == [Fate.REFUSED]
+    assert [item.fate for item in fates(["a"], {}, {"a": new}, _alone("a"))] == [Fate.REFUSED]
+    assert [item.fate for item in fates(["a"], {"a": new}, {}, DAG())] == [Fate.DROPPED]
+
+
+def _alone(name: str) -> DAG:
+    dag = DAG()
+    dag.vertex(name, lambda: None)  # type: ignore[arg-type,return-value]
+    return dag
+
+
+def test_meanings_come_back_as_they_were() -> None:
+    windows = Windows(
+        shape=WindowShape(WindowKind.HOP, 20, 5, 1),
+        is_integer=True,
+        keys=("k BIGINT",),
+        places=(-2, 0),
+        bound="int64",
+        lateness=3,
+    )
+    meaning = Meaning(
+        text="t", name="n", form=Form.FRAMES, keeps=True, same={"by": "k"}, reads=("a",), watermarks={1: "a"}, windows=windows
+    )
+    assert Meaning.decode(meaning.encode()) == meaning
+
+
+def shapes() -> st.SearchStrategy[WindowShape]:
+    small = st.integers(1, 9)
+    return st.one_of(
+        st.builds(lambda size, offset: WindowShape(WindowKind.TUMBLE, size, 0, offset), small, small),
+        st.builds(lambda step, more, offset: WindowShape(WindowKind.HOP, step + more, step, offset), small, small, small),
+        st.builds(
+            lambda step, n, offset: WindowShape(WindowKind.CUMULATE, step * n, step, offset), small, st.integers(1, 4), small
+        ),
+    )
+
+
+@settings(deadline=None)
+@given(old=shapes(), new=shapes())
+def test_what_is_said_of_frames_is_so(old: WindowShape, new: WindowShape) -> None:
+    def steps(shape: WindowShape) -> int:
+        return shape.step if shape.kind is WindowKind.HOP else shape.size
+
+    def first_start(shape: WindowShape, watermark: int) -> int:
+        start = (watermark - shape.offset) // steps(shape) * steps(shape) + shape.offset
+        while start - steps(shape) + shape.size > watermark:
+            start -= steps(shape)
+        return start
+
+    before, after = (Windows(shape=shape, is_integer=True) for shape in (old, new))
+    assert missing(before, after) == max(first_start(old, m) - first_start(new, m) for m in range(lcm(steps(old), steps(new))))
+
+    def bounds(shape: WindowShape) -> set[int]:
+        length = shape.size if shape.kind is WindowKind.TUMBLE else gcd(shape.size, shape.step)
+        return {n for n in range(500) if (n - shape.offset) % length == 0}
+
+    assert fits(old, new) == (bounds(new) <= bounds(old))
