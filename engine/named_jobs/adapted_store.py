@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from runnel.dag import DAG
+from runnel.expressions.buffers import pack
 from runnel.meanings import Meaning
 from runnel.named_jobs.compatibility import VertexFate, read_anew
 from runnel.named_jobs.converted_state import converted
 from runnel.snapshots.store import ENDED, MEANINGS, SnapshotStore, StateReader, VertexState
+from runnel.sqltypes import VARCHAR
 
 
 class AdaptedSnapshots:
@@ -54,7 +56,7 @@ class AdaptedSnapshots:
         while len(ended) < left:
             left = len(ended)
             ended = {name for name in ended if all(edge.source in ended | with_state for edge in self._dag.inputs(name))}
-        found = pa.array(sorted(ended | with_state), pa.string())
+        found = pack(sorted(ended | with_state), VARCHAR)
         return [pa.record_batch([found], names=["vertex"])] if len(found) else ()
 
     def _is_same(self, vertex: str) -> bool:
@@ -69,7 +71,7 @@ def kept_meanings(meanings: Mapping[str, str]) -> list[VertexState]:
     """What vertices are for, as it goes into each snapshot."""
     if not meanings:
         return []
-    columns = [pa.array(list(meanings), pa.string()), pa.array(list(meanings.values()), pa.string())]
+    columns = [pack(list(meanings), VARCHAR), pack(list(meanings.values()), VARCHAR)]
     return [(MEANINGS, pa.record_batch(columns, names=["vertex", "meaning"]))]
 
 

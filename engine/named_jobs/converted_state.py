@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from runnel.batches import Indexes, Mask, flags, from_flags, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError
-from runnel.expressions.buffers import FIRST_US, LAST_US
+from runnel.expressions.buffers import FIRST_US, LAST_US, pack
 from runnel.key_hash import RECOMBINED, RUN_METADATA, SAVER_METADATA, keyed_state
 from runnel.meanings import Form, Windows
 from runnel.named_jobs.recombination import Change
 from runnel.processors.event_time import event_times
 from runnel.processors.frames import FrameTimes
+from runnel.sqltypes import BIGINT
 from runnel.streams import WINDOW_COLUMNS, WindowKind, WindowShape
 
 _GIVEN = "given_"
@@ -46,7 +47,7 @@ def converted(
 
 def _renumbered(batch: pa.RecordBatch, watermarks: Mapping[int, int]) -> pa.RecordBatch:
     found = [watermarks.get(number, number) for number in batch.column(0).to_pylist()]
-    return batch.set_column(0, batch.schema.field(0), pa.array(found, pa.int64()))
+    return batch.set_column(0, batch.schema.field(0), pack(found, BIGINT))
 
 
 class _WindowStates:

@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from runnel.connector import Source, SourcePartition, Token
 from runnel.errors import ErrorCode, OperationalError
+from runnel.expressions.buffers import pack
 from runnel.frozen import frozen
 from runnel.processor import ExpiredPosition, JobContext
+from runnel.sqltypes import BIGINT, BOOLEAN, VARCHAR
 
 SCHEMA = pa.schema(
     [
@@ -28,6 +30,8 @@ SCHEMA = pa.schema(
     ]
 )
 """The state of a scan. `is_begun`: something was read; `watermark` is NULL where there is none."""
+
+_TYPES = (VARCHAR, VARCHAR, BOOLEAN, BOOLEAN, BIGINT, BOOLEAN)
 
 
 @frozen
@@ -47,7 +51,7 @@ class SavedPartition:
 
 
 def encode(saved: Sequence[SavedPartition]) -> pa.RecordBatch:
-    columns = [pa.array([getattr(item, field.name) for item in saved], field.type, size=len(saved)) for field in SCHEMA]
+    columns = [pack([getattr(item, name) for item in saved], kind) for name, kind in zip(SCHEMA.names, _TYPES, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 

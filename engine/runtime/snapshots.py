@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from runnel.expressions.buffers import pack
 from runnel.frozen import frozen
 from runnel.processor import Barrier
 from runnel.snapshots.store import ENDED, Outcome, SnapshotSize, SnapshotStore, StateReader, VertexState, share_of
+from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:
     from runnel.runtime.execution import Execution
@@ -309,7 +311,7 @@ def _shares(rows: Sequence[pa.RecordBatch], index: int, parallelism: int) -> Ite
 
 
 def _ended_state(vertices: Collection[str]) -> list[VertexState]:
-    return [(ENDED, pa.record_batch([pa.array(sorted(vertices), pa.string())], names=["vertex"]))] if vertices else []
+    return [(ENDED, pa.record_batch([pack(sorted(vertices), VARCHAR)], names=["vertex"]))] if vertices else []
 
 
 def _tell(on_done: OnDone | None, is_safe: bool) -> None:
