@@ -25,6 +25,7 @@ from runnel.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.record import JobRecord
+from runnel.patience import patient
 from runnel.planner.comparison import Compared, plan_comparison
 from runnel.planner.final_rows import TimedRows, before, check_repeatable, gives_at_once, with_time
 from runnel.planner.physical import Physical
@@ -149,7 +150,8 @@ def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
 
 def _moment(job: NamedJob, write: WritePlan, context: JobContext, call: Call) -> tuple[_Moment, WrittenTable]:
     """A moment of the job, and its sink as it was then."""
-    with job.store.hold():
+    with job.store.hold(), patient(call.deadline) as patience:
+        call.on_start(patience)
         for _ in range(ATTEMPTS):
             number = job.last_point(_left(call))
             if number is None and not job.is_done:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ import runnel
 from runnel import Connection, JobStatus
 from runnel.catalog import Table, TableColumn
 from runnel.connector import Connector, MappingDefinition, Sink, SinkRequest, Token, WritableTable, WriteMode
+from runnel.serving.server import Server
 from runnel.sqltypes import BIGINT
 from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
 from tests.waiting import eventually
@@ -334,3 +336,45 @@ def test_whatever_happens_to_a_job_it_has_what_it_should(bench: Bench, seed: int
     job.join(PATIENCE)
     if not job.late_rows:
         assert bench.same() >= 0
+
+
+def test_it_may_be_cancelled_and_timed_out(bench: Bench) -> None:
+    bench.sink("(a BIGINT) TYPE DuckDB")
+    given = "OPTIONS ('processingGuarantee'='none')"
+    bench.connection.execute(
+        f"CREATE JOB j {given} AS INSERT INTO out SELECT v FROM TABLE(GENERATE_SERIES(1, 400000)) AS x(v)"
+    )
+    bench.connection.job("j").join(PATIENCE)
+    with pytest.raises(runnel.OperationalError) as caught:
+        bench.connection.execute("VERIFY JOB j", timeout=0.01)
+    assert caught.value.code.name == "TIMEOUT"
+    cursor = bench.connection.cursor()
+    errors: list[runnel.Error] = []
+
+    def run() -> None:
+        try:
+            cursor.execute("VERIFY JOB j")
+        except runnel.Error as error:
+            errors.append(error)
+
+    thread = Thread(target=run)
+    thread.start()
+    assert eventually(lambda: cursor.progress() is not None or not thread.is_alive())
+    cursor.cancel()
+    thread.join(PATIENCE)
+    assert [error.code.name for error in errors] == ["CANCELLED"]
+
+
+def test_through_a_server(bench: Bench) -> None:
+    bench.sink()
+    job = bench.start()
+    bench.give(*ROWS)
+    bench.until(job)
+    token = "a token for tests"
+    server = Server(bench.connection, token)
+    with runnel.connect(server.url, token=token) as remote:
+        cursor = remote.execute("VERIFY JOB j")
+        assert [column[0] for column in cursor.description or ()] == ["result", "rows", "row", "note"]
+        (row,) = cursor.fetchall()
+        assert row[:2] == ("equal", 12)
+    server.stop()

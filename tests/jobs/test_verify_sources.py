@@ -10,8 +10,8 @@ import pytest
 
 import runnel
 from runnel import Connection
-from tests.dbapi.test_lifecycle import eventually
 from tests.jobs.feeds import PATIENCE
+from tests.waiting import eventually
 
 ROWS = "(k BIGINT, v VARCHAR) TYPE"
 MAP = "(__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint'{})"
