@@ -11,12 +11,12 @@ when it is complete, and fails the query, since the rows that could tell are gon
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, flags, from_flags, from_numbers, indexes, numbers, validity
+from runnel.batches import MAX_ROWS, Indexes, Mask, flags, from_flags, from_numbers, numbers, validity
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, OperationalError
 from runnel.expressions.context import Frame
@@ -24,27 +24,18 @@ from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Column, Expression
 from runnel.frozen import frozen
 from runnel.key_hash import Hashes, hash_columns, keyed_state
-from runnel.memory import size_of
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.assign_windows import bounds_range
 from runnel.processors.changed_sessions import ChangedSessions
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME, event_times
-from runnel.processors.group_state import GroupState, Layout, Partial, exported, partial_of
+from runnel.processors.group_state import WEIGHT, GroupState, Partial, exported, partial_of
 from runnel.processors.row_identity import same
 from runnel.processors.session_merge import OpenSessions
+from runnel.processors.session_states import SESSION, SessionStates, session_numbers
 from runnel.sqltypes import BIGINT, TIMESTAMP, Kind, to_arrow
 from runnel.streams import WINDOW_COLUMNS, TimeBound
-
-SESSION = 0
-"""The number of the key that is the session's number; the other keys follow."""
-
-BUFFERED_ROWS = 1 << 17
-"""How many rows are buffered before they are collapsed, at least."""
-
-MOST_RUNS = 32
-"""With more runs of states than these they are put together."""
 
 _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
 
@@ -100,117 +91,6 @@ class SessionAggregation(Aggregation):
         return found.cast(self.bound_type) if pa.types.is_integer(self.bound_type) else found.view(self.bound_type)
 
 
-class SessionStates:
-    """The states of open sessions: the first key is the session's number, NULL for rows without a time."""
-
-    def __init__(self, layout: Layout, sessions: OpenSessions, check: Callable[[int], None]) -> None:
-        self.layout = layout
-        self._whole = GroupState(layout, check)
-        self._sessions = sessions
-        self._check = check
-        self._rows: list[Sequence[pa.Array]] = []
-        self._row_count = 0
-        self.runs: list[Partial] = []
-        self.is_mixed = False
-        """Whether sessions were brought together, so that a run may have a group more than once."""
-
-    @property
-    def is_empty(self) -> bool:
-        return not self._row_count and not self.runs
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """The rows and groups that are held, and about how many bytes they take. May be asked by other threads."""
-        runs, rows = tuple(self.runs), tuple(self._rows)
-        taken = sum(run.size for run in runs) + sum(size_of(item) for columns in rows for item in columns)
-        return self._row_count + sum(run.num_rows for run in runs), taken
-
-    def add(self, columns: Sequence[pa.Array], num_rows: int) -> None:
-        """Takes rows: the key columns, then the argument columns."""
-        if num_rows:
-            self._rows.append(columns)
-            self._row_count += num_rows
-            if self._row_count >= BUFFERED_ROWS:
-                self.collapse()
-
-    def add_states(self, partial: Partial) -> None:
-        if partial.num_rows:
-            self.runs.append(partial)
-        self._check(sum(run.num_rows for run in self.runs))
-
-    def collapse(self) -> None:
-        """Turns the buffered rows into states."""
-        if not self._row_count:
-            return
-        rows, count = self._rows, self._row_count
-        self._rows, self._row_count = [], 0
-        self.add_states(self._whole.collapse_rows(rows, count))
-        if len(self.runs) > MOST_RUNS:
-            self.update()
-            self.runs = [self._whole.combine(self.runs)]
-            self.is_mixed = False
-
-    def update(self) -> None:
-        """Gives the groups the numbers that their sessions have now."""
-
-        def now(found: Indexes) -> Indexes:
-            current = self._sessions.now(found)
-            self.is_mixed |= not np.array_equal(current, found)
-            return current
-
-        self.renew(now)
-
-    def renew(self, change: Callable[[Indexes], Indexes]) -> None:
-        """Gives the sessions other numbers."""
-        for run in self.runs:
-            numbers_, valid = session_numbers(run)
-            found = np.zeros(run.num_rows, np.int64)
-            chosen = slice(None) if valid is None else valid
-            found[chosen] = change(numbers_[chosen])
-            run.keys[SESSION] = from_numbers(found, pa.int64(), valid)
-
-    def take(self, closed: Mask | None) -> Partial | None:
-        """The groups of the sessions that are closed (None: all groups), which are then forgotten; None for none."""
-        self.collapse()
-        self.update()
-        if closed is None:
-            parts, self.runs = self.runs, []
-        else:
-            parts, left = [], []
-            for run in self.runs:
-                found, valid = session_numbers(run)
-                gone = closed[found] if valid is None else valid & closed[np.where(valid, found, 0)]
-                if gone.any():
-                    parts.append(run.take(indexes(np.flatnonzero(gone))))
-                    left.append(run.take(indexes(np.flatnonzero(~gone))))
-                else:
-                    left.append(run)
-            self.runs = [run for run in left if run.num_rows]
-        return self._together(parts)
-
-    def of(self, chosen: Mask, with_untimed: bool) -> Partial | None:
-        """The groups of the chosen sessions, and of no session if asked for, which stay; None for none."""
-        self.collapse()
-        self.update()
-        parts = []
-        for run in self.runs:
-            found, valid = session_numbers(run)
-            here = chosen[found] if valid is None else np.where(valid, chosen[np.where(valid, found, 0)], with_untimed)
-            if here.any():
-                parts.append(run.take(indexes(np.flatnonzero(here))))
-        return self._together(parts)
-
-    def _together(self, parts: Sequence[Partial]) -> Partial | None:
-        if not parts:
-            return None
-        return self._whole.combine(parts) if self.is_mixed or len(parts) > 1 else parts[0]
-
-
-def session_numbers(partial: Partial) -> tuple[Indexes, Mask | None]:
-    column = partial.keys[SESSION]
-    return numbers(column, np.int64), validity(column)
-
-
 class SessionAggregateProcessor(DivertingProcessor):
     """Holds the states of open sessions."""
 
@@ -233,6 +113,24 @@ class SessionAggregateProcessor(DivertingProcessor):
     def state_size(self) -> tuple[int, int]:
         sizes = [states.size for states in self._sets]
         return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
+
+    def spilled_size(self) -> tuple[int, int]:
+        sizes = [states.spilled_size for states in self._sets]
+        return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
+
+    @property
+    def can_spill(self) -> bool:
+        """Whether states may be in files. Not where early results or lateness look through all of them."""
+        return self._every is None and not self._lateness
+
+    @property
+    def weight(self) -> int:
+        return 2 if self.can_spill else 1
+
+    def spill(self) -> None:
+        if self.can_spill:
+            for states in self._sets:
+                states.spill(self._reservation.memory)
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -297,9 +195,26 @@ class SessionAggregateProcessor(DivertingProcessor):
                 states.collapse()
             first, last = sessions.first, sessions.last
             closed = sessions.close(before)
-            self._emit_groups([states.take(closed) for states in self._sets], first, last)
+            self._emit_closed(closed, first, last)
         if sessions.is_crowded:
             self._renumber()
+
+    def _emit_closed(self, closed: Mask, first: Indexes, last: Indexes) -> None:
+        """Gives the groups of sessions that are over, where they are in files those of some sessions at a time."""
+        spilled = sum(states.spilled_size[1] for states in self._sets)
+        if not spilled:
+            self._emit_groups([states.take(closed) for states in self._sets], first, last)
+            return
+        share = int(np.count_nonzero(closed)) / max(len(closed), 1)
+        parts = 1 + int(spilled * share) * WEIGHT // max(self._reservation.memory.allowed, 1)
+        self.emit_all(self._results_by_parts(closed, parts, first, last))
+
+    def _results_by_parts(self, closed: Mask, parts: int, first: Indexes, last: Indexes) -> Iterator[pa.RecordBatch]:
+        number = np.arange(len(closed)) % parts
+        for part in range(parts):
+            plain, *distinct = [states.take(closed & (number == part)) for states in self._sets]
+            if plain is not None:
+                yield from self._results(plain, distinct, first, last, True)
 
     def _give(self, before: int) -> None:
         """Gives the sessions whose last event is before a time and to which rows came since they were given, and forgets those
@@ -357,6 +272,10 @@ class SessionAggregateProcessor(DivertingProcessor):
     def complete(self) -> bool:
         if self.drain() and not all(states.is_empty for states in self._sets):
             first, last = self._sessions.first, self._sessions.last
+            if any(states.is_spilled for states in self._sets):
+                # What has no session comes next.
+                self._emit_closed(self._sessions.close(None), first, last)
+                return self.drain()
             ungiven = self._ungiven_groups() if self._lateness else None
             taken = [states.take(None) for states in self._sets]
             self._emit_groups(taken if ungiven is None else ungiven, first, last)
@@ -429,7 +348,7 @@ class SessionAggregateProcessor(DivertingProcessor):
         for number, states in enumerate(self._sets):
             states.collapse()
             states.update()
-            for run in states.runs:
+            for run in states.all_runs():
                 begin, end = self._spans(run, self._sessions.first, self._sessions.last)
                 valid = validity(run.keys[SESSION])
                 held = Partial([from_numbers(begin, pa.int64(), valid), *run.keys[1:]], run.columns, run.num_rows)
@@ -467,6 +386,7 @@ class SessionAggregateProcessor(DivertingProcessor):
             self._ungiven.mark(found[fresh])
         partial.keys[SESSION] = from_numbers(found, pa.int64(), valid)
         states.add_states(partial)
+        self.account_for(batch)
 
     def close(self) -> None:
         super().close()

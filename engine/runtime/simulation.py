@@ -17,6 +17,7 @@ import pyarrow as pa
 from runnel.dag import DAG
 from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
+from runnel.memory import Memory
 from runnel.processor import JobContext
 from runnel.results import ResultQueue
 from runnel.runtime.execution import Execution, ExecutionOptions
@@ -36,7 +37,8 @@ class StandstillError(AssertionError):
 class SimulationOptions:
     """`capacity`: that of every bounded queue, the results included. `spurious`: the probability of a wake-up for no reason at
     a step. `snapshot`: that of the beginning of one. `delay`: that of something else happening before a tasklet is parked.
-    `reads`: how many batches the reader reads before it cancels the job; None: all. `steps`: more are too many."""
+    `reads`: how many batches the reader reads before it cancels the job; None: all. `steps`: more are too many. `memory`: the
+    budget of the operators, who otherwise have no limit."""
 
     parallelism: int = 2
     capacity: int = 1
@@ -46,6 +48,7 @@ class SimulationOptions:
     reads: int | None = None
     steps: int = 100_000
     evaluation: EvaluationContext = field(default_factory=EvaluationContext)
+    memory: Memory | None = None
 
 
 class Simulation:
@@ -74,7 +77,8 @@ class Simulation:
         self._timers = Timers()
         self._results = ResultQueue(self.options.capacity)
         request = None if snapshots is None else snapshots.request
-        job = JobContext(1, self.options.evaluation, self.clock.monotonic, self._results, request_snapshot=request)
+        given = self.options.evaluation, self.clock.monotonic, self._results
+        job = JobContext(1, *given, request_snapshot=request, memory=self.options.memory)
         making = ExecutionOptions(self.options.parallelism, is_hand_built=True, capacity=self.options.capacity)
         self.execution = Execution(template or Template.of(dag), job, making, self._ended, snapshots)
         self._results.on_room = self.execution.wake_sinks

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 import runnel
 from runnel.dag import DAG
+from runnel.memory import Memory
 from runnel.processor import Inbox, Processor, Watermark
 from runnel.processors.result import ResultSink
 from runnel.runtime.simulation import Simulation, SimulationOptions, StandstillError
@@ -117,7 +118,10 @@ def with_sink(dag: DAG, outside: Outside) -> DAG:
 
 
 class Crashes:
-    """How one case crashes: after how many steps each time, and with how many processors it runs each time."""
+    """How one case crashes: after how many steps each time, and with how many processors it runs each time; and the `memory`
+    that there is."""
+
+    memory: Memory | None = None
 
     def __init__(self, seed: int) -> None:
         rng = random.Random(f"crashes {seed}")
@@ -160,7 +164,7 @@ def goes_on(plan: Any, expected: Rows, crashes: Crashes) -> int:
         restored += last is not None
         outside.recover(last or 0)
         coordinator = SnapshotCoordinator(store, restore_from=last)
-        options = SimulationOptions(parallelism=parallelism, snapshot=crashes.snapshot)
+        options = SimulationOptions(parallelism=parallelism, snapshot=crashes.snapshot, memory=crashes.memory)
         dag = with_sink(dag_of(plan, parallelism), outside)
         simulation = Simulation(dag, crashes.dice + number, options, coordinator)
         if number < len(crashes.steps):

@@ -12,7 +12,7 @@ import runnel
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate
 from runnel.processor import Watermark
-from runnel.processors import session_aggregate, session_merge, session_rows
+from runnel.processors import session_aggregate, session_merge, session_rows, session_states
 from runnel.processors.session_aggregate import SessionEmission, SessionKeys
 from runnel.processors.session_merge import OpenSessions
 from runnel.sqltypes import BOOLEAN
@@ -58,8 +58,8 @@ def expected(items: Items, calls: dict[str, Any], partition: tuple[int, ...]) ->
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_aggregate, "BUFFERED_ROWS", 7)
-    monkeypatch.setattr(session_aggregate, "MOST_RUNS", 3)
+    monkeypatch.setattr(session_states, "BUFFERED_ROWS", 7)
+    monkeypatch.setattr(session_states, "MOST_RUNS", 3)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -81,7 +81,7 @@ def test_gives_what_the_rows_of_sessions_give(seed: int) -> None:
 @pytest.mark.parametrize("partition", [(0,), (0, 1), ()])
 def test_under_all_conditions(partition: tuple[int, ...]) -> None:
     rng = random.Random(5)
-    items = cut(rng, random_rows(rng, 40, disorder=8, step=4), SCHEMA, lag=8)
+    items = cut(rng, random_rows(rng, 24, disorder=8, step=4), SCHEMA, lag=8)
     wanted, late = expected(items, ALL, partition)
     assert late == 0
 
@@ -125,7 +125,7 @@ def test_late_rows_are_counted_and_diverted() -> None:
 
 def test_sessions_that_are_given_take_no_memory() -> None:
     processor, _ = made_of(supplier(ALL))
-    for time in range(0, 600, 10):
+    for time in range(0, 200, 10):
         feed(processor, [rows(time), rows(time + 1, key=2), Watermark(time, 1)])
         assert sum(batch.num_rows for batch in processor.state()) <= 1 + 3 * 2 * 2
     feed(processor, [Watermark(4000, 1)])

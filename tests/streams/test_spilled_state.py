@@ -1,0 +1,209 @@
+"""State that memory has no room for goes to files: the results are the same, also of jobs that are killed and restored; the
+memory stays bounded, and nothing is left behind."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import runnel
+from runnel.catalog import EventTime
+from tests.snapshots.crashes import Crashes, tried
+from tests.streams.eager_memory import spill_eagerly
+from tests.streams.generated import Bench
+from tests.streams.scripted_table import ScriptedTable
+
+SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("s", pa.string())])
+LIMIT = 2_000_000
+COUNT = 60_000
+BLOCKS, PLANS = 8, 15
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    made = Bench()
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("block", range(BLOCKS))
+def test_random_queries_that_spill_crash_and_come_back(bench: Bench, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restored with other numbers of processors; what is in files is in the snapshots."""
+    memory = spill_eagerly(monkeypatch)
+    monkeypatch.setattr(Crashes, "memory", memory)
+    refused: Counter[str] = Counter()
+    found = [tried(bench, seed, refused) for seed in range(1_000 + block * PLANS, 1_000 + (block + 1) * PLANS)]
+    assert [message for message, _ in found if message is not None] == []
+    assert sum(restored for _, restored in found) > PLANS // 2
+    assert memory.spilled_bytes > 0
+    assert memory.used == 0, "all is given back"
+
+
+def rows(first: int, count: int, apart: int) -> pa.RecordBatch:
+    numbers = range(first, first + count)
+    keys = pa.array([number * 7 % 30_011 + apart for number in numbers])
+    texts = pa.array([f"row {number * 13 % 40_009:060}" for number in numbers])
+    return pa.RecordBatch.from_arrays([pa.array(numbers), keys, texts], schema=SCHEMA)
+
+
+def streams(con: runnel.Connection, count: int = COUNT) -> None:
+    for number, name in enumerate("ab"):
+        script = [rows(first, 2_000, number) for first in range(0, count, 2_000)]
+        con._register(name, ScriptedTable(name, SCHEMA, [script], EventTime(0, 0, 0)))
+
+
+def table(number: int) -> pa.Table:
+    return pa.Table.from_batches([rows(0, COUNT, number)])
+
+
+SPILLING = {
+    "tumbling": (
+        "SELECT s, window_end, COUNT(*), MIN(k) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 30000)) GROUP BY s, window_end",
+        "SELECT s, t // 30000 * 30000 + 30000 AS e, COUNT(*), MIN(k) FROM a GROUP BY ALL",
+    ),
+    "distinct": (
+        "SELECT window_end, k % 3, COUNT(DISTINCT s), COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 30000)) "
+        "GROUP BY window_end, k % 3",
+        "SELECT t // 30000 * 30000 + 30000 AS e, k % 3 AS m, COUNT(DISTINCT s), COUNT(*) FROM a GROUP BY ALL",
+    ),
+    "sliding": (
+        "SELECT s, window_end, COUNT(*) FROM TABLE(HOP(TABLE a, DESCRIPTOR(t), 40000, 20000)) GROUP BY s, window_end",
+        "SELECT s, e, COUNT(*) FROM a, (SELECT UNNEST(range(20000, 100000, 20000)) AS e) WHERE t >= e - 40000 AND t < e "
+        "GROUP BY ALL",
+    ),
+    "sliding, texts": (
+        "SELECT s, window_end, MAX(s) FROM TABLE(HOP(TABLE a, DESCRIPTOR(t), 40000, 20000)) GROUP BY s, window_end",
+        "SELECT s, e, MAX(s) FROM a, (SELECT UNNEST(range(20000, 100000, 20000)) AS e) WHERE t >= e - 40000 AND t < e "
+        "GROUP BY ALL",
+    ),
+    "sliding, distinct": (
+        "SELECT window_end, COUNT(DISTINCT s) FROM TABLE(HOP(TABLE a, DESCRIPTOR(t), 40000, 20000)) GROUP BY window_end",
+        "SELECT e, COUNT(DISTINCT s) FROM a, (SELECT UNNEST(range(20000, 100000, 20000)) AS e) "
+        "WHERE t >= e - 40000 AND t < e GROUP BY ALL",
+    ),
+    "cumulating": (
+        "SELECT s, window_end, COUNT(*) FROM TABLE(CUMULATE(TABLE a, DESCRIPTOR(t), 20000, 60000)) GROUP BY s, window_end",
+        "SELECT s, e, COUNT(*) FROM a, (SELECT UNNEST(range(20000, 80000, 20000)) AS e) WHERE t < e GROUP BY ALL",
+    ),
+    "sessions": (
+        "SELECT s, window_start, COUNT(*), MAX(k) FROM TABLE(SESSION(TABLE a PARTITION BY s, DESCRIPTOR(t), 40010)) "
+        "GROUP BY s, window_start",
+        "SELECT s, MIN(t), COUNT(*), MAX(k) FROM a GROUP BY s",
+    ),
+    "rows of sessions": (
+        "SELECT k, s, window_start FROM TABLE(SESSION(TABLE a PARTITION BY s, DESCRIPTOR(t), 40010))",
+        "SELECT k, s, MIN(t) OVER (PARTITION BY s) FROM a",
+    ),
+    "join": (
+        "SELECT a.k, b.k, a.s FROM a JOIN b ON a.k = b.k AND b.t BETWEEN a.t - 100000 AND a.t + 100000",
+        "SELECT a.k, b.k, a.s FROM a JOIN b ON a.k = b.k",
+    ),
+    "outer join": (
+        "SELECT a.k, b.k, a.s, b.s FROM a FULL JOIN b ON a.s = b.s AND a.k = b.k AND b.t BETWEEN a.t - 100000 AND a.t + 100000",
+        "SELECT a.k, b.k, a.s, b.s FROM a FULL JOIN b ON a.s = b.s AND a.k = b.k",
+    ),
+    "join without bounds": (
+        "SELECT a.k, b.s FROM a JOIN b ON a.k = b.k OPTIONS ('allowUnboundedState'='true')",
+        "SELECT a.k, b.s FROM a JOIN b ON a.k = b.k",
+    ),
+    "not exists": (
+        "SELECT a.k, a.s FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE a.k = b.k - 1 AND a.s = b.s "
+        "AND b.t BETWEEN a.t - 100000 AND a.t - 1)",
+        "SELECT a.k, a.s FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE a.k = b.k - 1 AND a.s = b.s AND b.t < a.t)",
+    ),
+    "join of windows": (
+        "SELECT x.k, y.s FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 30000)) x "
+        "JOIN TABLE(TUMBLE(TABLE b, DESCRIPTOR(t), 30000)) y ON x.window_end = y.window_end AND x.k = y.k",
+        "SELECT a.k, b.s FROM a JOIN b ON a.k = b.k AND a.t // 30000 = b.t // 30000",
+    ),
+    "OVER windows": (
+        "SELECT t, s, ROW_NUMBER() OVER (PARTITION BY window_end, s ORDER BY t) "
+        "FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 30000))",
+        "SELECT t, s, ROW_NUMBER() OVER (PARTITION BY t // 30000, s ORDER BY t) FROM a",
+    ),
+    "OVER event time": (
+        "SELECT t, MAX(s) OVER (ORDER BY t RANGE 300 PRECEDING) FROM TABLE(IMPOSE_ORDER(TABLE a, DESCRIPTOR(t), 50000))",
+        "SELECT t, MAX(s) OVER (ORDER BY t RANGE 300 PRECEDING) FROM a",
+    ),
+    "ORDER BY event time": (
+        "SELECT t, s FROM TABLE(IMPOSE_ORDER(TABLE a, DESCRIPTOR(t), 50000)) ORDER BY t",
+        "SELECT t, s FROM a",
+    ),
+}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize("name", SPILLING)
+def test_gives_what_tables_give(name: str, parallelism: int) -> None:
+    """Several times what may be in memory."""
+    sql, over_tables = SPILLING[name]
+    with duckdb.connect() as oracle:
+        for number, given in enumerate("ab"):
+            oracle.register(given, table(number))
+        expected = Counter(oracle.execute(over_tables).fetchall())
+    with runnel.connect(query_parallelism=parallelism, memory_limit=LIMIT) as con:
+        streams(con)
+        found = con.execute(sql, timeout=300).fetchall()
+        memory = con._database.memory
+        assert memory.spilled_bytes > LIMIT
+        assert memory.used == 0
+    assert Counter(found) == expected
+    if name.startswith("ORDER"):
+        assert [t for t, _ in found] == sorted(t for t, _ in found)
+
+
+BOUNDED = """
+import sys
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import runnel
+from runnel.catalog import EventTime
+from tests.streams.scripted_table import ScriptedTable
+
+SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("s", pa.string())])
+
+def rows(first, count):
+    t = np.arange(first, first + count)
+    k = pa.array(t * 7_919 % 1_000_003)
+    texts = pc.binary_join_element_wise("a rather long text of which there is one for each key ", k.cast(pa.string()), "")
+    return pa.RecordBatch.from_arrays([pa.array(t), k, texts], schema=SCHEMA)
+
+class Script:
+    def __init__(self, count): self.count = count
+    def __iter__(self):
+        return (rows(first, 20_000) for first in range(0, self.count, 20_000))
+    def __len__(self): return self.count // 20_000
+    def __getitem__(self, i): return rows(i * 20_000, 20_000)
+
+count = int(sys.argv[2])
+with runnel.connect(query_parallelism=1, memory_limit=40_000_000) as con:
+    con._register("a", ScriptedTable("a", SCHEMA, [Script(count)], EventTime(0, 0, 0)))
+    with con.execute(sys.argv[1], timeout=400) as cursor:
+        found = sum(batch.num_rows for batch in cursor.fetch_record_batch())
+    print(found, pa.default_memory_pool().max_memory(), con._database.memory.spilled_bytes)
+"""
+HELD = {
+    "tumbling": "SELECT s, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 100000000)) GROUP BY s, window_end",
+    "ORDER BY": "SELECT t, s FROM TABLE(IMPOSE_ORDER(TABLE a, DESCRIPTOR(t), 100000000)) ORDER BY t",
+    "sessions": "SELECT s, window_end FROM TABLE(SESSION(TABLE a, DESCRIPTOR(t), 1000))",
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_memory_stays_bounded(name: str) -> None:
+    """Over 200 MB of state with a limit of 40 MB."""
+    count = 2_000_000 if name != "tumbling" else 1_000_000
+    command = [sys.executable, "-c", BOUNDED, HELD[name], str(count)]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+    assert process.returncode == 0, process.stderr
+    found, peak, spilled = map(int, process.stdout.split())
+    assert found == count
+    assert spilled > 80_000_000
+    assert peak < 60_000_000
