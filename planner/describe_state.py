@@ -23,8 +23,28 @@ def describe_state(plan: Physical) -> Node:
     """The tree of a physical plan with the state of each operator instead of how it works."""
     node = describe(plan)
     rule = _RULES.get(type(plan))
-    kept = NOTHING if rule is None else rule(plan)
-    return replace(node, properties={"keeps": kept}, rows=None, inputs=tuple(describe_state(item) for item in plan.inputs))
+    properties = {"keeps": NOTHING if rule is None else rule(plan)}
+    held = _held_in_memory(plan)
+    if held is not None:
+        properties["must fit in memory"] = held
+    return replace(node, properties=properties, rows=None, inputs=tuple(describe_state(item) for item in plan.inputs))
+
+
+def _held_in_memory(node: Physical) -> str | None:
+    """What of an operator on a stream stays in memory, where memory_limit has no room for it; all else goes to files."""
+    if isinstance(node, physical_streams.TimedAggregate | physical_streams.SessionAggregate):
+        if node.every is not None:
+            return "all, since early results look through it"
+        if node.lateness:
+            return "all, since what was given may change"
+    if isinstance(node, physical_streams.AsOfJoin):
+        return "the versions"
+    if isinstance(node, physical_streams.TimedWindow):
+        if node.reaches:
+            return "rows behind the watermark"
+        if node.most is not None:
+            return "all"
+    return None
 
 
 def keeps(node: Physical) -> bool:

@@ -14,8 +14,8 @@ class ProcessorMetrics:
     """One processor. `busy` is in nanoseconds; `bytes_out` is 0 where the job isn't measured; the queue is that of its
     inputs; `watermark` is the last that it was given; `held_by` names the upstream queue or edge that holds the watermark
     back. `skipped_rows`: what a source has left out since its position had expired. `tasks`: those of another engine behind a
-    source, `tasks_done` of them have ended. `state_rows` and `state_bytes`: what it keeps, about. `latency`: how long markers
-    took to get here, where it is the last."""
+    source, `tasks_done` of them have ended. `state_rows` and `state_bytes`: what it keeps, about; `spilled_bytes` of
+    these are in files. `latency`: how long markers took to get here, where it is the last."""
 
     index: int
     rows_in: int
@@ -36,6 +36,7 @@ class ProcessorMetrics:
     tasks: int = 0
     state_rows: int = 0
     state_bytes: int = 0
+    spilled_bytes: int = 0
     latency: LatencyHistogram | None = None
 
 
@@ -108,6 +109,10 @@ class VertexMetrics:
         return sum(item.state_bytes for item in self.processors)
 
     @property
+    def spilled_bytes(self) -> int:
+        return sum(item.spilled_bytes for item in self.processors)
+
+    @property
     def held_by(self) -> str | None:
         """What holds back the watermark of the processor whose watermark is the smallest."""
         holding = [item for item in self.processors if item.held_by is not None]
@@ -126,7 +131,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
     """Read while the tasklet runs: each number is right, all together need not be of one moment."""
     edges = tasklet.inputs.edges
     watermark = tasklet.watermark
-    state_rows, state_bytes = _state_size(tasklet)
+    state_rows, state_bytes, spilled_bytes = state_size(tasklet)
     tasks_done, tasks = tasklet.tasks()
     return ProcessorMetrics(
         index=tasklet.index,
@@ -148,16 +153,18 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
         tasks=tasks,
         state_rows=state_rows,
         state_bytes=state_bytes,
+        spilled_bytes=spilled_bytes,
         latency=tasklet.latency,
     )
 
 
-def _state_size(tasklet: ProcessorTasklet) -> tuple[int, int]:
-    """Rows and bytes that the processor keeps. It may be at work, so what is read may change meanwhile."""
+def state_size(tasklet: ProcessorTasklet) -> tuple[int, int, int]:
+    """Rows and bytes that the processor keeps, and how many of the bytes are in files. It may be at work, so what is read may
+    change meanwhile."""
     try:
-        return tasklet.processor.state_size()
+        return *tasklet.processor.state_size(), tasklet.processor.spilled_size()[1]
     except (RuntimeError, IndexError, KeyError, AttributeError):
-        return 0, 0
+        return 0, 0, 0
 
 
 def vertex_metrics(tasklets: list[ProcessorTasklet]) -> dict[str, VertexMetrics]:

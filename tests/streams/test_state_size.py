@@ -41,3 +41,29 @@ def test_state_comes_and_goes(name: str) -> None:
         assert eventually(lambda: state(connection)[0] <= 4)
         writer.close()
         assert cursor.fetchall()
+
+
+def test_what_is_in_files_is_told() -> None:
+    with runnel.connect(query_parallelism=1, memory_limit=2_000_000) as connection:
+        writer = connection.register_stream("s", SCHEMA, time_column="ts", max_disorder=0)
+        cursor = connection.execute(QUERIES["tumbling"])
+        for first in range(0, 60_000, 5_000):
+            writer.write([(key, 1) for key in range(first, first + 5_000)])
+
+        def told() -> tuple[int, int, int]:
+            with connection.cursor() as asking:
+                rows = asking.execute("SHOW JOBS").fetchall()
+                names = [item[0] for item in asking.description or ()]
+            found = [dict(zip(names, row, strict=True)) for row in rows]
+            (job,) = [item for item in found if item["query"].startswith("SELECT window_end")]
+            return job["state_rows"], job["state_bytes"], job["spilled_bytes"]
+
+        assert eventually(lambda: told()[0] >= 60_000)
+        _, size, spilled = told()
+        assert 60_000 * 8 < spilled <= size
+        assert size - spilled < 2_000_000
+        writer.write([(1, 1_000)])
+        assert len([cursor.fetchone() for _ in range(60_000)]) == 60_000
+        assert eventually(lambda: told()[2] == 0), "what was given takes no room"
+        writer.close()
+        assert len(cursor.fetchall()) == 1
