@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
+from textwrap import wrap
 
 from runnel.dag import DAG, Edge
 from runnel.errors import ErrorCode, OperationalError
 from runnel.frozen import frozen
 from runnel.meanings import Form, Meaning
 from runnel.named_jobs.recombination import Change, Refusal, change_of, difference
+
+_WIDTH = 110
+"""How long lines may be."""
 
 _READ_ANEW = "as its rows are read again for what is new"
 
@@ -54,15 +58,22 @@ class VertexFate:
         return _line([self])
 
 
-def told(found: Sequence[VertexFate]) -> list[str]:
-    """Lines that say what becomes of state. Vertices that share a step of the query, and so a reason, share a line."""
-    lines: list[str] = []
+def told(found: Sequence[VertexFate]) -> list[tuple[str, tuple[str, ...]]]:
+    """What becomes of state, and what to expect then. Vertices that share a step of the query, and so a reason, are told as
+    one."""
     together: dict[object, list[VertexFate]] = {}
     for item in found:
         together.setdefault((item.fate, item.reason, item.notes) if item.reason else item.vertex, []).append(item)
-    for items in together.values():
-        lines.append(_line(items))
-        lines += [f"  - {note}" for note in items[0].notes]
+    return [(_line(items), items[0].notes) for items in together.values()]
+
+
+def explained(found: Sequence[VertexFate]) -> list[str]:
+    """The same as lines for a terminal."""
+    lines = []
+    for text, notes in told(found):
+        lines += wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+        for note in notes:
+            lines += wrap(note, _WIDTH, initial_indent="    - ", subsequent_indent="      ", break_on_hyphens=False)
     return lines
 
 

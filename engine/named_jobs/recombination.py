@@ -103,14 +103,15 @@ def _frame_notes(old: Windows, new: Windows) -> list[str]:
     if fits(old.shape, new.shape):
         return []
     (before, start), (after, other) = _frames(old.shape), _frames(new.shape)
-    if before == after:
-        frames = f"that begin at {old.span(start)} and frames that begin at {new.span(other)} cross each other"
-    else:
-        frames = f"of {old.span(before)} don't fit into frames of {new.span(after)}"
+    frames = f"of {_from(old, before, start)} don't fit into frames of {_from(new, after, other)}"
     return [
         f"rows from before the change may count in a later window than that of their time: frames {frames}, and an old frame "
         "goes as a whole to the new one in which it ends"
     ]
+
+
+def _from(windows: Windows, length: int, start: int) -> str:
+    return windows.span(length) + (f" from {windows.span(start)} on" if start else "")
 
 
 def missing(old: Windows, new: Windows) -> int:

@@ -218,11 +218,8 @@ class NamedJobs:
         if dropped:
             names = ", ".join(f'"{name}"' for name in dropped)
             logger.warning('job "%s" leaves out the state of %s, which its query does not have', record.name, names)
-        changed = told([item for item in found if item.fate is Fate.RECOMBINED])
-        if changed:
-            logger.warning(
-                'job "%s" goes on with state of other windows: %s', record.name, "; ".join(line.strip(" -") for line in changed)
-            )
+        for text, notes in told([item for item in found if item.fate is Fate.RECOMBINED]):
+            logger.warning('job "%s" goes on with state of other windows: %s', record.name, "; ".join((text, *notes)))
         run.coordinator.read_through(AdaptedSnapshots(store, found, (before, prepared.meanings), prepared.dag))
 
     def close(self) -> None:

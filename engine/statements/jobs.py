@@ -13,7 +13,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
 from runnel.job_runtime import TASKLETS
 from runnel.named_jobs.adapted_store import meanings_in
-from runnel.named_jobs.compatibility import VertexFate, check_fates, fates, keeping, told
+from runnel.named_jobs.compatibility import VertexFate, check_fates, explained, fates, keeping
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.options import AUTO, NamedJobOptions, changed_options, read_options
 from runnel.named_jobs.promises import promises_of, weaker
@@ -289,7 +289,7 @@ def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple
     job = database.named_jobs.get(plan.name)
     _check_own(job)
     lines = _explained(plan.name, changed_options(job.record.options, plan.options), plan.write)
-    shown = [f"  {line}" for line in told(_fates(job, plan.write))]
+    shown = explained(_fates(job, plan.write))
     return plan.write, [*lines, "State", *(shown or ["  there is no snapshot yet"]), ""], False
 
 

@@ -42,7 +42,12 @@ def streaming(parallelism: int, lag: int = 0, columns: str = "n, s, lo, hi") -> 
 def explained(connection: Connection, text: str) -> list[str]:
     lines = [row[0] for row in connection.execute(f"EXPLAIN ALTER JOB j AS {text}").fetchall()]
     start = lines.index("State")
-    return lines[start + 1 : lines.index("", start)]
+    whole: list[str] = []
+    for line in lines[start + 1 : lines.index("", start)]:
+        assert len(line) <= 110
+        is_new = line[2] != " " or line.startswith("    - ")
+        whole += [line] if is_new else [f"{whole.pop()} {line.strip()}"]
+    return whole
 
 
 def put(connection: Connection, writer: Any, rows: Sequence[Row]) -> None:
