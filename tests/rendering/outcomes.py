@@ -124,6 +124,8 @@ def difference(
     elif theirs.type != wanted:
         theirs = theirs.cast(wanted)
     values = _plain(theirs, case.expression.type)
+    if own.values == values:
+        return None
     wrong = [i for i, pair in enumerate(zip(own.values, values, strict=True)) if not same(*pair, relative)]
     if not wrong:
         return None
