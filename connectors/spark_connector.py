@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from runnel.catalog import Table, TableColumn
 from runnel.connector import DataConnector, MappingDefinition
 from runnel.connectors.spark_options import SparkOptions, read_options
-from runnel.connectors.spark_origin import RegisteredFrame, origin_of
+from runnel.connectors.spark_origin import FollowedOrigin, Origin, RegisteredFrame, origin_of
 from runnel.connectors.spark_session import SessionOwner, session_of, spark_errors
 from runnel.connectors.spark_table import SparkSinkTable, SparkTable, found_columns, table_of_frame
 from runnel.errors import NotSupportedError, ProgrammingError
@@ -16,6 +16,8 @@ from runnel.errors import NotSupportedError, ProgrammingError
 if TYPE_CHECKING:
     from runnel.connectors.spark_stream import SparkStreamTable
     from runnel.fragment import FragmentEngine
+
+AnyTable = TypeVar("AnyTable", bound=Table)
 
 
 class SparkConnector(DataConnector):
@@ -39,6 +41,8 @@ class SparkConnector(DataConnector):
             raise NotSupportedError(f'connector Spark has no object type "{definition.object_type}"')
         options = read_options(definition.options, definition.external_name)
         columns = [TableColumn(item.name, item.type, item.external_name) for item in definition.columns]
+        if options.follow:
+            return self._followed(definition.name, columns, options)
         if columns:
             return self._known(self._table(definition.name, columns, options, {}))
         spark = self.owner.get()
@@ -67,13 +71,25 @@ class SparkConnector(DataConnector):
         spark = self.owner.adopt(session_of(frame), f'the DataFrame "{name}"')
         with spark_errors():
             if frame.isStreaming:
-                from runnel.connectors.spark_stream import SparkStreamTable
-
-                return SparkStreamTable(name, frame, *found_columns(frame))
+                return self._stream(name, RegisteredFrame(spark, frame), *found_columns(frame))
             return self._known(table_of_frame(name, frame, RegisteredFrame(spark, frame), self.owner))
 
-    def _known(self, table: SparkTable) -> SparkTable:
-        """The table, with the engine that runs fragments over it."""
+    def _followed(self, name: str, columns: list[TableColumn], options: SparkOptions) -> SparkStreamTable:
+        origin = FollowedOrigin(options, columns)
+        if columns:
+            return self._stream(name, origin, columns, {})
+        spark = self.owner.get()
+        with spark_errors():
+            return self._stream(name, origin, *found_columns(origin.frame(spark)))
+
+    def _stream(self, name: str, origin: Origin, columns: list[TableColumn], problems: dict[int, str]) -> SparkStreamTable:
+        # Loaded on first use: few connections have streams of Spark's.
+        from runnel.connectors.spark_stream import SparkStreamTable
+
+        return self._known(SparkStreamTable(name, columns, origin, self.owner, problems))
+
+    def _known(self, table: AnyTable) -> AnyTable:
+        """The table, with the engine that runs fragments over it, and jobs."""
         if self._engine is None:
             # Loaded on first use: a connection that only knows of a mapping has no use for the rendering.
             from runnel.connectors.spark_engine import SparkEngine

@@ -36,6 +36,7 @@ _CLASSES: dict[str, type[Error]] = {
 }
 """By the first two letters of the SQLSTATE; an OperationalError otherwise."""
 
+_STREAM_FAILED = "terminated with exception:"
 _NO_FILES = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _CANCELLED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 _LOST = ("connection refused", "py4jnetworkerror", "answer from java side is empty", "sparkcontext was shut down")
@@ -49,7 +50,7 @@ def spark_error(error: BaseException) -> BaseException:
     raised = _RAISED.search(text)
     if raised is not None:
         return DataError(raised.group(1).strip(), detail=f"Spark: {text}")
-    conditions = [(found.group(1), found.group(2), found.group(3) or "") for found in _CONDITION.finditer(text)]
+    conditions = [(found.group(1), found.group(2), found.group(3) or "") for found in _CONDITION.finditer(_of_stream(text))]
     if any(name in _CANCELLED for name, _, _ in conditions):
         return OperationalError("the Spark job was cancelled", code=ErrorCode.CANCELLED, detail=text)
     lower = f"{type(error).__name__} {text}".lower()
@@ -61,8 +62,13 @@ def spark_error(error: BaseException) -> BaseException:
             hint="open a new connection; look into Spark's log for why it ended",
         )
     if not conditions:
-        return OperationalError(f"Spark failed: {_sentence(text)}", detail=text)
+        return OperationalError(f"Spark failed: {_sentence(_of_stream(text))}", detail=text)
     return _of_condition(*_telling(conditions), text)
+
+
+def _of_stream(text: str) -> str:
+    """What made a streaming query fail, of a text that begins with the query's ids."""
+    return text.split(_STREAM_FAILED, 1)[1].lstrip() if _STREAM_FAILED in text else text
 
 
 def _of_condition(name: str, reason: str, state: str, text: str) -> Error:

@@ -47,7 +47,10 @@ class SparkJobs(JobRuntime):
                 what = "a stream" if node.table.is_unbounded else "large, or of unknown size"
                 raise Unrenderable(f'"{node.table.name}", which is not on Spark and {what},', node.position)
         if write.relation.is_unbounded:
-            raise Unrenderable("a query over a stream", write.relation.position)
+            # Loaded on first use: few jobs on Spark read streams.
+            from runnel.connectors.spark_job_stream import StreamPlan
+
+            return StreamPlan(self._owner, write)
         return BatchPlan(self._engine, write)
 
     def _check_sink(self, write: JobWrite) -> None:

@@ -8,6 +8,7 @@ that a wrong one is named; those of other sources are Spark's business.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from runnel.errors import ProgrammingError, suggest
@@ -60,13 +61,15 @@ _FORMAT_OF_SUFFIX = {
 
 @frozen
 class SparkOptions:
-    """Exactly one of `table`, `query` and `format` is set. `passed` goes on to Spark as it is."""
+    """Exactly one of `table`, `query` and `format` is set. `passed` goes on to Spark as it is. `follow`: what is read is a
+    stream: what is there, and then what comes."""
 
     format: str | None
     path: str | None
     table: str | None
     query: str | None
     passed: Mapping[str, str]
+    follow: bool = False
 
     @property
     def is_file_format(self) -> bool:
@@ -76,6 +79,25 @@ class SparkOptions:
 
 def read_options(given: Mapping[str, str], external_name: str | None) -> SparkOptions:
     """Checks the options of a statement; ProgrammingError names one that is unknown, empty or contradicts another."""
+    follow = [name for name in given if name.lower() == "follow"]
+    found = _read({name: value for name, value in given.items() if name not in follow}, external_name)
+    if not follow:
+        return found
+    text = given[follow[0]].lower()
+    if len(follow) > 1 or text not in ("true", "false"):
+        raise ProgrammingError(
+            f'option "follow" of connector Spark can\'t be "{given[follow[0]]}"',
+            hint="it is given once, and takes true or false",
+        )
+    if found.query is not None and text == "true":
+        raise ProgrammingError(
+            'a Spark mapping on a query can\'t be followed: leave out the option "follow"',
+            hint="follow files, a data source or a table, and put the query into the statement that reads the mapping",
+        )
+    return replace(found, follow=text == "true")
+
+
+def _read(given: Mapping[str, str], external_name: str | None) -> SparkOptions:
     options: dict[str, str] = {}
     for name, value in given.items():
         key = next((own for own in ("format", "path", "table", "query") if own == name.lower()), name)

@@ -37,14 +37,14 @@ class RegisteredFrame(Origin):
 
     def __init__(self, spark: Spark, frame: Any) -> None:
         self._spark = spark
-        self._frame = frame
+        self.given = frame
         self._brought: Any = None
         self._lock = Lock()
 
     def frame(self, spark: Spark) -> Any:
         with self._lock, spark_errors():
             if self._brought is None:
-                self._brought = spark.brought(self._frame)
+                self._brought = spark.brought(self.given)
             return self._brought
 
 
@@ -104,6 +104,34 @@ class QueryOrigin(Origin):
             if frame._jdf.queryExecution().commandExecuted().getClass().getSimpleName() == "CommandResult":
                 raise ProgrammingError('the option "query" of a Spark mapping is a command, not a query', hint="write a SELECT")
             return spark.brought(frame)
+
+
+class FollowedOrigin(Origin):
+    """Files, a data source or a table as a streaming DataFrame. `columns` are those that the mapping declares."""
+
+    def __init__(self, options: SparkOptions, columns: Sequence[TableColumn]) -> None:
+        self._options = options
+        self._columns = columns
+
+    def frame(self, spark: Spark) -> Any:
+        options = self._options
+        with spark_errors():
+            if options.table is not None:
+                return spark.brought(spark.session.readStream.table(options.table))
+            assert options.format is not None
+            reader = spark.own.readStream.format(options.format)
+            if options.format in PARSED and not any(name.lower() == "mode" for name in options.passed):
+                reader = reader.option("mode", "FAILFAST")
+            reader = reader.options(**options.passed)
+            if options.is_file_format:
+                reader = reader.schema(self._schema(spark))
+            return reader.load() if options.path is None else reader.load(options.path)
+
+    def _schema(self, spark: Spark) -> Any:
+        """A stream of files has the columns that are declared, or those that the files have when the mapping is made."""
+        if self._columns:
+            return schema_text(self._columns)
+        return ReaderOrigin("", self._options, ()).frame(spark).schema
 
 
 def origin_of(name: str, options: SparkOptions, columns: Sequence[TableColumn]) -> Origin:

@@ -18,7 +18,8 @@ from runnel.batches import empty_columns, slices
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
 from runnel.connectors.spark_errors import spark_error
-from runnel.connectors.spark_origin import matched
+from runnel.connectors.spark_origin import Origin, RegisteredFrame, matched
+from runnel.connectors.spark_session import SessionOwner, Spark
 from runnel.connectors.spark_types import own_batch
 from runnel.connectors.stream import BUFFERED_ROWS, StreamChannel
 from runnel.errors import Error, InterfaceError, NotSupportedError, internal
@@ -26,15 +27,23 @@ from runnel.processor import JobContext
 
 
 class SparkStreamTable(ReadableTable):
-    """A streaming DataFrame. `problems` says for a column by index why it can't be read."""
+    """A streaming DataFrame, or files or a table that a mapping follows. `problems` says for a column by index why it can't be
+    read."""
 
     connector = "Spark"
 
-    def __init__(self, name: str, frame: Any, columns: Sequence[TableColumn], problems: dict[int, str]) -> None:
+    def __init__(
+        self, name: str, columns: Sequence[TableColumn], origin: Origin, owner: SessionOwner, problems: dict[int, str]
+    ) -> None:
         self.name = name
         self.columns = tuple(columns)
-        self._frame = frame
+        self.owner = owner
+        self._origin = origin
         self._problems = problems
+
+    def own_frame(self, spark: Spark) -> Any:
+        """The stream: columns c0, c1… in our types."""
+        return matched(self._origin.frame(spark), self.columns, self.name)
 
     @property
     def is_unbounded(self) -> bool:
@@ -47,15 +56,24 @@ class SparkStreamTable(ReadableTable):
     def row_count(self) -> int | None:
         return None
 
-    def scan(self, request: ScanRequest) -> Source:
-        for place in request.columns:
+    def frame(self, spark: Spark) -> Any:
+        """The same for queries of ours that read it: a DataFrame of the user's runs in his session, which tells him of it."""
+        origin = self._origin
+        return matched(origin.given if isinstance(origin, RegisteredFrame) else origin.frame(spark), self.columns, self.name)
+
+    def check_readable(self, columns: Sequence[int]) -> None:
+        """NotSupportedError where one of the columns has no type of ours."""
+        for place in columns:
             if place in self._problems:
                 raise NotSupportedError(
                     f'column "{self.columns[place].name}" of "{self.name}" can\'t be read',
                     detail=self._problems[place],
                     hint="name the columns you need, or convert this one in the DataFrame",
                 )
-        return SparkStreamSource(self._frame, self.name, self.columns, request.columns)
+
+    def scan(self, request: ScanRequest) -> Source:
+        self.check_readable(request.columns)
+        return SparkStreamSource(self, request.columns)
 
 
 class SparkStreamSource(Source):
@@ -63,16 +81,15 @@ class SparkStreamSource(Source):
 
     is_live = True
 
-    def __init__(self, frame: Any, name: str, columns: Sequence[TableColumn], wanted: tuple[int, ...]) -> None:
-        self._frame = frame
-        self._name = name
-        self._columns = columns
+    def __init__(self, table: SparkStreamTable, wanted: tuple[int, ...]) -> None:
+        self._table = table
         self._wanted = wanted
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        frame = matched(self._frame, self._columns, self._name)
+        table = self._table
+        frame = table.frame(table.owner.get())
         frame = frame.select(*[f"c{i}" for i in self._wanted]) if self._wanted else frame.selectExpr("TRUE AS c0")
-        return [SparkStreamPartition(frame, self._name, [self._columns[i] for i in self._wanted])]
+        return [SparkStreamPartition(frame, table.name, [table.columns[i] for i in self._wanted])]
 
 
 class SparkStreamPartition(SourcePartition):

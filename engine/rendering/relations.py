@@ -7,7 +7,7 @@ SELECT around it. A node without a rule is refused, as is a use of one whose mea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,11 +35,13 @@ _TWO_MATCHES = "more than one row returned by a subquery used as an expression"
 def render_relation(relation: Relation, rendering: Rendering, scan: ScanText) -> str:
     """The SELECT that gives the rows of `relation`: its columns as c0, c1, …; in its order if it is sorted. A relation
     without columns gives one of no meaning. Raises Unrenderable."""
-    return _Rendering(rendering, scan).whole(relation)
+    return RelationRendering(rendering, scan).whole(relation)
 
 
-class _Rendering:
+class RelationRendering:
     """Renders one relation; counts the aliases."""
+
+    rules: Mapping[type[Relation], Callable[[Any, Any], Block]] = {}
 
     def __init__(self, rendering: Rendering, scan: ScanText) -> None:
         self.rendering = rendering
@@ -65,14 +67,14 @@ class _Rendering:
         return block_text(self.block(relation))
 
     def block(self, relation: Relation) -> Block:
-        rule = _RULES.get(type(relation))
+        rule = self.rules.get(type(relation))
         if rule is None:
             raise Unrenderable(f"operator {type(relation).__name__}", relation.position)
         if self._shared and type(relation) in COSTLY and relation in self._shared:
             return self._once(relation, rule)
         return rule(self, relation)
 
-    def _once(self, relation: Relation, rule: Callable[[_Rendering, Any], Block]) -> Block:
+    def _once(self, relation: Relation, rule: Callable[[RelationRendering, Any], Block]) -> Block:
         """The relation by the name of a common table expression, which its first occurrence defines."""
         name = self._shared[relation]
         if not name:
@@ -380,23 +382,23 @@ def input_name(number: int) -> str:
     return f"rows_{number}"
 
 
-_RULES: dict[type[Relation], Callable[[_Rendering, Any], Block]] = {
-    InputRows: _Rendering.input_rows,
-    nodes.Scan: _Rendering.scan,
-    nodes.Values: _Rendering.values,
-    nodes.Generate: _Rendering.generate,
-    nodes.Filter: _Rendering.filter,
-    nodes.Project: _Rendering.project,
-    nodes.Aggregate: _Rendering.aggregate,
-    nodes.Expand: _Rendering.expand,
-    nodes.Join: _Rendering.join,
-    nodes.Sort: _Rendering.sort,
-    nodes.Limit: _Rendering.limit,
-    GroupLimit: _Rendering.group_limit,
-    nodes.Union: _Rendering.union,
-    nodes.SetOperation: _Rendering.set_operation,
-    nodes.Unnest: _Rendering.unnest,
-    Window: _Rendering.window,
-    nodes.Recursion: _Rendering.recursion,
-    nodes.WorkingTable: _Rendering.working_table,
+RelationRendering.rules = {
+    InputRows: RelationRendering.input_rows,
+    nodes.Scan: RelationRendering.scan,
+    nodes.Values: RelationRendering.values,
+    nodes.Generate: RelationRendering.generate,
+    nodes.Filter: RelationRendering.filter,
+    nodes.Project: RelationRendering.project,
+    nodes.Aggregate: RelationRendering.aggregate,
+    nodes.Expand: RelationRendering.expand,
+    nodes.Join: RelationRendering.join,
+    nodes.Sort: RelationRendering.sort,
+    nodes.Limit: RelationRendering.limit,
+    GroupLimit: RelationRendering.group_limit,
+    nodes.Union: RelationRendering.union,
+    nodes.SetOperation: RelationRendering.set_operation,
+    nodes.Unnest: RelationRendering.unnest,
+    Window: RelationRendering.window,
+    nodes.Recursion: RelationRendering.recursion,
+    nodes.WorkingTable: RelationRendering.working_table,
 }

@@ -1,0 +1,284 @@
+"""A job over streams, on Spark: one streaming query, whose batches we commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from threading import Event, Lock, Thread
+from time import monotonic_ns
+from typing import Any
+
+from runnel.catalog import Table
+from runnel.connectors.spark_engine import bound_rendering
+from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark_functions import python_calls, register
+from runnel.connectors.spark_inputs import check_columns, rows_of
+from runnel.connectors.spark_job_sink import JobSink, promise_of
+from runnel.connectors.spark_session import SessionOwner, Spark, spark_errors
+from runnel.connectors.spark_source import Views
+from runnel.connectors.spark_stream import SparkStreamTable
+from runnel.connectors.spark_table import SparkTable
+from runnel.connectors.spark_types import quoted
+from runnel.errors import Error, ErrorCode, OperationalError, internal
+from runnel.expressions.context import EvaluationContext
+from runnel.expressions.evaluate import is_volatile
+from runnel.fragment import Unrenderable
+from runnel.job_runtime import Commit, JobStart, JobWrite, RuntimeExecution, RuntimePlan, RuntimeProgress
+from runnel.processor import JobContext
+from runnel.relation import Relation, Scan, walk
+from runnel.rendering.render import Rendering
+from runnel.rendering.spark import SPARK
+from runnel.rendering.spark_streams import render_stream
+from runnel.sqltypes import Kind
+from runnel.streams import ImposeOrder
+
+CHECKPOINT = "checkpoint"
+
+
+class StreamPlan(RuntimePlan):
+    """A query without an end."""
+
+    def __init__(self, owner: SessionOwner, write: JobWrite) -> None:
+        self._owner = owner
+        self._write = write
+        relation = write.relation
+        for node in walk(relation):
+            for expression in node.own_expressions:
+                if is_volatile(expression):
+                    raise Unrenderable("a volatile function", expression.position)
+            if isinstance(node, Scan) and not node.table.is_unbounded and node.table.refresh_millis is not None:
+                raise Unrenderable(f'"{node.table.name}", which is to be read again now and then,', node.position)
+        python_calls(relation)
+        self.text = render_stream(relation, Rendering(SPARK), _preview, _preview_order)
+        self.guarantee = promise_of(write.table)
+        self.notes = _notes(relation, write.table)
+
+    def start(self, start: JobStart) -> RuntimeExecution:
+        spark = self._owner.get()
+        execution = StreamExecution(spark, start, JobSink(spark, self._write, start.owner, start.place))
+        try:
+            with ExitStack() as stack:
+                views = stack.enter_context(Views(spark))
+                frame = self._frame(spark, start.evaluation, views, stack)
+                execution.begin(frame)
+        except BaseException:
+            execution.give_up()
+            raise
+        return execution
+
+    def settle(self, owner: str, place: Path) -> None:
+        JobSink(self._owner.get(), self._write, owner, place).close()
+
+    def _frame(self, spark: Spark, evaluation: EvaluationContext, views: Views, stack: ExitStack) -> Any:
+        """The streaming DataFrame; the views that its text names are needed until the query has begun."""
+        register(spark, python_calls(self._write.relation))
+        context = JobContext(0, evaluation, monotonic_ns)
+
+        def named(frame: Any) -> str:
+            name = spark.view(frame)
+            stack.callback(spark.drop_view, name)
+            return name
+
+        def scan(node: Scan, read: tuple[int, ...]) -> str:
+            table = node.table
+            if isinstance(table, SparkStreamTable):
+                view = named(table.own_frame(spark))
+            elif isinstance(table, SparkTable):
+                view = views.name(table)
+            else:
+                view = views.moved(rows_of(node, read, context), [table.columns[i].type for i in read])
+                return f"(SELECT {', '.join(f'c{place}' for place in range(len(read)))} FROM {view})"
+            return f"(SELECT {', '.join(f'`c{i}` AS c{place}' for place, i in enumerate(read))} FROM {view})"
+
+        def order(node: ImposeOrder, text: str) -> str:
+            frame = spark.frame(text)
+            column = f"c{node.time}"
+            with spark_errors():
+                if node.fields[node.time].type.kind is Kind.TIMESTAMP:
+                    names = [f"CAST({name} AS TIMESTAMP) AS {name}" if name == column else name for name in frame.columns]
+                    frame = frame.selectExpr(*names)
+                return named(frame.withWatermark(column, f"{node.lag} microseconds"))
+
+        return spark.frame(render_stream(self._write.relation, bound_rendering(evaluation), scan, order))
+
+
+class StreamExecution(RuntimeExecution):
+    """One run of the streaming query, from its checkpoint on."""
+
+    def __init__(self, spark: Spark, start: JobStart, sink: JobSink) -> None:
+        self._spark = spark
+        self._start = start
+        self._sink = sink
+        self._query: Any = None
+        self._is_asked = False
+        self._is_over = False
+        self._failure: Error | None = None
+        self._lock = Lock()
+        self._seen: tuple[Any, ...] = ()
+        self._told = RuntimeProgress()
+        self._began = Event()
+
+    def begin(self, frame: Any) -> None:
+        """Starts it."""
+        logging.getLogger("py4j.clientserver").addFilter(_NOT_TOLD)
+        place = self._start.place / CHECKPOINT
+        with spark_errors():
+            writer = frame.writeStream.foreachBatch(self._take).outputMode("append").queryName(f"job {self._start.owner}")
+            writer = writer.option("checkpointLocation", place.resolve().as_uri())
+            self._query = writer.trigger(processingTime=f"{self._start.interval} milliseconds").start()
+        self._began.set()
+        Thread(target=self._watch, name="runnel-spark-job", daemon=True).start()
+
+    def give_up(self) -> None:
+        """It couldn't be begun."""
+        self._is_asked = True
+        self._stop_query()
+        self._sink.close()
+
+    def progress(self) -> RuntimeProgress:
+        if not self._is_over:
+            self._look()
+        return self._told
+
+    def stop(self) -> None:
+        with self._lock:
+            if self._is_asked:
+                return
+            self._is_asked = True
+        Thread(target=self._stop_between, name="runnel-spark-stop", daemon=True).start()
+
+    def cancel(self) -> None:
+        self._is_asked = True
+        Thread(target=self._stop_query, name="runnel-spark-stop", daemon=True).start()
+
+    def _take(self, frame: Any, number: int) -> None:
+        """Called by Spark with each batch, on a thread of its own; numbers are from 0 on."""
+        if self._is_asked:
+            raise _Told  # the next run begins with this batch
+        self._look()
+        began = monotonic_ns()
+        try:
+            self._sink.write(number + 1, frame)
+        except Exception as error:
+            # What Spark's own report of it says is about the callback.
+            if self._failure is None:
+                found = spark_error(error)
+                self._failure = found if isinstance(found, Error) else internal(f"{type(found).__name__}: {found}")
+            raise _Told from None
+        told = self._told
+        self._start.on_commit(Commit(number + 1, monotonic_ns() - began, told.state_rows, told.state_bytes))
+
+    def _watch(self) -> None:
+        try:
+            self._query.awaitTermination()
+            if not self._is_asked:
+                self._failure = OperationalError(
+                    f'the streaming query of job "{self._start.name}" was stopped from elsewhere',
+                    code=ErrorCode.CONNECTION_PROBLEM,
+                    hint="it is started again from its checkpoint",
+                )
+        except Exception as error:
+            if self._failure is None and not self._is_asked:
+                found = spark_error(error)
+                self._failure = found if isinstance(found, Error) else internal(f"{type(found).__name__}: {found}")
+        finally:
+            self._look()
+            self._is_over = True
+            self.error = self._failure
+            self.is_stopped = self._failure is None
+            with suppress(Exception):
+                self._sink.close()
+            self._start.on_end()
+
+    def _stop_between(self) -> None:
+        """Stops it when no batch is under way: a batch that is asked for meanwhile is refused."""
+        with suppress(Exception):
+            pause = Event()
+            while self._query.isActive and self._query.status["isTriggerActive"]:
+                pause.wait(0.02)
+        self._stop_query()
+
+    def _stop_query(self) -> None:
+        with suppress(Exception):  # the session may be gone, or it has failed, which the watching thread hears
+            if self._query is not None:
+                self._query.stop()
+
+    def _look(self) -> None:
+        """Takes in what Spark tells of its last batch, each once."""
+        try:
+            found = None if self._query is None else self._query.lastProgress
+            if found is None:
+                return
+            key = (found.batchId, found.timestamp)
+            with self._lock:
+                if key != self._seen:
+                    self._seen = key
+                    self._told = self._added(found)
+        except Exception:  # numbers aren't worth a failure
+            return
+
+    def _added(self, found: Any) -> RuntimeProgress:
+        before, states = self._told, found.stateOperators
+        return RuntimeProgress(
+            rows_in=before.rows_in + found.numInputRows,
+            rows_out=self._sink.rows,
+            late_rows=before.late_rows + sum(item.numRowsDroppedByWatermark for item in states),
+            batches=before.batches + 1,
+            rows_per_second=found.processedRowsPerSecond,
+            watermark=_microseconds(dict(found.eventTime).get("watermark")),
+            state_rows=sum(item.numRowsTotal for item in states),
+            state_bytes=sum(item.memoryUsedBytes for item in states),
+        )
+
+
+class _Told(Exception):
+    """Ends a batch; why is known here."""
+
+
+class _NotTold(logging.Filter):
+    """Keeps py4j from logging how a batch was ended."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], _Told))
+
+
+_NOT_TOLD = _NotTold()
+
+
+def _microseconds(text: str | None) -> int | None:
+    if text is None or text.startswith("1970-01-01T00:00:00"):  # there is none yet
+        return None
+    time = datetime.fromisoformat(text).astimezone(UTC)
+    return round((time - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1_000_000)
+
+
+def _preview(node: Scan, read: tuple[int, ...]) -> str:
+    table = node.table
+    if isinstance(table, SparkStreamTable | SparkTable):
+        table.check_readable(read)
+    else:
+        check_columns(node, read)
+    columns = ", ".join(f"{quoted(table.columns[i].name)} AS c{place}" for place, i in enumerate(read))
+    return f"(SELECT {columns} FROM {quoted(table.name)})"
+
+
+def _preview_order(node: ImposeOrder, text: str) -> str:
+    return f"({text} WATERMARK c{node.time} - {node.lag} MICROSECONDS)"
+
+
+def _notes(relation: Relation, sink: Table) -> Sequence[str]:
+    tables = list(dict.fromkeys(node.table for node in walk(relation) if isinstance(node, Scan)))
+    lines = []
+    for table in tables:
+        if table.is_unbounded:
+            lines.append(f"{table.name}: read on by Spark from its checkpoint")
+        elif isinstance(table, SparkTable):
+            lines.append(f"{table.name}: read by Spark")
+        else:
+            lines.append(
+                f"{table.name}: its {table.row_count()} rows go to Spark when the job starts; later changes aren't seen"
+            )
+    return [*lines, f"{sink.name}: {promise_of(sink)}"]  # type: ignore[arg-type]

@@ -1,0 +1,266 @@
+"""A query over streams in Spark's SQL, as Structured Streaming runs it in append mode.
+
+Spark knows the event time of a stream by a mark on a column, which a mere conversion of the column takes away; and it has no
+event time but of its type TIMESTAMP, where ours has no zone. So the marked column, and the struct that Spark's `window`
+makes, travel beside the columns that stand for them in expressions: `_times` and `_windows` know them by those columns'
+texts. Groups, joins and windows use the marked ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from runnel import relation as nodes
+from runnel.expressions.evaluate import can_fail
+from runnel.expressions.nodes import Column, Expression, conjuncts
+from runnel.fragment import Unrenderable
+from runnel.relation import JoinKind, Relation
+from runnel.rendering.block import Block, block_text
+from runnel.rendering.relations import RelationRendering, ScanText
+from runnel.rendering.render import Rendering
+from runnel.rendering.time_bounds import time_bound
+from runnel.sqltypes import Kind, SqlType
+from runnel.streams import WINDOW_COLUMNS, AssignWindows, ImposeOrder, WindowKind
+from runnel.subqueries import GroupLimit
+from runnel.windows import Window
+
+OrderText = Callable[[ImposeOrder, str], str]
+"""The FROM item for a SELECT's rows with the watermark: columns c0, c1, …, that of the event time a marked TIMESTAMP."""
+
+_REFUSED: dict[type[Relation], str] = {
+    nodes.Sort: "ORDER BY of a stream",
+    nodes.Limit: "LIMIT of a stream",
+    GroupLimit: "the first rows of each group of a stream",
+    nodes.SetOperation: "UNION, INTERSECT or EXCEPT of streams",
+    Window: "OVER a stream",
+    nodes.Expand: "GROUPING SETS over a stream",
+}
+_BOTH = (JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL)
+_STREAM_LEFT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+_STREAM_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
+
+
+def render_stream(relation: Relation, rendering: Rendering, scan: ScanText, order: OrderText) -> str:
+    """The SELECT that gives the rows of an unbounded relation. Raises Unrenderable."""
+    return _Streams(rendering, scan, order).whole(relation)
+
+
+class _Streams(RelationRendering):
+    def __init__(self, rendering: Rendering, scan: ScanText, order: OrderText) -> None:
+        super().__init__(rendering, scan)
+        self._order = order
+        self._times: dict[str, str] = {}
+        self._windows: dict[str, str] = {}
+        self._sessions: dict[str, str] = {}
+        """By a column's text the call that makes its window, which only GROUP BY may hold."""
+        self._partitions: dict[str, frozenset[str]] = {}
+        """By that call what its sessions are of."""
+
+    def block(self, relation: Relation) -> Block:
+        if relation.is_unbounded and type(relation) in _REFUSED:
+            raise Unrenderable(_REFUSED[type(relation)], relation.position)
+        return super().block(relation)
+
+    def around(self, block: Block) -> Block:
+        """As ever; the marked columns come along."""
+        if any(text in self._sessions for text in block.columns):
+            raise _session_use(None)
+        beside = []
+        for known in (self._times, self._windows):
+            beside += [(known, i, known[text]) for i, text in enumerate(block.columns) if text in known]
+        made = super().around(replace(block, columns=(*block.columns, *(text for _, _, text in beside))))
+        width = len(block.columns)
+        for number, (known, i, _) in enumerate(beside):
+            known[made.columns[i]] = made.columns[width + number]
+        return replace(made, columns=made.columns[:width])
+
+    def project(self, node: nodes.Project) -> Block:
+        block = super().project(node)
+        for text, expression in zip(block.columns, node.expressions, strict=True):
+            if "session_window(" in text and text not in self._sessions:
+                raise _session_use(expression)
+        return block
+
+    def order(self, node: ImposeOrder) -> Block:
+        block = self.block(node.input)
+        if not node.is_unbounded:
+            return block
+        time = node.fields[node.time].type
+        if time.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+            raise Unrenderable(f"event time of type {time}", node.position)
+        made = self.item(self._order(node, block_text(block)), len(node.fields))
+        marked = made.columns[node.time]
+        shown = _shown(marked, time)
+        self._times[shown] = marked
+        return replace(made, columns=(*made.columns[: node.time], shown, *made.columns[node.time + 1 :]))
+
+    def assign(self, node: AssignWindows) -> Block:
+        if not node.is_unbounded:
+            raise Unrenderable(f"{node.shape.kind.value.upper()} over a table that ends", node.position)
+        block = self.plain(node.input)
+        marked = self._times.get(block.columns[node.time.index])
+        if marked is None:
+            raise Unrenderable(f"{node.shape.kind.value.upper()} over a column that isn't the event time", node.position)
+        shape = node.shape
+        if shape.kind is WindowKind.CUMULATE:
+            raise Unrenderable("CUMULATE", node.position)
+        if shape.kind is WindowKind.SESSION:
+            return self._session(node, block, f"session_window({marked}, '{shape.size} microseconds')")
+        step = shape.step or shape.size
+        spans = ", ".join(f"'{number} microseconds'" for number in (shape.size, step, shape.offset))
+        made = self.around(replace(block, columns=(*block.columns, f"window({marked}, {spans})"), is_plain=False))
+        window = made.columns[-1]
+        return replace(made, columns=(*made.columns[:-1], *self._bounds(window, node.bound_type)))
+
+    def _bounds(self, window: str, kind: SqlType) -> tuple[str, ...]:
+        """The three columns of a window that Spark has as a struct."""
+        texts = (f"{window}.start", f"{window}.end", f"({window}.end - INTERVAL '0.000001' SECOND)")
+        shown = tuple(_shown(text, kind) for text in texts)
+        self._windows.update(dict.fromkeys(shown, window))
+        return shown
+
+    def _session(self, node: AssignWindows, block: Block, call: str) -> Block:
+        if not node.partition:
+            raise Unrenderable("SESSION without PARTITION BY", node.position)
+        self._partitions[call] = frozenset(self.rendering.key(item, block.columns) for item in node.partition)
+        shown = tuple(f"{call}.{name}" for name in WINDOW_COLUMNS)
+        self._sessions.update(dict.fromkeys(shown, call))
+        return replace(block, columns=(*block.columns, *shown))
+
+    def aggregate(self, node: nodes.Aggregate) -> Block:
+        if not node.is_unbounded:
+            return super().aggregate(node)
+        self._check_aggregate(node)
+        block = self.plain(node.input)
+        texts = [block.columns[key.index] if isinstance(key, Column) else "" for key in node.keys]
+        groups = [self._group(key, text, block) for key, text in zip(node.keys, texts, strict=True)]
+        windows = {self._windows.get(text) or self._sessions.get(text) for text in texts} - {None}
+        if not windows and not any(text in self._times for text in texts):
+            raise Unrenderable("GROUP BY of a stream without a window or its event time", node.position)
+        if len(windows) > 1:
+            raise Unrenderable("GROUP BY of two kinds of windows", node.position)
+        self._check_session(node, texts, groups)
+        inner = list(dict.fromkeys(groups))
+        values = [self.rendering.aggregate(call, block.columns) for call in node.aggregates]
+        numbers = ", ".join(str(i + 1) for i in range(len(inner)))
+        made = super().around(replace(block, columns=(*inner, *values), is_plain=False, group=numbers))
+        columns = []
+        for key, text, group in zip(node.keys, texts, groups, strict=True):
+            columns.append(self._given(made.columns[inner.index(group)], text, key))
+        return replace(made, columns=(*columns, *made.columns[len(inner) :]))
+
+    def _group(self, key: Expression, text: str, block: Block) -> str:
+        marked = self._windows.get(text) or self._sessions.get(text) or self._times.get(text)
+        return self.rendering.key(key, block.columns) if marked is None else marked
+
+    def _given(self, column: str, text: str, key: Expression) -> str:
+        """What stands for a key above the groups."""
+        if text in self._times:
+            shown = _shown(column, key.type)
+            self._times[shown] = column
+            return shown
+        if text in self._windows:
+            place = 1 if ".end AS" in text or text.endswith(".end") else 2 if ".end -" in text else 0
+            return self._bounds(column, key.type)[place]
+        if text in self._sessions:
+            place = next(i for i, name in enumerate(WINDOW_COLUMNS) if text.endswith(name))
+            return self._bounds(column, key.type)[place]
+        return column
+
+    def _check_aggregate(self, node: nodes.Aggregate) -> None:
+        if node.emission is not None:
+            raise Unrenderable("EMIT EVERY, ALLOWED LATENESS or LATE DATA INTO", node.position)
+        if any(call.distinct for call in node.aggregates):
+            raise Unrenderable("an aggregate of DISTINCT values of a stream", node.position)
+
+    def _check_session(self, node: nodes.Aggregate, texts: Sequence[str], groups: Sequence[str]) -> None:
+        """Sessions are of a key in Spark's groups too, and all else would take them apart or put them together."""
+        sessions = [text for text in texts if text in self._sessions]
+        if not sessions:
+            return
+        keys = {group for group, text in zip(groups, texts, strict=True) if text not in self._sessions}
+        if keys != self._partitions[self._sessions[sessions[0]]]:
+            raise Unrenderable("SESSION with a GROUP BY of other columns than its window and PARTITION BY", node.position)
+
+    def filter(self, node: nodes.Filter) -> Block:
+        """The watermark is of all rows, so Spark must not apply the condition before it: one that speaks of the event time
+        stays above."""
+        if not node.is_unbounded:
+            return super().filter(node)
+        block = self.plain(node.input)
+        if any(text in self._sessions for text in block.columns):
+            raise Unrenderable("a condition between SESSION and GROUP BY", node.position)
+        if can_fail(node.condition) and any(isinstance(item, nodes.Join | nodes.Aggregate) for item in nodes.walk(node.input)):
+            return self._decided_here(block, node)
+        condition = self.rendering.condition(node.condition, block.columns)
+        if can_fail(node.condition) and block.where:
+            # The engine may decide the parts of a WHERE in any order.
+            condition = f"CASE WHEN {' AND '.join(block.where)} THEN {condition} ELSE FALSE END"
+        marked = next((self._times[text] for text in block.columns if text in self._times), None)
+        if marked is not None:
+            condition = f"IF({marked} IS NULL, ({condition}) <=> TRUE, {condition})"
+        return replace(block, where=(*block.where, condition))
+
+    def join(self, node: nodes.Join) -> Block:
+        if not node.is_unbounded:
+            return super().join(node)
+        if node.late is not None:
+            raise Unrenderable("LATE DATA INTO", node.position)
+        both = node.left.is_unbounded and node.right.is_unbounded
+        allowed = _BOTH if both else _STREAM_LEFT if node.left.is_unbounded else _STREAM_RIGHT
+        if node.kind not in allowed:
+            raise Unrenderable(f"a {node.kind.value.upper()} join of a stream in that place", node.position)
+        return self._join_streams(node) if both else super().join(node)
+
+    def _join_streams(self, node: nodes.Join) -> Block:
+        left, right = self.plain(node.left), self.item_of(node.right)
+        if left.where:
+            left = self.around(left)
+        columns = (*left.columns, *right.columns)
+        parts = [self._same_keys(node, number, left, right) for number in range(len(node.left_keys))]
+        rest = []
+        for condition in () if node.condition is None else conjuncts(node.condition):
+            bound = time_bound(condition, columns, self._times)
+            if bound is not None:
+                parts.append(bound)
+            elif not can_fail(condition):
+                parts.append(self.rendering.condition(condition, columns))
+            else:
+                rest.append(condition)
+        if rest and node.kind is not JoinKind.INNER:
+            raise Unrenderable("a condition that can fail of a join that isn't an inner one", rest[0].position)
+        on = " AND ".join(parts) or "1 = 1"
+        made = Block(f"{left.source} {node.kind.value.upper()} JOIN {right.source} ON {on}", columns)
+        if not rest:
+            return made
+        made = self.around(made)
+        tests = [self.rendering.condition(item, made.columns) for item in rest]
+        return replace(made, where=tuple(tests))
+
+    def _same_keys(self, node: nodes.Join, number: int, left: Block, right: Block) -> str:
+        first, second = node.left_keys[number], node.right_keys[number]
+        texts = [
+            self._group(item, block.columns[item.index] if isinstance(item, Column) else "", block)
+            for item, block in ((first, left), (second, right))
+        ]
+        return f"{texts[0]} {self._same if number in node.null_safe else '='} {texts[1]}"
+
+
+_Streams.rules = {
+    **{kind: getattr(_Streams, rule.__name__) for kind, rule in RelationRendering.rules.items()},
+    ImposeOrder: _Streams.order,
+    AssignWindows: _Streams.assign,
+}
+
+
+def _shown(marked: str, kind: SqlType) -> str:
+    """An event time of Spark's as a value of our type."""
+    return f"CAST({marked} AS TIMESTAMP_NTZ)" if kind.kind is Kind.TIMESTAMP else marked
+
+
+def _session_use(expression: Any) -> Unrenderable:
+    return Unrenderable(
+        "SESSION without a GROUP BY of its window and PARTITION BY", None if expression is None else expression.position
+    )
