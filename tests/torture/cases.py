@@ -1,4 +1,5 @@
-"""The jobs that are killed: each query with each sink that promises exactly-once, over sources that always give the same."""
+"""The jobs that are killed: each query with each sink that promises exactly-once, over sources that always give the same. Some
+run at-least-once too: their rows may come twice, and none may be missing."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ SPOILED = '{"k": "no number", "v": %d}'
 class Query:
     """`columns` are those of its rows; the first `keys` of them are the key where they go to a map. `verb`: INSERT where each
     row has a key of its own, so that a row that came twice would be refused. `{bids}` and the like stand for the mappings.
-    `diverts`: its source has records that can't be read, which go to a mapping of the same kind as the sink's."""
+    `diverts`: its source has records that can't be read, which go to a mapping of the same kind as the sink's; `has_late`: rows
+    that are too late likewise. `sums`: so many of the last columns may be too large where rows come twice."""
 
     name: str
     columns: tuple[tuple[str, str], ...]
@@ -37,6 +39,8 @@ class Query:
     text: str
     is_endless: bool = False
     diverts: bool = False
+    has_late: bool = False
+    sums: int = 0
 
 
 QUERIES = (
@@ -47,6 +51,23 @@ QUERIES = (
         "INSERT",
         "SELECT window_start, auction, COUNT(*), SUM(price) "
         "FROM TABLE(TUMBLE(TABLE {bids}, DESCRIPTOR(date_time), INTERVAL '1' SECOND)) GROUP BY window_start, auction",
+        sums=2,
+    ),
+    Query(
+        "disorder",
+        (("s", "TIMESTAMP"), ("auction", "BIGINT"), ("n", "BIGINT"), ("total", "BIGINT")),
+        2,
+        "SINK",
+        "SELECT window_start, auction, COUNT(*), SUM(price) "
+        "FROM TABLE(TUMBLE(TABLE {disordered}, DESCRIPTOR(date_time), INTERVAL '1' SECOND)) GROUP BY window_start, auction",
+        has_late=True,
+    ),
+    Query(
+        "copy",
+        (("auction", "BIGINT"), ("bidder", "BIGINT"), ("t", "TIMESTAMP"), ("price", "BIGINT")),
+        3,
+        "SINK",
+        "SELECT auction, bidder, date_time, price FROM {bids} WHERE price % 3 <> 0",
     ),
     Query(
         "join",
@@ -91,16 +112,29 @@ SINKS = ("parquet", "csv", "json", "map", "duckdb")
 class Case:
     query: Query
     sink: str
+    guarantee: str = "exactlyOnce"
 
     @property
     def name(self) -> str:
-        return f"{self.query.name}_{self.sink}"
+        return f"{self.query.name}_{self.sink}{'' if self.is_exact else '_again'}"
+
+    @property
+    def is_exact(self) -> bool:
+        return self.guarantee == "exactlyOnce"
 
 
 BAD = Query("bad", (("place", "VARCHAR"), ("record", "VARCHAR")), 1, "INSERT", "")
 """Where records go that can't be read."""
 
-CASES = tuple(Case(query, sink) for query in QUERIES for sink in SINKS)
+LATE = Query("late", (("auction", "BIGINT"), ("price", "BIGINT"), ("date_time", "TIMESTAMP")), 0, "INSERT", "")
+"""Where rows go that are too late. Which these are depends on the moments of reading: with what is in the windows they are
+all rows."""
+
+AGAIN = ("window", "join", "copy")
+CASES = (
+    *(Case(query, sink) for query in QUERIES for sink in SINKS if not (query.has_late and sink == "map")),
+    *(Case(query, sink, "atLeastOnce") for query in QUERIES for sink in ("parquet", "duckdb") if query.name in AGAIN),
+)
 
 
 def prepare(folder: Path) -> None:
@@ -120,16 +154,21 @@ def sources(folder: Path, *, streams: bool) -> list[str]:
     stream = f", 'stream' = 'true', 'rate' = '{RATE}', 'idleTimeoutMillis' = '0'" if streams else ""
     follow = ", 'follow' = 'true', 'pollMillis' = '20'" if streams else ""
     columns = "(k BIGINT, v BIGINT, at TIMESTAMP, WATERMARK FOR at AS at)"
+    bids = "(auction BIGINT, price BIGINT, date_time TIMESTAMP, WATERMARK FOR date_time AS date_time - INTERVAL '0.1' SECOND)"
     made = [
         f"CREATE MAPPING IF NOT EXISTS bids TYPE Nexmark OPTIONS ('table' = 'bid', {nexmark}{stream})",
         f"CREATE MAPPING IF NOT EXISTS auctions TYPE Nexmark OPTIONS ('table' = 'auction', {nexmark}{stream})",
         f"CREATE MAPPING IF NOT EXISTS bounded_bids TYPE Nexmark OPTIONS ('table' = 'bid', {nexmark})",
+        f"CREATE MAPPING IF NOT EXISTS disordered {bids} TYPE Nexmark "
+        f"OPTIONS ('table' = 'bid', {nexmark}, 'jitterMillis' = '4000'{stream})",
         f"CREATE MAPPING IF NOT EXISTS lines {columns} TYPE File "
         f"OPTIONS ('format' = 'json', 'path' = '{folder}/lines.json'{follow})",
     ]
     for kind in SINKS:
         bad = Case(BAD, kind)
         made.append(sink(bad, folder))
+        if kind != "map":
+            made.append(sink(Case(LATE, kind), folder))
         made.append(
             f"CREATE MAPPING IF NOT EXISTS spoiled_{kind} {columns} TYPE File OPTIONS "
             f"('format' = 'json', 'path' = '{folder}/spoiled.json', 'onError' = 'divert:{bad.name}'{follow})"
@@ -155,22 +194,31 @@ def sink(case: Case, folder: Path) -> str:
     )
 
 
-def job(case: Case) -> str:
-    """The statement that makes the job."""
+def job(case: Case, snapshot: str | None = None) -> str:
+    """The statement that makes the job, to begin with that snapshot if there is one."""
     verb = case.query.verb if case.sink == "map" else "SINK"
+    initial = "" if snapshot is None else f", 'initialSnapshotName' = '{snapshot}'"
+    late = f" LATE DATA INTO {Case(LATE, case.sink).name}" if case.query.has_late else ""
     return (
-        f"CREATE JOB {case.name} OPTIONS ('snapshotIntervalMillis' = '{SNAPSHOT_MILLIS}') "
-        f"AS {verb} INTO {case.name} {query_text(case)}"
+        f"CREATE JOB {case.name} OPTIONS ('snapshotIntervalMillis' = '{SNAPSHOT_MILLIS}', "
+        f"'processingGuarantee' = '{case.guarantee}'{initial}) AS {verb} INTO {case.name} {query_text(case)}{late}"
     )
 
 
 def query_text(case: Case) -> str:
-    spoiled = f"spoiled_{case.sink}"
-    return case.query.text.format(bids="bids", auctions="auctions", lines="lines", bounded_bids="bounded_bids", spoiled=spoiled)
+    names = ("bids", "auctions", "lines", "bounded_bids", "disordered")
+    return case.query.text.format(**{name: name for name in names}, spoiled=f"spoiled_{case.sink}")
 
 
 def outputs(case: Case) -> dict[str, str]:
     """What is to be compared: for each name a query."""
+    if case.query.has_late:
+        late = Case(LATE, case.sink).name
+        return {
+            case.query.name: "SELECT s, auction, SUM(n), SUM(total) FROM "
+            f"(SELECT s, auction, n, total FROM {case.name} UNION ALL "
+            f"SELECT DATE_TRUNC('second', date_time), auction, 1, price FROM {late}) GROUP BY s, auction"
+        }
     found = {case.query.name: f"SELECT * FROM {case.name}"}
     if case.query.diverts:
         found[BAD.name] = f"SELECT record FROM {Case(BAD, case.sink).name}"

@@ -1,9 +1,9 @@
 """The process that is killed: opens the directory, makes what isn't there yet, and waits until all jobs have given everything.
 
-    python -m tests.torture.worker FOLDER CASES PARALLELISM FAULT
+    python -m tests.torture.worker FOLDER CASES PARALLELISM FAULT STATEMENTS
 
 What the sinks hold then is written to FOLDER/result.json. PARALLELISM is that of the jobs, FAULT the number of the file
-operation that it dies at (0: none).
+operation that it dies at (0: none), STATEMENTS the seed of the statements that change the jobs meanwhile (0: none).
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import json
 import sys
 import time
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import runnel
-from tests.torture import cases, fault_points
+from tests.torture import cases, disturbance, fault_points
 
 PATIENCE = 120.0
 
 
-def main(folder: Path, names: str, parallelism: int, fault: int) -> None:
+def main(folder: Path, names: str, parallelism: int, fault: int, statements: int) -> None:
     if fault:
         fault_points.die_at(fault, folder)
     chosen = cases.named(names)
@@ -29,12 +30,12 @@ def main(folder: Path, names: str, parallelism: int, fault: int) -> None:
     with runnel.connect(folder / "directory", query_parallelism=parallelism) as connection:
         for statement in cases.sources(folder, streams=True):
             connection.execute(statement)
-        known = {job["name"] for job in _jobs(connection)}  # a job that has ended would be made anew
         for case in chosen:
             connection.execute(cases.sink(case, folder))
-            if case.name not in known:
-                connection.execute(cases.job(case))
+            disturbance.bring_back(connection, case)
         (folder / "ready").touch()
+        if statements:
+            disturbance.disturb(connection, chosen, Random(statements))
         for case in chosen:
             _wait(connection, case, wanted[case.query.name], until)
         result = {
@@ -75,4 +76,4 @@ def _traces(folder: Path) -> list[str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))
