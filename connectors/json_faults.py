@@ -63,11 +63,14 @@ class JsonFaults:
             hint="a JSON file holds one object a line, or one array of objects",
         )
 
-    def unfit(self, values: Sequence[Any], column: TableColumn, first_record: int, *, is_inferred: bool) -> DataError:
-        """The error for the first of the values that doesn't fit the column."""
-        index = _first_unfit(values, lambda part: array_of_values(part, column.type))
-        place = self.place(first_record + index)
-        return unfit(plain_text(values[index]), column.name, column.type, place, is_inferred=is_inferred)
+    def unfit(self, value: Any, column: TableColumn, record: int, *, is_inferred: bool) -> DataError:
+        """The error for a value that doesn't fit the column."""
+        return unfit(plain_text(value), column.name, column.type, self.place(record), is_inferred=is_inferred)
+
+
+def first_unfit(values: Sequence[Any], column: TableColumn) -> int:
+    """Which of the values is the first that doesn't fit the column; one doesn't."""
+    return _first_unfit(values, lambda part: array_of_values(part, column.type))
 
 
 def _is_unfinished(error: Exception) -> bool:

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -36,14 +37,14 @@ from runnel.connectors.file_input import open_input, reading, undecodable
 from runnel.connectors.file_output import FileOutput, RowWriter
 from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_system import DataFile
-from runnel.connectors.json_faults import JsonFaults
+from runnel.connectors.json_faults import JsonFaults, first_unfit
 from runnel.connectors.json_inference import columns_of_records
 from runnel.connectors.json_records import CHUNK_BYTES, Chunk, record_chunks
 from runnel.connectors.json_uniform import uniform_columns
 from runnel.connectors.json_values import array_of_values, parse_records
 from runnel.connectors.json_writer import JsonWriter
 from runnel.connectors.text_row_counts import estimated_rows, json_count
-from runnel.errors import DataError
+from runnel.errors import DataError, Error
 from runnel.sqltypes import VARCHAR, Kind, SqlType, array, row, to_arrow
 
 _READ_AS_THEMSELVES = frozenset(
@@ -187,17 +188,31 @@ class ChunkReader:
         return [table.column(external_name(column)).combine_chunks() for column in self._asked.wanted], table.num_rows
 
     def _by_python(self, chunk: Chunk) -> pa.RecordBatch:
-        records = checked_records(chunk, self._records, self._faults)
-        arrays = []
+        try:
+            records = checked_records(chunk, self._records, self._faults)
+        except Error:
+            # An earlier record may have a value that doesn't fit: then that is what is told.
+            self._arrays(sound_records(chunk))
+            raise
+        return batch_of(self._arrays(records), self._asked.names, len(records))
+
+    def _arrays(self, records: list[dict[str, Any]]) -> list[pa.Array]:
+        """The columns wanted of records; the error for the first record that has a value which doesn't fit."""
+        arrays: list[pa.Array] = []
+        wrong: list[tuple[int, TableColumn, Any]] = []
         for column in self._asked.wanted:
             name = external_name(column)
             values = [record.get(name) for record in records]
             try:
                 arrays.append(array_of_values(values, column.type))
             except (pa.ArrowException, DataError):
-                inferred = self._asked.is_inferred
-                raise self._faults.unfit(values, column, self._records, is_inferred=inferred) from None
-        return batch_of(arrays, self._asked.names, len(records))
+                index = first_unfit(values, column)
+                wrong.append((index, column, values[index]))
+        if wrong:
+            index, column, value = min(wrong, key=itemgetter(0))
+            inferred = self._asked.is_inferred
+            raise self._faults.unfit(value, column, self._records + index, is_inferred=inferred) from None
+        return arrays
 
 
 def checked_records(chunk: Chunk, first: int, faults: JsonFaults, *, keep_texts: bool = True) -> list[dict[str, Any]]:
@@ -205,6 +220,9 @@ def checked_records(chunk: Chunk, first: int, faults: JsonFaults, *, keep_texts:
     try:
         records = parse_records(chunk.data, keep_texts=keep_texts)
     except (ValueError, RecursionError):
+        sound = len(sound_records(chunk))
+        if _is_json(_lines(chunk)[sound : sound + 1]):
+            raise faults.not_an_object(first + sound) from None
         raise faults.malformed(chunk, first) from None
     if chunk.is_cut:
         raise faults.cut_off()
@@ -214,6 +232,32 @@ def checked_records(chunk: Chunk, first: int, faults: JsonFaults, *, keep_texts:
                 raise faults.not_an_object(first + index)
             records[index] = {}
     return records
+
+
+def sound_records(chunk: Chunk) -> list[dict[str, Any]]:
+    """The records of a chunk before the first that isn't JSON, or no object."""
+    found: list[dict[str, Any]] = []
+    for line in _lines(chunk):
+        try:
+            parsed = parse_records(line)
+        except (ValueError, RecursionError):
+            break
+        record = {} if parsed == [None] else parsed[0]
+        if len(parsed) != 1 or not isinstance(record, dict):
+            break
+        found.append(record)
+    return found
+
+
+def _lines(chunk: Chunk) -> list[bytes]:
+    return [line for line in chunk.data.split(b"\n") if line.strip()]
+
+
+def _is_json(lines: Sequence[bytes]) -> bool:
+    try:
+        return all(len(parse_records(line)) == 1 for line in lines) and bool(lines)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _raw_schema(columns: Sequence[TableColumn]) -> pa.Schema | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,10 @@ from runnel.sqltypes import VARCHAR, Kind, SqlType, to_arrow
 
 PIECE_BYTES = 1 << 17
 """Where Arrow refuses records, they are given to it again in pieces of this size, so that few go the slow way."""
+
+
+Fault = tuple[int, DataError, bytes]
+"""A record that can't be read: its line, what is wrong, its text."""
 
 
 class JsonLines(RecordParser):
@@ -58,13 +63,17 @@ class JsonLines(RecordParser):
     def _by_python(self, data: bytes, line: int) -> pa.RecordBatch:
         """Record by record, where there is something wrong with one."""
         kept: list[tuple[int, bytes, dict[str, Any]]] = []
+        faults: list[Fault] = []
         for number, text in enumerate(lines_of(data), line):
             if text.strip():
-                self._parse(number, text, kept)
+                self._parse(number, text, kept, faults)
         values = [record for _, _, record in kept]
         bad: set[int] = set()
         for column in self.asked.wanted:
-            self._check([record.get(external_name(column)) for record in values], column, kept, bad)
+            faults += self._unfit([record.get(external_name(column)) for record in values], column, kept, bad)
+        # By their places, whatever is wrong with them: where one ends the query it is the first.
+        for number, error, text in sorted(faults, key=itemgetter(0)):
+            self.leave_out(error, number, _shown(text))
         values = [record for index, record in enumerate(values) if index not in bad]
         arrays = [
             array_of_values([record.get(external_name(column)) for record in values], column.type)
@@ -74,7 +83,7 @@ class JsonLines(RecordParser):
         ]
         return batch_of(arrays, self.asked.names, len(values))
 
-    def _parse(self, number: int, text: bytes, kept: list[tuple[int, bytes, dict[str, Any]]]) -> None:
+    def _parse(self, number: int, text: bytes, kept: list[tuple[int, bytes, dict[str, Any]]], faults: list[Fault]) -> None:
         reason = None
         try:
             found = parse_records(text)
@@ -92,19 +101,18 @@ class JsonLines(RecordParser):
         if reason is not None:
             error = DataError("a record is not valid JSON", detail=reason)
         error.hint = "a JSON file holds one object a line, or one array of objects"
-        self.leave_out(error, number, _shown(text))
+        faults.append((number, error, text))
 
-    def _check(
+    def _unfit(
         self, values: list[Any], column: TableColumn, kept: Sequence[tuple[int, bytes, dict[str, Any]]], bad: set[int]
-    ) -> None:
-        """Adds to `bad` the records whose value doesn't fit the column."""
+    ) -> Iterator[Fault]:
+        """The records whose value doesn't fit the column, which are added to `bad`, but those that are there."""
         for index in _unfit_values(values, column.type):
             if index not in bad:
                 bad.add(index)
                 number, text, _ = kept[index]
                 value = plain_text(values[index])
-                error = unfit(value, column.name, column.type, None, is_inferred=self.asked.is_inferred)
-                self.leave_out(error, number, _shown(text))
+                yield number, unfit(value, column.name, column.type, None, is_inferred=self.asked.is_inferred), text
 
 
 def _pieces(data: bytes, line: int) -> list[tuple[bytes, int]]:

@@ -13,10 +13,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from runnel.connector import ScanRequest
 from runnel.connectors.json_records import line_of_record, record_chunks
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT, DOUBLE, JSON, TIMESTAMP, VARCHAR, SqlType, array, decimal, map_of, row
-from tests.connectors.conformance import read_batches, read_rows
+from tests.connectors.conformance import job_context, read_batches, read_rows
 from tests.connectors.file_cases import failure, mapping, schema, visible_rows, written
 
 
@@ -138,6 +139,24 @@ def test_records_that_are_wrong(tmp_path: Path, text: str, message: str, line: s
         assert told == message
         assert (detail or "").startswith(f'file "{path}", {line}')
         assert hint == "a JSON file holds one object a line, or one array of objects"
+
+
+WRONG = ('{"a": }', "[1]", '{"a": "x", "b": 1}', '{"a": 1, "b": "y"}')
+"""No JSON, no object, a value of the first column and one of the second that don't fit."""
+
+
+@pytest.mark.parametrize("later", WRONG)
+@pytest.mark.parametrize("first", WRONG)
+@pytest.mark.parametrize(("as_array", "follow"), [(False, "false"), (True, "false"), (False, "true")])
+def test_of_several_faults_the_first_is_told(tmp_path: Path, first: str, later: str, follow: str, as_array: bool) -> None:
+    lines = ['{"a": 1, "b": 2}', first, "{}", later, '{"a": 3}']
+    path = written(tmp_path / "f.json", "[" + ",\n".join(lines) + "]\n" if as_array else "\n".join(lines) + "\n")
+    table = mapping(path, [("a", BIGINT), ("b", BIGINT)], follow=follow)
+    (part,) = table.scan(ScanRequest((0, 1))).split(job_context())
+    with pytest.raises(DataError) as caught:
+        part.read()
+    part.close()
+    assert (caught.value.detail or "").startswith(f'file "{path}", line 2')
 
 
 def test_text_after_an_array(tmp_path: Path) -> None:
