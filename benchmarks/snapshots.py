@@ -2,102 +2,239 @@
 
     python -m benchmarks.snapshots [rounds] [millions of keys, such as 0.001,1,10]
 
-A thread writes rows to a pushed stream; the job groups them in windows of 10 s of event time, in which each key comes about ten
-times or more, so that the state is that of all keys. No group passes the HAVING: writing results isn't what is measured.
+A thread writes rows to a pushed stream; the job groups them in windows of event time that have all rows, or nearly all, so
+that the state grows to a group for each key and stays there. No group passes the HAVING: writing results isn't what is
+measured. Both kinds of run take turns in one process, and each is the whole job, from CREATE JOB to its end. Flink does the
+same with rows that it makes itself (`snapshots_on_flink`), once each. With `restarts` it all takes about ten minutes.
 """
 
 from __future__ import annotations
 
+import gc
+import json
+import os
+import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
+from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from threading import Thread
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 import runnel
-from benchmarks.measure import Budget, Contestant, Result, measure
+from benchmarks import restarts
+from benchmarks.measure import Budget, Result, Timing
+
+FLINK = Path(__file__).parent.parent / ".flink" / "bin" / "python"
+FLINK_JOB = Path(__file__).parent / "snapshots_on_flink.py"
+FLINK_LIMIT = 150.0
+"""Seconds after which a run of Flink is given up."""
 
 BATCH_ROWS = 1 << 16
-WINDOW = 10_000_000
-"""Event time, in µs."""
 
-ROWS = {1_000: 60_000_000, 1_000_000: 12_000_000, 10_000_000: 30_000_000}
-"""How many rows are written, by the number of keys: enough for some seconds."""
 
-BUDGETS = {1_000: 0.9, 1_000_000: 0.9, 10_000_000: 0.8}
-"""Which part of the speed without snapshots must be left."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What is measured with a number of keys. `window` is in seconds of event time, of which each has a million rows. `kept`:
+    which part of the speed without snapshots is to be left. `backends` are Flink's; with the first it also runs without
+    checkpoints."""
+
+    rows: int
+    window: int
+    kept: float
+    backends: tuple[str, ...]
+    most_rounds: int
+
+
+SHAPES = {
+    1_000: Shape(60_000_000, 10, 0.9, ("hashmap",), 5),
+    1_000_000: Shape(12_000_000, 10, 0.9, ("hashmap", "rocksdb"), 5),
+    10_000_000: Shape(20_000_000, 20, 0.8, ("rocksdb",), 3),
+}
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("ts", pa.timestamp("us"))])
+MAPPING = (
+    "CREATE MAPPING results (__key BIGINT, n BIGINT, s BIGINT, m BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')"
+)
 JOB = """
 CREATE JOB counts OPTIONS ('processingGuarantee' = '{guarantee}', 'snapshotIntervalMillis' = '1000') AS
 SINK INTO results
 SELECT k, COUNT(*) AS n, SUM(v) AS s, MAX(v) AS m
-FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_end, k HAVING COUNT(*) < 0
+FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '{window}' SECOND)) GROUP BY window_end, k HAVING COUNT(*) < 0
 """
 
 
+@dataclass(slots=True)
+class Run:
+    """One run: seconds, CPU seconds, the longest wait of the thread that writes, and of the snapshots how long each took (s),
+    how many bytes it holds, and how many were written for it."""
+
+    seconds: float
+    cpu: float | None = None
+    stall: float = 0.0
+    snapshots: list[tuple[float, int, int]] = field(default_factory=list)
+
+
 def batches(rows: int, keys: int) -> Iterator[pa.RecordBatch]:
-    """The rows of the stream, made as they are asked for: only their times differ from one round of 16 batches to the next."""
-    step = max(1, WINDOW // max(10 * keys, 10_000_000))
-    first = [np.arange(start, start + BATCH_ROWS) for start in range(0, 16 * BATCH_ROWS, BATCH_ROWS)]
-    values = [pa.array(n % 1000) for n in first]
-    for number in range(rows // BATCH_ROWS):
-        n = first[number % 16] + number // 16 * 16 * BATCH_ROWS
-        k = (n * 2_654_435_761 >> 7) % keys
-        times = pa.array(n * step).view(pa.timestamp("us"))
-        yield pa.RecordBatch.from_arrays([pa.array(k), values[number % 16], times], schema=SCHEMA)
+    """The rows of the stream, made as they are asked for."""
+    first = np.arange(BATCH_ROWS)
+    for start in range(0, rows, BATCH_ROWS):
+        n = first[: rows - start] + start
+        columns = [pa.array(n * 2_654_435_761 % keys), pa.array(n % 1000), pa.array(n).view(pa.timestamp("us"))]
+        yield pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def run(guarantee: str, rows: int, keys: int, seen: list[Any] | None = None) -> None:
-    """The whole job, from its making to its end; `seen` is given the last snapshot."""
+class Feed:
+    """Writes the rows, and sees meanwhile which snapshots the job takes."""
+
+    def __init__(self, writer: Any, job: Any, source: Iterator[pa.RecordBatch]) -> None:
+        self._writer = writer
+        self._job = job
+        self._source = source
+        self._reports: dict[int, Any] = {}
+        self.stall = 0.0
+        self.thread = Thread(target=self._write, daemon=True)
+
+    def _write(self) -> None:
+        for batch in self._source:
+            start = perf_counter()
+            self._writer.write(batch)
+            self.stall = max(self.stall, perf_counter() - start)
+            self.look()
+        self._writer.close()
+
+    def look(self) -> None:
+        report = self._job.last_snapshot
+        if report is not None:
+            self._reports[report.snapshot_id] = report
+
+    @property
+    def snapshots(self) -> list[tuple[float, int, int]]:
+        reports = [report for report in self._reports.values() if report.size is not None]
+        return [(report.duration / 1e9, report.size.bytes, report.size.bytes_written) for report in reports]
+
+
+def run(guarantee: str, keys: int) -> Run:
+    """The whole job, from its making to its end."""
+    shape = SHAPES[keys]
     with TemporaryDirectory() as folder, runnel.connect(folder) as connection:
-        connection.execute(
-            "CREATE MAPPING results (__key BIGINT, n BIGINT, s BIGINT, m BIGINT) TYPE IMap "
-            "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')"
-        )
+        connection.execute(MAPPING)
         writer = connection.register_stream("events", SCHEMA, time_column="ts", max_disorder=timedelta(0))
-        connection.execute(JOB.format(guarantee=guarantee))
-
-        def write() -> None:
-            for batch in batches(rows, keys):
-                writer.write(batch)
-            writer.close()
-
-        thread = Thread(target=write, daemon=True)
-        thread.start()
-        thread.join()
-        if seen is not None:
-            cursor = connection.execute("SHOW JOBS")
-            seen.append(dict(zip([column[0] for column in cursor.description or ()], cursor.fetchone() or (), strict=True)))
-        connection.job("counts").join()
+        gc.collect()
+        start, cpu = perf_counter(), process_time()
+        connection.execute(JOB.format(guarantee=guarantee, window=shape.window))
+        job = connection.job("counts")
+        feed = Feed(writer, job, batches(shape.rows, keys))
+        feed.thread.start()
+        feed.thread.join()
+        job.join()
+        done = Run(perf_counter() - start, process_time() - cpu, feed.stall)
+        feed.look()
+        done.snapshots = feed.snapshots
+        return done
 
 
-def results(rounds: int = 7, key_counts: tuple[int, ...] = tuple(ROWS)) -> Iterator[Result]:
-    """The row of DESIGN's table on snapshots, for each number of keys."""
+def flink_run(keys: int, interval: int, backend: str) -> Run | str:
+    """The same on Flink; why there is no result where there is none."""
+    shape = SHAPES[keys]
+    with TemporaryDirectory() as folder:
+        values = (shape.rows, keys, shape.window, os.cpu_count(), interval, backend, folder)
+        command = [str(FLINK), str(FLINK_JOB), *map(str, values)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FLINK_LIMIT)
+        except subprocess.TimeoutExpired:
+            return f"not done after {FLINK_LIMIT:g} s"
+    if done.returncode:
+        reason = [line for line in done.stderr.splitlines() if line.strip()]
+        return f"failed: {reason[-1][:200] if reason else done.returncode}"
+    told = json.loads(done.stdout.strip().split("\n")[-1])
+    return Run(told["seconds"], snapshots=[(took / 1000, state, new) for took, new, state in told["checkpoints"]])
+
+
+def told_of(snapshots: Sequence[tuple[float, int, int]]) -> str:
+    """How long snapshots took and how large they are."""
+    if not snapshots:
+        return "none seen"
+    times = sorted(took for took, _, _ in snapshots)
+    largest = max(size for _, size, _ in snapshots)
+    written = median(new for _, _, new in snapshots)
+    return (
+        f"{len(snapshots)}, of {median(times) * 1000:,.0f} ms (median; at most {times[-1] * 1000:,.0f}), "
+        f"{largest / 1e6:,.1f} MB at most, {written / 1e6:,.1f} MB written (median)"
+    )
+
+
+def timing(label: str, runs: Sequence[Run], rows: int) -> Timing:
+    seconds = [item.seconds for item in runs]
+    cpu = [item.cpu for item in runs if item.cpu is not None]
+    name = f"{label}: {rows / median(seconds) / 1e6:.2f} M rows/s" + (f", {median(cpu):.2f} s of CPU" if cpu else "")
+    return Timing(name, median(seconds), min(seconds), max(seconds), len(runs))
+
+
+def beside(keys: int) -> tuple[list[Timing], list[str]]:
+    """Flink's times, and what is to be said of them."""
+    timings, notes = [], []
+    shape = SHAPES[keys]
+    ways = [(f"Flink, {shape.backends[0]}, without", 0, shape.backends[0])]
+    ways += [(f"Flink, {backend}, with", 1000, backend) for backend in shape.backends]
+    for label, interval, backend in ways:
+        done = flink_run(keys, interval, backend)
+        if isinstance(done, str):
+            notes.append(f"{label}: {done}")
+            continue
+        timings.append(timing(label, [done], shape.rows))
+        if interval:
+            notes.append(f"snapshots of {label.removesuffix(', with')}: {told_of(done.snapshots)}")
+    if len(timings) > 1 and "without" in timings[0].name:
+        left = ", ".join(f"{timings[0].median / item.median:.2f}" for item in timings[1:])
+        notes.append(f"Flink keeps {left} of its speed")
+    return timings, notes
+
+
+def measured(keys: int, rounds: int, with_flink: bool = True) -> Result:
+    """One number of keys: runs with and without snapshots take turns, and change who is first."""
+    shape = SHAPES[keys]
+    found: dict[str, list[Run]] = {"exactlyOnce": [], "none": []}
+    for number in range(min(rounds, shape.most_rounds) + 1):
+        for guarantee in sorted(found, reverse=bool(number % 2)):
+            done = run(guarantee, keys)
+            if number:
+                found[guarantee].append(done)
+    timings = [timing("with", found["exactlyOnce"], shape.rows), timing("without", found["none"], shape.rows)]
+    cpu = [median(item.cpu or 0.0 for item in found[kind]) for kind in ("none", "exactlyOnce")]
+    stalls = [1000 * median(item.stall for item in found[kind]) for kind in ("exactlyOnce", "none")]
+    notes = [
+        f"{shape.rows:,} rows in each run; {timings[1].median / timings[0].median:.2f} of the speed is left, "
+        f"{cpu[0] / cpu[1]:.2f} by CPU time",
+        f"snapshots: {told_of([item for done in found['exactlyOnce'] for item in done.snapshots])}",
+        f"the longest wait of the writer is {stalls[0]:,.0f} ms with, {stalls[1]:,.0f} ms without (medians)",
+    ]
+    if with_flink and FLINK.exists():
+        theirs, told = beside(keys)
+        timings += theirs
+        notes += told
+    title = f"snapshots: exactly-once every second, {keys:,} keys"
+    return Result(title, "; ".join(notes), tuple(timings), Budget(timings[1].name, round(1 / shape.kept, 2)))
+
+
+def results(rounds: int = 7, key_counts: Sequence[int] = tuple(SHAPES)) -> Iterator[Result]:
+    """The row of DESIGN's table on snapshots, for each number of keys, and how long restarts take."""
     for keys in key_counts:
-        seen: list[Any] = []
-        run("exactlyOnce", ROWS[keys], keys, seen)
-        taken, size, duration = (seen[0][name] for name in ("last_snapshot", "snapshot_bytes", "snapshot_duration"))
-        yield measure(
-            f"snapshots: exactly-once every second, {keys:,} keys",
-            [
-                Contestant("with", partial(run, "exactlyOnce", ROWS[keys], keys)),
-                Contestant("without", partial(run, "none", ROWS[keys], keys)),
-            ],
-            rounds=rounds,
-            note=f"{ROWS[keys]:,} rows; the last of {taken} snapshots had {size or 0:,} bytes and took {duration}",
-            budget=Budget("without", round(1 / BUDGETS[keys], 2)),
-        )
+        yield measured(keys, rounds)
+    yield from restarts.results(key_counts)
 
 
 if __name__ == "__main__":
     from benchmarks.run import table
 
-    asked = [int(float(item) * 1_000_000) for item in sys.argv[2].split(",")] if len(sys.argv) > 2 else list(ROWS)
+    asked = [int(float(item) * 1_000_000) for item in sys.argv[2].split(",")] if len(sys.argv) > 2 else list(SHAPES)
     for result in results(int(sys.argv[1]) if len(sys.argv) > 1 else 7, tuple(asked)):
         print(table(result), "\n", flush=True)
