@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import monotonic, sleep
 
-LONGEST = 0.02
+LONGEST = 0.001
 
 
 def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:

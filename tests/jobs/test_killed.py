@@ -60,7 +60,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
     files, random = tmp_path / "in", Random(7)
     files.mkdir()
     given: list[tuple[int, int]] = []
-    for number in range(5):
+    for number in range(3):
         process = started(tmp_path / "db", files)
         rows = [(random.randrange(10), 1000 * number + i + random.randrange(5)) for i in range(900)]
         given += rows

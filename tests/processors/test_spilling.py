@@ -105,7 +105,7 @@ def test_set_operations(operation: str, is_all: bool, columns: str, memory: Memo
 def test_sorting(keys: str, descending: bool, nulls_first: bool, memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_runs, "MAX_ROWS", 7)
     monkeypatch.setattr(sort, "MOST_FILES", 3)
-    table = random_table(11, 500, "ifrsbdn")
+    table = random_table(11, 300, "ifrsbdn")
     columns = columns_of(table)
     sort_keys = [SortKey(columns[key], descending, nulls_first) for key in keys]
     sort_keys.append(SortKey(columns["n"], not descending))

@@ -404,7 +404,7 @@ def killed_at(place: int, folder: str) -> None:
 
 def test_process_may_be_killed_at_any_operation(tmp_path: Path) -> None:
     last = operations(tmp_path)
-    for place in range(0, last, max(1, last // 10)):
+    for place in range(0, last, max(1, last // 6)):
         folder = tmp_path / str(place)
         code = f"from tests.snapshots.test_file_store import killed_at; killed_at({place}, {str(folder)!r})"
         done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT)

@@ -24,9 +24,9 @@ def con() -> Iterator[Connection]:
 
 
 def around(*days: tuple[int, int, int]) -> list[datetime]:
-    """Every ten minutes of these days and of those before and after."""
-    starts = [datetime(*day, tzinfo=UTC) - timedelta(days=1) for day in days]
-    return [start + timedelta(minutes=10 * number) for start in starts for number in range(3 * 144)]
+    """Every ten minutes of these days and of half a day before and after."""
+    starts = [datetime(*day, tzinfo=UTC) - timedelta(hours=12) for day in days]
+    return [start + timedelta(minutes=10 * number) for start in starts for number in range(2 * 144)]
 
 
 MOMENTS = around((2026, 3, 8), (2026, 3, 29), (2026, 4, 5), (2026, 10, 4), (2026, 10, 25), (2026, 11, 1))
