@@ -15,7 +15,7 @@ run: $(VENV)/.installed ## counts the words of the standard library, joins and a
 	$(BIN)/python examples/main_job.py
 
 test: $(VENV)/.test java ## all tests
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
 
 torture: $(VENV)/.test ## kills jobs again and again, and compares what they wrote (ARGS="--minutes 60 --seed 7")
 	$(BIN)/python -m tests.torture.kill_loop $(ARGS)
