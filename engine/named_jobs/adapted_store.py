@@ -10,7 +10,7 @@ from runnel.dag import DAG
 from runnel.expressions.buffers import pack
 from runnel.meanings import Meaning
 from runnel.named_jobs.compatibility import VertexFate, read_anew
-from runnel.named_jobs.converted_state import converted
+from runnel.named_jobs.converted_state import converted, of_other_stage
 from runnel.snapshots.store import ENDED, MEANINGS, SnapshotStore, StateReader, VertexState
 from runnel.sqltypes import VARCHAR
 
@@ -27,8 +27,11 @@ class AdaptedSnapshots:
         dag: DAG,
     ) -> None:
         self._store = store
-        self._fates = {item.vertex: item for item in found if item.takes_state}
-        self._names = {item.source: item.vertex for item in self._fates.values()}
+        self._fates: dict[str, list[VertexFate]] = {}
+        for item in found:
+            if item.takes_state:
+                self._fates.setdefault(item.vertex, []).append(item)
+        self._names = {item.source: item.vertex for item in found if item.takes_state}
         self._meanings = meanings
         self._dag = dag
         self._anew = read_anew(dag, found)
@@ -37,11 +40,12 @@ class AdaptedSnapshots:
         """As of a SnapshotStore."""
         if vertex == ENDED:
             return self._ended(snapshot_id)
-        fate = self._fates.get(vertex)
-        if fate is None:
-            return ()
-        batches = self._store.read(snapshot_id, fate.source)
-        return tuple(converted(batches, fate.change, dict(fate.watermarks)))
+        found: list[pa.RecordBatch] = []
+        for fate in self._fates.get(vertex, ()):
+            batches = self._store.read(snapshot_id, fate.source)
+            made = converted(batches, fate.change, dict(fate.watermarks))
+            found += map(of_other_stage, made) if fate.crosses_stages else made
+        return found
 
     def _ended(self, snapshot_id: int) -> Sequence[pa.RecordBatch]:
         """The vertices that have ended, of those that there are now. One without state that has the name, and the meaning, of
@@ -50,7 +54,9 @@ class AdaptedSnapshots:
         if dict(self._meanings[0]) == dict(self._meanings[1]):
             return batches
         names = [name for batch in batches for name in batch.column(0).to_pylist()]
-        with_state = {self._names[name] for name in names if name in self._names} - self._anew
+        with_state = {
+            vertex for vertex, items in self._fates.items() if all(item.source in names for item in items)
+        } - self._anew
         ended = {name for name in names if name not in self._names and self._is_same(name)} - self._anew
         left = len(ended) + 1
         while len(ended) < left:

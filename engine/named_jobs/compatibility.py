@@ -7,6 +7,7 @@ that can go on with state of other windows. A vertex that means something else i
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from textwrap import wrap
 
@@ -15,6 +16,8 @@ from runnel.errors import ErrorCode, OperationalError
 from runnel.frozen import frozen
 from runnel.meanings import Form, Meaning
 from runnel.named_jobs.recombination import Change, Refusal, change_of, difference
+
+_OTHER_STAGES = {"accumulate": "aggregate", "combine": "aggregate", "aggregate": "combine"}
 
 _WIDTH = 110
 """How long lines may be."""
@@ -40,7 +43,7 @@ class Fate(Enum):
 class VertexFate:
     """What becomes of the state of one vertex. `reason` is a clause, `notes` are what to expect of the first results; `source`
     is the vertex whose state it was; `change` and `watermarks` say how the state becomes this one's: its watermarks' numbers,
-    by those before."""
+    by those before. `crosses_stages`: it is that of an aggregation in more or fewer stages."""
 
     vertex: str
     fate: Fate
@@ -49,6 +52,7 @@ class VertexFate:
     source: str = ""
     change: Change | None = None
     watermarks: tuple[tuple[int, int], ...] = ()
+    crosses_stages: bool = False
 
     @property
     def takes_state(self) -> bool:
@@ -82,7 +86,7 @@ def _line(items: Sequence[VertexFate]) -> str:
     sources = [item.source for item in items if item.source not in ("", item.vertex)]
     renamed = f" (state of {' and '.join(sources)})" if sources else ""
     reason = f", {first.reason}" if first.reason else ""
-    return f"{' and '.join(item.vertex for item in items)}: {first.fate}{renamed}{reason}"
+    return f"{' and '.join(dict.fromkeys(item.vertex for item in items))}: {first.fate}{renamed}{reason}"
 
 
 def fates(with_state: Collection[str], before: Mapping[str, str], after: Mapping[str, str], dag: DAG) -> list[VertexFate]:
@@ -151,10 +155,10 @@ class _Matching:
         self._match(lambda old, new: _is_same(old, new) and old.reads == new.reads, by_number=True)
         self._match(lambda old, new: _is_same(old, new) and old.reads == new.reads, by_number=False)
         self._match(_is_same, by_number=True)
-        self._match(_is_same, by_number=False)
         for by_number in (True, False):
             self._match(lambda old, new: old.reads == new.reads and _can_change(old, new), by_number=by_number)
         self._match(_can_change, by_number=True)
+        self._match_stages()
 
     def _match(self, test: Callable[[Meaning, Meaning], bool], by_number: bool) -> None:
         """Pairs vertices of one name, with the numbers that they had or with others."""
@@ -165,6 +169,21 @@ class _Matching:
                     self._found.append(_fate(vertex, source, old, self._new[vertex]))
                     del self._old[source], self._new[vertex]
                     break
+
+    def _match_stages(self) -> None:
+        """An aggregation in two stages becomes one in a single stage where its late rows are to be written, and back."""
+        taken: set[tuple[str, str]] = set()
+        for source, old in list(self._old.items()):
+            stage = _kind(source, old)
+            for vertex, new in self._new.items():
+                fits = _kind(vertex, new) == _OTHER_STAGES.get(stage) and old.name in ("", new.name) and old.reads == new.reads
+                if fits and (vertex, stage) not in taken and (_is_same(old, new) or _can_change(old, new)):
+                    self._found.append(replace(_fate(vertex, source, old, new), crosses_stages=True))
+                    taken.add((vertex, stage))
+                    del self._old[source]
+                    break
+        for vertex, _ in taken:
+            self._new.pop(vertex, None)
 
     def fates(self) -> list[VertexFate]:
         left = []

@@ -45,6 +45,19 @@ def converted(
             yield found
 
 
+def of_other_stage(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """State of an aggregation in more or fewer stages: processors had other groups, and count rows of each group or don't."""
+    if batch.schema.names[0] == "watermark":
+        return batch
+    return batch.replace_schema_metadata({**_of_any_processor(batch), RECOMBINED: b""})
+
+
+def _of_any_processor(batch: pa.RecordBatch) -> dict[bytes, bytes]:
+    """The metadata of a batch but for what says which processor has saved it, and with which others."""
+    metadata = batch.schema.metadata or {}
+    return {name: value for name, value in metadata.items() if name not in (SAVER_METADATA, RUN_METADATA)}
+
+
 def _renumbered(batch: pa.RecordBatch, watermarks: Mapping[int, int]) -> pa.RecordBatch:
     found = [watermarks.get(number, number) for number in batch.column(0).to_pylist()]
     return batch.set_column(0, batch.schema.field(0), pack(found, BIGINT))
@@ -91,10 +104,7 @@ class _WindowStates:
         if self._to is Form.FRAMES:
             divided_by = divided_by[1:] or divided_by
         made = keyed_state(pa.RecordBatch.from_arrays(columns, names=names), *divided_by)
-        metadata = {
-            name: value for name, value in (batch.schema.metadata or {}).items() if name not in (SAVER_METADATA, RUN_METADATA)
-        }
-        return self._marked(made.replace_schema_metadata({**metadata, **made.schema.metadata}))
+        return self._marked(made.replace_schema_metadata({**_of_any_processor(batch), **made.schema.metadata}))
 
     def _marked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._drops_due:

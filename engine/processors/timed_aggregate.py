@@ -27,7 +27,7 @@ from runnel.processors.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME
 from runnel.processors.given_groups import GivenGroups
-from runnel.processors.group_state import WEIGHT, GroupState, Partial, exported, partial_of
+from runnel.processors.group_state import WEIGHT, GroupState, Layout, Partial, exported, partial_of
 from runnel.processors.timed_groups import DueTimes, TimedGroups, is_rows, with_keys
 from runnel.streams import TimeBound
 
@@ -370,7 +370,7 @@ class TimedAggregateProcessor(DivertingProcessor):
             groups.add(batch.columns, batch.num_rows, self._due.least(batch.columns))
         else:
             if is_recombined:
-                partial = partial_of(batch, groups.layout)
+                partial = partial_of(_with_states_of(batch, groups.layout), groups.layout)
                 groups.add_partial(GroupState(groups.layout, self.check_accumulated).combine([partial]))
             else:
                 groups.restore(batch)
@@ -396,6 +396,16 @@ class TimedAggregateProcessor(DivertingProcessor):
             self._whole.close()
         self._distinct = []
         self.__dict__.pop("_groups", None)
+
+
+def _with_states_of(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+    """Groups of an aggregation in more or fewer stages: of several stages the last state counts rows, for late ones."""
+    width = len(layout.key_types) + len(layout.state_types)
+    if batch.num_columns > width:
+        return batch.select(list(range(width)))
+    if batch.num_columns < width:
+        return batch.append_column("count", from_numbers(np.ones(batch.num_rows, np.int64), pa.int64()))
+    return batch
 
 
 def timed_aggregate(

@@ -372,3 +372,40 @@ def test_what_stands_above_the_windows_goes_on(text: str) -> None:
         query = text.removeprefix("INSERT INTO m ").format(w=tumble(20).sql())
         expected = {(end // 100, end % 100): (n,) for end, n in batch.execute(query).fetchall() if end // 100 > 56}
     assert after == expected
+
+
+@pytest.mark.parametrize(
+    "values",
+    [VALUES, "MIN(v) AS n, SUM(v) AS s, CAST(AVG(v) * 1000 AS BIGINT) AS lo, MAX(v) AS hi"],
+    ids=["with COUNT(*)", "without"],
+)
+@pytest.mark.parametrize("shapes", [(tumble(10), tumble(10)), (hop(20, 5), hop(20, 5)), (hop(20, 5), tumble(20))], ids=str)
+@pytest.mark.parametrize("comes", [True, False])
+def test_late_rows_that_are_written_from_now_on_or_no_more(shapes: tuple[Shape, Shape], values: str, comes: bool) -> None:
+    """The aggregation has another number of stages then."""
+    with streaming(2) as (connection, writer):
+        options = "'keyFormat'='bigint', 'valueFormat'='json-flat'"
+        connection.execute(f"CREATE MAPPING late (__key BIGINT, a BIGINT, b BIGINT) TYPE IMap OPTIONS ({options})")
+        texts = [query(shape, values) for shape in shapes]
+        late = "LATE DATA INTO late"
+        first, second = (texts[0], f"{texts[1]} {late}") if comes else (f"{texts[0]} {late}", texts[1])
+        connection.execute(f"CREATE JOB j AS {first}")
+        put(connection, writer, OLDER)
+        lines = explained(connection, second)
+        gone = [line.split(":")[0].strip() for line in lines if "dropped" in line or "refused" in line]
+        assert set(gone) <= {"late rows", "write late"}, lines
+        connection.execute("SET query_parallelism = 3")
+        connection.execute(f"ALTER JOB j AS {second}", timeout=PATIENCE)
+        put(connection, writer, NEWER[:20])
+        restarted(connection)
+        put(connection, writer, [(0, 1, 1)])
+        assert eventually(lambda: connection.job("j").late_rows == 1)
+        put(connection, writer, NEWER[20:])
+        writer.close()
+        connection.job("j").join(PATIENCE)
+        after = {key: value for key, value in found(connection).items() if key[0] > 56}
+        rows = [*OLDER, *NEWER]
+    with runnel.connect() as batch:
+        batch.register("s", pa.table([list(column) for column in zip(*rows, strict=True)], schema=SCHEMA))
+        expected = batch.execute(query(shapes[1], values).removeprefix("INSERT INTO m ")).fetchall()
+    assert after == {(key // 100, key % 100): tuple(row) for key, *row in expected if key // 100 > 56}
