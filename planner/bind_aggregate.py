@@ -111,7 +111,8 @@ class AggregateBinder(ABC):
     def _within_group(self, tree: Any) -> Expression:
         name = call_of(tree)[0]
         if not self.is_aggregate(name):
-            raise ProgrammingError(f"WITHIN GROUP needs an aggregate function, which {name} isn't", position=self._at(tree))
+            written = tree.this.name
+            raise ProgrammingError(f"WITHIN GROUP needs an aggregate function, which {written} isn't", position=self._at(tree))
         return self._aggregate(tree, None)
 
     def _grouping(self, arguments: list[Any], position: Position | None) -> Expression:

@@ -326,10 +326,11 @@ class ExpressionBinder(AggregateBinder):
             inner = argument.this if isinstance(argument, exp.Order) else argument
             if isinstance(inner, exp.Distinct) or inner is not argument:
                 what = "DISTINCT" if isinstance(inner, exp.Distinct) else "ORDER BY"
-                raise ProgrammingError(f"{what} needs an aggregate function, which {name} isn't", position=self._at(tree))
+                raise ProgrammingError(f"{what} needs an aggregate function, which {tree.name} isn't", position=self._at(tree))
         bound = [self.bind(argument) for argument in arguments]
         if own is None:
-            return build.call(name, bound, self._at(tree), [item.name for item in self._query.snapshot.functions.values()])
+            known = [item.name for item in self._query.snapshot.functions.values()]
+            return build.call(name, bound, self._at(tree), known, written=tree.name)
         from runnel.expressions.python_calls import python_call
 
         return python_call(own, bound, self._at(tree))

@@ -123,7 +123,7 @@ def window_value(tree: Any, windows: Windows | None, query: QueryBinder, clause:
     if not is_window_function(called.name):
         if not binder.is_aggregate(called.name):
             raise ProgrammingError(
-                f"{called.name.upper() or 'this expression'} is neither a window function nor an aggregate function, so OVER "
+                f"{called.written or 'this expression'} is neither a window function nor an aggregate function, so OVER "
                 "can't follow",
                 position=at,
             )
@@ -202,6 +202,7 @@ class _Called:
         call = function_call(tree.this if isinstance(tree, exp.WithinGroup) else tree)
         self.tree = tree
         self.name, arguments = ("", []) if call is None else call
+        self.written = tree.name if isinstance(tree, exp.Anonymous) else self.name
         self.arguments = [self._unwrapped(item) for item in arguments]
 
     def _unwrapped(self, tree: Any) -> Any:

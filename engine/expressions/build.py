@@ -37,10 +37,16 @@ _ELSEWHERE = {
 
 
 def call(
-    name: str, arguments: Sequence[Expression], position: Position | None = None, others: Sequence[str] = ()
+    name: str,
+    arguments: Sequence[Expression],
+    position: Position | None = None,
+    others: Sequence[str] = (),
+    *,
+    written: str | None = None,
 ) -> Expression:
     """A function by its SQL name in any case, or an operator by its key ("add", "eq", …), applied to arguments. `others` are
-    names that are known elsewhere, for the hint where there is no such function."""
+    names that are known elsewhere, for the hint where there is no such function, and `written` is the name as the user wrote
+    it."""
     if name.upper() in _LAZY:
         return _lazy(name.upper(), arguments, position)
     name = _by_type(name, arguments)
@@ -53,7 +59,7 @@ def call(
     function = FUNCTIONS.get(name) or SQL_NAMES.get(name.upper())
     if function is None:
         raise ProgrammingError(
-            f'function "{name}" not found',
+            f'function "{written or name}" not found',
             code=ErrorCode.OBJECT_NOT_FOUND,
             hint=_ELSEWHERE.get(name.upper()) or suggest(name, [*SQL_NAMES, *_LAZY, *others]),
             position=position,

@@ -26,12 +26,12 @@ def python_aggregate(function: PythonFunction, given: Given, distinct: bool, pre
     name, position = function.name, given.position
     if given.within_group:
         raise ProgrammingError(
-            f"{name.upper()} can't have WITHIN GROUP", hint="put ORDER BY behind its arguments", position=position
+            f"{name} can't have WITHIN GROUP", hint="put ORDER BY behind its arguments", position=position
         )
-    bound, result = signature(*function.parameters, result=function.result)(name, given.arguments, position)
+    bound, result = signature(*function.parameters, result=function.result, is_own=True)(name, given.arguments, position)
     if distinct and any(key.expression not in bound for key in given.order):
         raise ProgrammingError(
-            f"with DISTINCT, ORDER BY within {name.upper()} can only use its arguments",
+            f"with DISTINCT, ORDER BY within {name} can only use its arguments",
             position=given.order[0].expression.position,
         )
     return Aggregate(

@@ -25,7 +25,7 @@ from runnel.sqltypes import SqlType, common_type, from_arrow, to_arrow
 
 def python_call(function: PythonFunction, arguments: Sequence[Expression], position: Position | None) -> PythonCall:
     """A call with the arguments converted; ProgrammingError where they don't fit the parameters."""
-    bound, result = signature(*function.parameters, result=function.result)(function.name, arguments, position)
+    bound, result = signature(*function.parameters, result=function.result, is_own=True)(function.name, arguments, position)
     return PythonCall(function=function, arguments=bound, type=result, position=position)
 
 

@@ -42,18 +42,21 @@ def signature(
     result: SqlType | Callable[[Sequence[Expression]], SqlType],
     optional: int = 0,
     repeats: bool = False,
+    is_own: bool = False,
 ) -> Bind:
     """How a function with these parameters binds. The last `optional` of them may be left out; with `repeats` the last one
-    may be given any number of times. `result` is the result's type, or made of the converted arguments."""
+    may be given any number of times. `result` is the result's type, or made of the converted arguments. `is_own`: it is a
+    function of the user's, whose name is shown as it was given."""
     least, most = len(parameters) - optional, len(parameters)
 
     def bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
         count = len(arguments)
+        shown = name if is_own else name.upper()
         if count < least or (count > most and not repeats):
-            raise ProgrammingError(f"{name.upper()} takes {_counted(least, most, repeats)}, not {count}", position=position)
+            raise ProgrammingError(f"{shown} takes {_counted(least, most, repeats)}, not {count}", position=position)
         wanted = [*parameters, *([parameters[-1]] * (count - most) if repeats else [])]
         converted = tuple(
-            _converted(name, index, argument, parameter, position)
+            _converted(shown, index, argument, parameter, position)
             for index, (argument, parameter) in enumerate(zip(arguments, wanted, strict=False), 1)
         )
         return converted, result if isinstance(result, SqlType) else result(converted)
@@ -81,7 +84,7 @@ def _converted(name: str, index: int, argument: Expression, parameter: Parameter
     elif source == parameter or takes_type(argument, parameter) or _widens(source, parameter):
         return convert(argument, parameter)
     raise ProgrammingError(
-        f"argument {index} of {name.upper()} must be {parameter.name if isinstance(parameter, Group) else parameter}"
+        f"argument {index} of {name} must be {parameter.name if isinstance(parameter, Group) else parameter}"
         f", not {source}",
         hint="add an explicit CAST",
         position=argument.position or position,

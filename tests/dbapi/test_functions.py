@@ -108,9 +108,9 @@ def test_names_and_types_are_checked(con: runnel.Connection) -> None:
     for name in ("length", "SUM", "coalesce", "rank", "generate_series"):
         with pytest.raises(runnel.ProgrammingError, match="is a built-in function"):
             con.create_function(name, pc.negate, ["BIGINT"], "BIGINT")
-    with pytest.raises(runnel.ProgrammingError, match="F takes 1 argument, not 2"):
+    with pytest.raises(runnel.ProgrammingError, match="f takes 1 argument, not 2"):
         con.execute("SELECT f(1, 2)")
-    with pytest.raises(runnel.ProgrammingError, match="argument 1 of F must be BIGINT, not VARCHAR"):
+    with pytest.raises(runnel.ProgrammingError, match="argument 1 of f must be BIGINT, not VARCHAR"):
         con.execute("SELECT f(s) FROM t")
     with pytest.raises(runnel.InterfaceError, match="is not a type"):
         con.create_function("g", pc.negate, [object], "BIGINT")
@@ -127,7 +127,7 @@ def test_plans_follow_the_function(con: runnel.Connection) -> None:
     con.create_function("f", lambda a: pc.add(a, a), ["BIGINT"], "BIGINT", replace=True)
     assert values(con, "SELECT b FROM v") == [2, 4, None, 8]
     con.drop_function("F")
-    with pytest.raises(runnel.ProgrammingError, match='function "F" not found'):
+    with pytest.raises(runnel.ProgrammingError, match='function "f" not found'):
         con.execute("SELECT b FROM v")
     with pytest.raises(runnel.ProgrammingError, match='function "f" not found'):
         con.drop_function("f")
@@ -141,6 +141,6 @@ def test_a_function_that_is_not_deterministic_is_called_for_every_row(con: runne
 
 def test_a_misspelled_name_is_told_the_nearest(con: runnel.Connection) -> None:
     con.create_function("dbl", lambda x: x * 2, ["BIGINT"], "BIGINT", scalar=True)
-    with pytest.raises(runnel.ProgrammingError, match='function "DBLL" not found') as caught:
+    with pytest.raises(runnel.ProgrammingError, match='function "dbll" not found') as caught:
         con.execute("SELECT dbll(1)")
     assert caught.value.hint == 'did you mean "dbl"?'
