@@ -42,6 +42,8 @@ SUITES = {
     for module in (streams, latency, point_queries, scans, group_by, cold_start, spark, tpch_parquet, bids, memory, snapshots)
 }
 ORDER = ("streams", "latency", "nexmark_speed", "soak", *list(SUITES)[2:])
+OF_OTHERS = ("### jobs that are killed",)
+"""How the titles of sections begin that other programs write: they stay when all is measured anew."""
 
 
 def table(result: Result) -> str:
@@ -100,12 +102,18 @@ def put(section: str, text: str) -> str:
     return "".join(parts)
 
 
+def of_others(text: str) -> str:
+    """The sections of RESULTS.md that aren't ours."""
+    return "".join(part for part in re.split(r"(?m)^(?=##)", text) if part.startswith(OF_OTHERS))
+
+
 def main(arguments: list[str]) -> None:
     numbers = [float(item) for item in arguments if item not in ORDER]
     rounds = max(int(numbers[0]) if numbers else 7, 5)
     minutes = numbers[1] if len(numbers) > 1 else soak.MINUTES
     chosen = [name for name in ORDER if name in arguments]
-    text = RESULTS.read_text() if chosen else heading(rounds)
+    text = RESULTS.read_text()
+    text = text if chosen else heading(rounds) + of_others(text)
     day = f" Measured on {date.today().isoformat()}, apart from the others." if chosen else ""
     for name in chosen or ORDER:
         for section in suite_parts(name, rounds, minutes):

@@ -6,13 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks import run
 from tests.torture import cases
-from tests.torture.kill_loop import ROOT, Difference, KillLoop, Tally, _first_missing
+from tests.torture.kill_loop import AT_OPERATION, AT_WORK, ROOT, Difference, KillLoop, Tally, _first_missing, write_results
 
 SHORT = "window_parquet,join_duckdb,poison_map,disorder_json,copy_parquet_again,join_parquet_again,window_duckdb_again"
 
@@ -82,6 +84,21 @@ def test_a_row_lost_and_a_row_too_many_are_found(tmp_path: Path, loop: KillLoop)
 def test_rows_of_at_least_once_may_come_twice_and_none_be_missing(found: list[Any], said: str) -> None:
     wrong = _first_missing(found, [["a", 1, 5], ["b", 2, 7]], 2)
     assert said in wrong and bool(said) == bool(wrong)
+
+
+def test_the_summary_takes_the_place_of_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tally = Tally(3, Counter({AT_WORK: 20, AT_OPERATION: 7}), Counter(window_map=3, window_csv=1, join_map=2), 4321)
+    monkeypatch.setattr(run, "RESULTS", tmp_path / "RESULTS.md")
+    run.RESULTS.write_text("# Results\n\n### speed\n\nmuch\n")
+    write_results(Tally(1, Counter({AT_WORK: 5})).section(1))
+    write_results(tally.section(12.3))
+    text = run.RESULTS.read_text()
+    assert text.startswith("# Results\n\n### speed\n\nmuch\n\n### jobs that are killed")
+    assert text.count(run.OF_OTHERS[0]) == 1
+    assert "27 kills by SIGKILL in 3 rounds and 12 minutes" in text
+    assert "(7 at a file operation, 20 at work)" in text and " 4,321 rows" in text
+    assert text.endswith("| csv | map |\n|---|---|---|\n| join | 0 | 2 |\n| window | 1 | 3 |\n\n")
+    assert run.of_others(text) == text[text.index("### jobs") :]
 
 
 KILLED = """
