@@ -16,7 +16,7 @@ from runnel.connectors.file_options import FileOptions, format_of
 from runnel.connectors.file_output import FileOutput, RowWriter
 from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_system import DataFile
-from runnel.errors import ProgrammingError
+from runnel.errors import ProgrammingError, as_written
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression
 from runnel.sqltypes import SqlType
@@ -128,7 +128,7 @@ def discovered(
     where = f'"{path.text}" {why}' if not files else f'the files of "{path.text}" {why}'
     raise ProgrammingError(
         f'the columns of "{definition.name}" can\'t be found out: {where}',
-        hint=f"declare them: CREATE MAPPING {definition.name} (column type, …) …",
+        hint=f"declare them: CREATE MAPPING {as_written(definition.name)} (column type, …) …",
     )
 
 

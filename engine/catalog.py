@@ -15,7 +15,7 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
+from runnel.errors import ErrorCode, Position, ProgrammingError, as_written, suggest
 from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
 
@@ -203,7 +203,7 @@ class Snapshot:
                 hint=suggest(
                     name,
                     [item.name for item in self.connections.values()],
-                    f"create it: CREATE DATA CONNECTION {name} TYPE DuckDB OPTIONS ('path' = '…')",
+                    f"create it: CREATE DATA CONNECTION {as_written(name)} TYPE DuckDB OPTIONS ('path' = '…')",
                 ),
                 position=position,
             )

@@ -6,6 +6,14 @@ import os
 import sys
 from pathlib import Path
 
+OWN_FILE, OWN_FOLDER = 0o600, 0o700
+"""The modes of what only its owner may read: options of mappings and arguments of jobs may hold passwords."""
+
+
+def own_file(path: str, flags: int) -> int:
+    """An `opener` of files that only their owner can read."""
+    return os.open(path, flags, OWN_FILE)
+
 
 def sync_file(descriptor: int) -> None:
     """Waits until a file's content is on the disk."""

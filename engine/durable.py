@@ -20,7 +20,7 @@ from typing import Any
 
 from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View, WatermarkClause
 from runnel.connector import ColumnDefinition, MappingDefinition
-from runnel.disk import sync_file, sync_folder
+from runnel.disk import OWN_FILE, OWN_FOLDER, own_file, sync_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError
 from runnel.frozen import frozen
 from runnel.type_records import type_of, type_record
@@ -55,8 +55,8 @@ class Directory:
         """Makes the directory if need be and takes possession of it; OperationalError if another connection has it."""
         self.path = path
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            path.mkdir(OWN_FOLDER, parents=True, exist_ok=True)
+            self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWN_FILE)
         except OSError as error:
             raise _unusable(path, error) from error
         try:
@@ -152,7 +152,7 @@ def _unusable(path: Path, error: OSError) -> OperationalError:
 
 def _replace(target: Path, text: str) -> None:
     unfinished = target.with_name(f".{target.name}.new")
-    with unfinished.open("w", encoding="utf-8") as file:
+    with open(unfinished, "w", encoding="utf-8", opener=own_file) as file:
         file.write(text)
         file.flush()
         sync_file(file.fileno())

@@ -6,6 +6,7 @@ thing, its kind and the remedy; it never does work of its own (no logging, no re
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -197,6 +198,11 @@ def suggest(name: str, known: Iterable[str], otherwise: str | None = None) -> st
     by_lower = {candidate.lower(): candidate for candidate in known}
     near = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f'did you mean "{by_lower[near[0]]}"?' if near else otherwise
+
+
+def as_written(name: str) -> str:
+    """A name as it is written in SQL: in quotes where it isn't a word."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
 def internal(message: str, detail: str | None = None) -> InternalError:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runnel.errors import ProgrammingError
+from runnel.errors import ProgrammingError, as_written
 from runnel.expressions.nodes import Column, Expression, transform
 from runnel.planner.collected import AggregateValue, GroupingValue
 from runnel.relation import Aggregate, references
@@ -48,7 +48,7 @@ def ungrouped(column: Column | OuterColumn) -> ProgrammingError:
     """The error for a column that has no one value in a group."""
     return ProgrammingError(
         f'column "{column.name}" must be in GROUP BY or in an aggregate function',
-        hint=f'add "{column.name}" to GROUP BY, or take ANY_VALUE({column.name})',
+        hint=f'add "{column.name}" to GROUP BY, or take ANY_VALUE({as_written(column.name)})',
         position=column.position,
     )
 

@@ -25,9 +25,7 @@ def python_aggregate(function: PythonFunction, given: Given, distinct: bool, pre
     """A call with the arguments converted; ProgrammingError where they don't fit the parameters."""
     name, position = function.name, given.position
     if given.within_group:
-        raise ProgrammingError(
-            f"{name} can't have WITHIN GROUP", hint="put ORDER BY behind its arguments", position=position
-        )
+        raise ProgrammingError(f"{name} can't have WITHIN GROUP", hint="put ORDER BY behind its arguments", position=position)
     bound, result = signature(*function.parameters, result=function.result, is_own=True)(name, given.arguments, position)
     if distinct and any(key.expression not in bound for key in given.order):
         raise ProgrammingError(

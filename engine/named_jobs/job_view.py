@@ -103,9 +103,13 @@ class JobView:
 
     @property
     def uptime(self) -> float | None:
-        """Seconds since the execution began; None where none runs."""
-        job = self.execution
-        return None if job is None else job.uptime
+        """Seconds since the execution began; of a job that has ended, how long the last one ran. None where none runs."""
+        job, record = self.execution, self._record
+        if job is not None:
+            return job.uptime
+        if not self.is_done or record.started is None or record.finished is None:
+            return None
+        return max(0, record.finished - record.started) / 1e6  # the clock may have gone back
 
     def metrics(self) -> dict[str, VertexMetrics]:
         """What each vertex has done in this execution; empty where none runs."""

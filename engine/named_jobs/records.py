@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from pathlib import Path
 
-from runnel.disk import sync_file, sync_folder
+from runnel.disk import OWN_FOLDER, own_file, sync_file, sync_folder
 from runnel.errors import OperationalError
 from runnel.named_jobs.record import JobRecord
 
@@ -20,15 +21,37 @@ logger = logging.getLogger("runnel.job")
 FILE = "job.json"
 
 
+class UnreadableRecord:
+    """A record on the disk whose job can't be run. `job_id` and `name` are None where even that isn't known."""
+
+    def __init__(self, path: Path, error: Exception) -> None:
+        self.path = path
+        self.reason = str(error) or type(error).__name__
+        self.job_id = int(path.parent.name) if path.parent.name.isdecimal() else None
+        self.name = _name_in(path)
+
+
+def _name_in(path: Path) -> str | None:
+    """The name of the job, as far as the file says it."""
+    try:
+        found = re.search(r'"name": ("(?:[^"\\]|\\.)*")', path.read_bytes().decode(errors="replace"))
+        return None if found is None else str(json.loads(found[1]))
+    except (OSError, ValueError):
+        return None
+
+
 class JobRecords:
     """The records of one connection; with `folder` None they end with it. Safe for threads as far as each job's own record is
     saved by one at a time."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+        self.unreadable: list[UnreadableRecord] = []
+        """Those that `load` found and couldn't read."""
 
     def load(self) -> list[JobRecord]:
         """All records, the oldest job first. One that can't be read is left where it is, and told."""
+        self.unreadable = []
         if self.folder is None or not self.folder.exists():
             return []
         found = []
@@ -41,6 +64,7 @@ class JobRecords:
                 shutil.rmtree(place, ignore_errors=True)
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 logger.error("the job record %s can't be read, so its job doesn't run: %s", place / FILE, error)
+                self.unreadable.append(UnreadableRecord(place / FILE, error))
         return sorted(found, key=lambda record: (record.created, record.id))
 
     def save(self, record: JobRecord) -> None:
@@ -77,9 +101,10 @@ class JobRecords:
 
     def _write(self, place: Path, text: str) -> None:
         is_new = not place.exists()
-        place.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(OWN_FOLDER, parents=True, exist_ok=True)
+        place.mkdir(OWN_FOLDER, exist_ok=True)
         target, unfinished = place / FILE, place / f".{FILE}.new"
-        with unfinished.open("w", encoding="utf-8") as file:
+        with open(unfinished, "w", encoding="utf-8", opener=own_file) as file:
             file.write(text)
             file.flush()
             sync_file(file.fileno())

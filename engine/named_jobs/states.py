@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runnel.errors import ErrorCode, InterfaceError, OperationalError
+from runnel.errors import ErrorCode, InterfaceError, OperationalError, as_written
 from runnel.jobs import JobStatus
 
 NOT_RUNNING, STARTING, RUNNING = JobStatus.NOT_RUNNING, JobStatus.STARTING, JobStatus.RUNNING
@@ -64,14 +64,14 @@ def check_allowed(action: str, name: str, status: JobStatus) -> None:
             f"{what}: it has ended",
             code=ErrorCode.GENERIC,
             detail=f"its status is {status}",
-            hint=f"DROP JOB {name}, or CREATE JOB {name} anew",
+            hint="DROP JOB {0}, or CREATE JOB {0} anew".format(as_written(name)),
         )
     wanted = SUSPENDED if action == "changed" else RUNNING
     otherwise = "ALTER JOB {name} RESUME first" if status is SUSPENDED else "try again when it runs"
     raise OperationalError(
         f"{what}: its status is {status}, and should be {wanted}",
         code=ErrorCode.GENERIC,
-        hint=_HINTS.get(action, otherwise).format(name=name),
+        hint=_HINTS.get(action, otherwise).format(name=as_written(name)),
     )
 
 

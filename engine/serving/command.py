@@ -85,10 +85,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 <= port < 65_536:
-        raise ValueError(text)
-    return port
+    if not text.isascii() or not text.isdigit() or int(text) >= 65_536:
+        raise argparse.ArgumentTypeError(f"a port is a whole number from 0 to 65535, not {text}")
+    return int(text)
 
 
 def _settings(given: Sequence[str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from runnel.jobs import Job
     from runnel.named_jobs.foreign_run import ForeignExecution
     from runnel.named_jobs.named_job import NamedJob
+    from runnel.named_jobs.records import UnreadableRecord
     from runnel.snapshots.manifest import Manifest
 
 _COLUMNS: dict[str, SqlType] = {
@@ -53,6 +54,7 @@ def show_jobs(database: Database) -> Result:
     rows: list[Row] = []
     if database.has_named_jobs:
         rows += [_named_row(database, job) for job in database.named_jobs.all()]
+        rows += [_unreadable_row(item) for item in database.named_jobs.records.unreadable]
     rows += [_light_row(database, job) for job in database.jobs.running() if job.kind != "job"]
     return Result(tuple(Field(name, kind) for name, kind in _COLUMNS.items()), rows)
 
@@ -73,7 +75,7 @@ def _light_row(database: Database, job: Job) -> Row:
 
 def _named_row(database: Database, job: NamedJob) -> Row:
     record, execution = job.record, job.execution
-    uptime = None if execution is None else execution.uptime
+    uptime = job.uptime
     running: Row = (None,) * 3 if execution is None else _event_time(database, execution)
     return (
         *(record.id, record.name, str(record.status), job.kind, record.query),
@@ -89,6 +91,13 @@ def _named_row(database: Database, job: NamedJob) -> Row:
         *_snapshot(database, job),
         job.last_trouble,
     )
+
+
+def _unreadable_row(record: UnreadableRecord) -> Row:
+    """A job that is on the disk, and that nobody can run."""
+    given = {"id": record.job_id, "name": record.name, "status": "UNREADABLE", "kind": "job"}
+    given["last_error"] = f"its record {record.path} can't be read, so it doesn't run: {record.reason}"
+    return tuple(given.get(name) for name in _COLUMNS)
 
 
 def _snapshot(database: Database, job: NamedJob) -> Row:

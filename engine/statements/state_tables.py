@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runnel.catalog import Table
 from runnel.connectors.arrow import registered_table
-from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.errors import ErrorCode, OperationalError, ProgrammingError, as_written, suggest
 from runnel.snapshots.store import SnapshotStore
 
 if TYPE_CHECKING:
@@ -38,7 +38,9 @@ def _state(store: SnapshotStore, first: str, given: Mapping[str, str]) -> Sequen
     snapshot_id = store.completed
     if snapshot_id is None:
         raise OperationalError(
-            f'{first} "{name}" has no snapshot', code=ErrorCode.GENERIC, hint=f"CREATE SNAPSHOT s FOR JOB {name} takes one"
+            f'{first} "{name}" has no snapshot',
+            code=ErrorCode.GENERIC,
+            hint=f"CREATE SNAPSHOT s FOR JOB {as_written(name)} takes one",
         )
     vertices = store.vertices(snapshot_id)
     if given["vertex"] not in vertices:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from runnel.catalog import Table
 from runnel.connector import ReadableTable, Token, WriteMode
-from runnel.errors import ErrorCode, NotSupportedError, OperationalError
+from runnel.errors import ErrorCode, NotSupportedError, OperationalError, as_written
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Column
 from runnel.expressions.values import scalar_of
@@ -142,7 +142,7 @@ def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
     elif job.status is JobStatus.RUNNING and record.options.guarantee is not Guarantee.EXACTLY_ONCE:
         what = (
             f"its guarantee is {record.options.guarantee}, so its sink is at no moment what its sources are",
-            (f"ALTER JOB {name} SUSPEND first"),
+            f"ALTER JOB {as_written(name)} SUSPEND first",
         )
     if what is not None:
         raise OperationalError(f'job "{name}" can\'t be verified now', code=ErrorCode.GENERIC, detail=what[0], hint=what[1])
@@ -158,7 +158,7 @@ def _moment(job: NamedJob, write: WritePlan, context: JobContext, call: Call) ->
                 raise OperationalError(
                     f'job "{job.name}" can\'t be verified: it has no snapshot yet',
                     code=ErrorCode.GENERIC,
-                    hint=f"ALTER JOB {job.name} RESUME, and VERIFY it when it runs",
+                    hint=f"ALTER JOB {as_written(job.name)} RESUME, and VERIFY it when it runs",
                 )
             written = WrittenTable(write.table, write.columns, context)
             # A later snapshot may have been committed meanwhile: then the sink is further than the sources are.
@@ -169,7 +169,7 @@ def _moment(job: NamedJob, write: WritePlan, context: JobContext, call: Call) ->
             raise OperationalError(
                 f'the sink of job "{job.name}" can\'t be read between two snapshots',
                 code=ErrorCode.GENERIC,
-                hint=f"ALTER JOB {job.name} SUSPEND first, or make 'snapshotIntervalMillis' longer",
+                hint=f"ALTER JOB {as_written(job.name)} SUSPEND first, or make 'snapshotIntervalMillis' longer",
             )
         try:
             assert isinstance(write.physical, Physical)

@@ -92,3 +92,10 @@ def test_a_directory_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     with runnel.connect(tmp_path):
         assert main(["serve", str(tmp_path)]) == 1
     assert "is in use by another connection" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("port", ["99999", "-1", "http", "1.5"])
+def test_a_port_that_is_none(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "somewhere", f"--port={port}"])
+    assert f"a port is a whole number from 0 to 65535, not {port}" in capsys.readouterr().err
