@@ -44,7 +44,7 @@ class AdaptedSnapshots:
         for fate in self._fates.get(vertex, ()):
             batches = self._store.read(snapshot_id, fate.source)
             made = converted(batches, fate.change, dict(fate.watermarks))
-            found += map(of_other_stage, made) if fate.crosses_stages else made
+            found += of_other_stage(made, fate.source.startswith("accumulate")) if fate.crosses_stages else made
         return found
 
     def _ended(self, snapshot_id: int) -> Sequence[pa.RecordBatch]:

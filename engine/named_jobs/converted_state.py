@@ -6,7 +6,7 @@ told so (`RECOMBINED`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -45,11 +45,14 @@ def converted(
             yield found
 
 
-def of_other_stage(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """State of an aggregation in more or fewer stages: processors had other groups, and count rows of each group or don't."""
-    if batch.schema.names[0] == "watermark":
-        return batch
-    return batch.replace_schema_metadata({**_of_any_processor(batch), RECOMBINED: b""})
+def of_other_stage(batches: Iterable[pa.RecordBatch], is_first: bool) -> Iterator[pa.RecordBatch]:
+    """State of an aggregation in more or fewer stages: processors had other groups, and count rows of each group or don't. The
+    watermark of the first of two stages (`is_first`) says nothing about what was given."""
+    for batch in batches:
+        if batch.schema.names[0] != "watermark":
+            yield batch.replace_schema_metadata({**_of_any_processor(batch), RECOMBINED: b""})
+        elif not is_first:
+            yield batch
 
 
 def _of_any_processor(batch: pa.RecordBatch) -> dict[bytes, bytes]:
@@ -141,8 +144,9 @@ class _WindowStates:
     def _old_ends(self, batch: pa.RecordBatch) -> pa.Array:
         if self._from is Form.FRAMES:
             return batch.column(0)
-        column, place = next((batch.column(i), place) for i, place in enumerate(self._old.places) if place < 0)
-        times = event_times(column)
+        # Windows of CUMULATE that begin together end apart.
+        place = max(self._old.places, key=lambda item: (item < 0, item != _START))
+        times = event_times(batch.column(self._old.places.index(place)))
         by = 0 if place == _END else self._old.shape.size if place == _START else 1
         return from_numbers(numbers(times, np.int64) + by, pa.int64(), validity(times)) if by else times
 

@@ -282,7 +282,7 @@ def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple
         if choice.plan is None:
             lines = _explained(plan.name, options, plan.write)
             why = [f"  runtime: {choice.runtime}, as {choice.reason}"] if choice.reason else []
-            return plan.write, [*lines, *why, ""], False
+            return plan.write, [*lines, *why, *_explained_start(database, options, plan.write), ""], False
         promise = weaker(options.guarantee, choice.plan.guarantee)
         lines = [f"Job {plan.name}: {promise}, on {choice.runtime}, as {choice.reason}"]
         return plan.write, [*lines, *(f"  {note}" for note in choice.plan.notes), f"  SQL: {choice.plan.text}"], True
@@ -291,6 +291,18 @@ def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple
     lines = _explained(plan.name, changed_options(job.record.options, plan.options), plan.write)
     shown = explained(_fates(job, plan.write))
     return plan.write, [*lines, "State", *(shown or ["  there is no snapshot yet"]), ""], False
+
+
+def _explained_start(database: Database, options: NamedJobOptions, write: WritePlan) -> list[str]:
+    """What becomes of the state that a new job begins with, if it begins with any."""
+    if options.initial_snapshot is None:
+        return []
+    snapshot = database.named_jobs.snapshots.get(options.initial_snapshot)
+    snapshot_id = snapshot.store.completed
+    assert snapshot_id is not None
+    before = meanings_in(snapshot.store, snapshot_id) or snapshot.meanings
+    found = fates(snapshot.store.vertices(snapshot_id), before, _meanings(write), write.dag(2))
+    return ["State", *explained(found)]
 
 
 def _fates(job: NamedJob, write: WritePlan) -> list[VertexFate]:

@@ -19,7 +19,7 @@ from runnel.dag import DAG
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.snapshots.file_store import FileSnapshotStore
-from runnel.snapshots.store import ENDED, MemorySnapshotStore
+from runnel.snapshots.store import ENDED, MemorySnapshotStore, StateReader
 from runnel.testing.rows import rows_of
 from tests.snapshots.crashes import Outside, broken_off, dag_of, with_sink
 from tests.streams.scripted_table import Entry, ScriptedTable
@@ -59,21 +59,21 @@ def feed(shift: int) -> list[Entry]:
 
 
 @contextmanager
-def plan_of(name: str) -> Iterator[Any]:
-    """The plan of a query, while its streams are there."""
+def plan_of(query: str) -> Iterator[Any]:
+    """The plan of a query, by its name or its text, while its streams are there."""
     with runnel.connect() as connection:
         connection.execute("SET query_parallelism = 2")
         for table, shift in (("a", 0), ("b", 2)):
             connection._register(table, ScriptedTable(table, SCHEMA, [feed(shift)], EventTime(0, 5, 0)))
         connection.register("c", NAMES)
-        yield connection._database.prepare(QUERIES[name], ())
+        yield connection._database.prepare(QUERIES.get(query, query), ())
 
 
-def run(dag: DAG, restored_from: FileSnapshotStore | None) -> list[tuple[Any, ...]]:
-    """What comes out until the end."""
+def run(dag: DAG, restored_from: FileSnapshotStore | None, reader: StateReader | None = None) -> list[tuple[Any, ...]]:
+    """What comes out until the end. `reader` gives the state of the snapshot in the place of its store."""
     outside = Outside()
     last = None if restored_from is None else restored_from.completed
-    coordinator = SnapshotCoordinator(MemorySnapshotStore(), restore_from=last, initial=restored_from)
+    coordinator = SnapshotCoordinator(MemorySnapshotStore(), restore_from=last, initial=reader or restored_from)
     simulation = Simulation(with_sink(dag, outside), 1, SimulationOptions(snapshot=0.05), coordinator)
     simulation.run()
     assert simulation.error is None, simulation.error

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from runnel.named_jobs.adapted_store import AdaptedSnapshots
+from runnel.named_jobs.compatibility import Fate, fates
+from runnel.planner.vertex_meanings import vertex_meanings
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.testing.rows import rows_of
 from tests.snapshots.crashes import dag_of
@@ -28,3 +32,48 @@ def test_a_stored_snapshot_is_restored(tmp_path: Path, name: str, parallelism: i
         after = run(dag_of(plan, parallelism), store)
     assert 0 < len(before) < len(expected)
     assert sorted([*before, *after], key=repr) == expected
+
+
+def meanings(plan: Any) -> dict[str, str]:
+    return {vertex: meaning.encode() for vertex, meaning in vertex_meanings(plan.physical, 2).items()}
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize(
+    ("name", "changes", "is_exact"),
+    [
+        ("hop", {"HOP": "TUMBLE", "20, 5": "20"}, True),
+        ("hop", {"20, 5": "20, 10"}, True),
+        ("tumble", {"TUMBLE": "HOP", "), 10)": "), 20, 10)"}, False),
+        ("tumble", {"), 10)": "), 25)"}, False),
+        ("session", {"), 6)": "), 11)"}, False),
+    ],
+)
+def test_a_stored_snapshot_is_for_other_windows(
+    tmp_path: Path, name: str, changes: dict[str, str], is_exact: bool, parallelism: int
+) -> None:
+    """What comes of windows that begin after all that was read is what the other query gives from the beginning; where new
+    windows are made of whole old ones, also of those before."""
+    folder = tmp_path / name
+    shutil.copytree(FOLDER / name, folder)
+    store = FileSnapshotStore(folder)
+    text = QUERIES[name]
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    with plan_of(name) as plan:
+        before = meanings(plan)
+    with plan_of(text) as plan:
+        dag, after = dag_of(plan, parallelism), meanings(plan)
+        states = set(store.vertices(1)) - {COMMITTED}
+        found = fates(states, before, after, dag)
+        assert Fate.RECOMBINED in {item.fate for item in found} and Fate.REFUSED not in {item.fate for item in found}
+        result = run(dag, store, AdaptedSnapshots(store, found, (before, after), dag))
+        expected = run(dag_of(plan, 2), None)
+    last = "combine" if "combine" in states else "aggregate"
+    watermarks = [batch for batch in store.read(1, last) if batch.schema.names[0].endswith("watermark")]
+    watermark = min(batch.column(batch.num_columns - 1)[0].as_py() for batch in watermarks)
+    place = plan.fields.index(next(field for field in plan.fields if field.name == "window_end"))
+    limit = watermark if is_exact else watermark + 60
+    assert [row for row in result if row[place] > limit] == [row for row in expected if row[place] > limit]
+    assert any(row[place] > limit for row in expected)
