@@ -101,6 +101,12 @@ def schema_of(table: Any) -> pa.Schema:
     return pa.schema(table.schema().to_arrow())
 
 
+def schema_in(metadata: Mapping[str, Any]) -> pa.Schema:
+    """The columns that an action of the log says a table has from then on."""
+    with calling("the columns of a Delta table can't be read"):
+        return pa.schema(delta().Schema.from_json(metadata["schemaString"]).to_arrow())
+
+
 def version_at(table: Any, path: str, moment: datetime) -> int:
     """The version that was the newest at a moment."""
     milliseconds = round(moment.timestamp() * 1000)
@@ -213,6 +219,12 @@ def _later(value: datetime | None) -> datetime | None:
 def has_version(path: str, version: int) -> bool:
     """Whether the log has the file of a version."""
     return _commit_file(path, version).exists()
+
+
+def versions_in(path: str) -> list[int]:
+    """The versions of which the log has the files."""
+    found = [item.stem for item in Path(path, "_delta_log").glob("*.json")]
+    return sorted(int(name) for name in found if name.isdigit())
 
 
 def _commit_file(path: str, version: int) -> Path:

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connector import Sink, SinkRequest, WritableTable, WriteMode
-from runnel.connectors.delta_log import actions_in, file_path, files_of, has_version, load, schema_of
+from runnel.connector import Sink, SinkRequest, WritableTable, WriteMode, position_expired
+from runnel.connectors.delta_log import actions_in, file_path, files_of, has_version, load, schema_in, schema_of, versions_in
 from runnel.connectors.file_conversion import convert_or_fail, converter
 from runnel.connectors.file_format import external_name
 from runnel.connectors.file_system import DataFile
@@ -95,18 +95,24 @@ class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
         newest = load(self.path).version()
         if newest <= version:
             return None
-        raise OperationalError(
+        raise position_expired(
             f'the log of the Delta table "{self.path}" has version {version + 1} no longer',
             detail=f"reading was at version {version}, and the newest one is {newest}",
-            hint="keep the log for longer (delta.logRetentionDuration), and create the job anew",
+            hint="keep the log for longer (delta.logRetentionDuration)",
         )
+
+    def versions_left(self, after: int) -> tuple[int, int]:
+        newest = int(load(self.path).version())
+        return min((found for found in versions_in(self.path) if found > after), default=newest), newest
 
     def added_in(self, version: int) -> FileSet:
         actions = actions_in(self.path, version)
         if actions is None:
-            raise OperationalError(f'the log of the Delta table "{self.path}" has version {version} no longer')
-        if any("metaData" in action or "protocol" in action for action in actions):
-            self.schema.check_unchanged(schema_of(load(self.path, version)), self.columns)
+            raise position_expired(f'the log of the Delta table "{self.path}" has version {version} no longer')
+        table = load(self.path)
+        for action in actions:
+            if "metaData" in action:
+                self.schema.check_unchanged(schema_in(action["metaData"]), self.columns)
         added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
         removed = [action["remove"] for action in actions if "remove" in action and action["remove"].get("dataChange", True)]
         if removed and not self._goes_on(version, actions, len(removed)):
@@ -117,7 +123,7 @@ class FollowedDeltaTable(ReadDeltaTable, FollowedLakeTable):
                 detail="a stream can't take back rows that it has given",
                 hint="'onChange' = 'skip' leaves such versions out",
             )
-        partitions = load(self.path, version).metadata().partition_columns if added else []
+        partitions = table.metadata().partition_columns
         return FileSet(version, [self._file(action, partitions) for action in added])
 
     def _goes_on(self, version: int, actions: Sequence[Mapping[str, Any]], removed: int) -> bool:

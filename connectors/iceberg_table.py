@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from runnel.connector import ColumnDefinition, Sink, SinkRequest, WritableTable, WriteMode
+from runnel.connector import ColumnDefinition, Sink, SinkRequest, WritableTable, WriteMode, position_expired
 from runnel.connectors.file_format import external_name
 from runnel.connectors.iceberg_catalog import Catalogs, Place, arrow_schema, ids_of
 from runnel.connectors.iceberg_files import added_in, files_of, row_filter
@@ -77,7 +77,7 @@ class ReadIcebergTable(LakeTable):
             current = table.current_snapshot()
             snapshot = 0 if current is None else int(current.snapshot_id)
         if snapshot and table.snapshot_by_id(snapshot) is None:
-            raise OperationalError(f"{self.place.what} has no snapshot {snapshot}, or no longer")
+            raise position_expired(f"{self.place.what} has no snapshot {snapshot}, or no longer")
         return table, snapshot
 
     def loaded(self) -> Any:
@@ -149,12 +149,22 @@ class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
                 return following
             current = None if parent is None else table.snapshot_by_id(parent)
         if current is None and version:
-            raise OperationalError(
+            raise position_expired(
                 f"the history of {self.place.what} has snapshot {version} no longer",
                 detail="it was expired, or the table was rolled back to an earlier one",
-                hint="keep snapshots for longer, and create the job anew",
+                hint="keep snapshots for longer",
             )
         return following
+
+    def versions_left(self, after: int) -> tuple[int, int]:
+        table = self.loaded()
+        current = table.current_snapshot()
+        newest = earliest = 0 if current is None else int(current.snapshot_id)
+        while current is not None:
+            earliest = int(current.snapshot_id)
+            parent = current.parent_snapshot_id
+            current = None if parent is None else table.snapshot_by_id(parent)
+        return earliest, newest
 
     def added_in(self, version: int) -> FileSet:
         from pyiceberg.table.snapshots import Operation

@@ -11,16 +11,17 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from runnel.connector import Pause, ScanRequest, Source, SourcePartition, Token
+from runnel.connector import END, End, Pause, ScanRequest, Skipped, Source, SourcePartition, Token, position_expired
 from runnel.connectors.file_format import Batches, Reading
 from runnel.connectors.lake_files import FileSet, LakeFile
 from runnel.connectors.lake_table import LakeTable, read_files
-from runnel.errors import OperationalError
-from runnel.processor import JobContext
+from runnel.processor import ExpiredPosition, JobContext
 
 MILLISECOND = 1_000_000
 LOOKING_SHARE = 10
 """Looking takes at most about one part in so many of the time."""
+ALL_FILES = 1 << 31
+"""A number behind that of each file of a version."""
 
 
 class FollowedLakeTable(LakeTable):
@@ -41,7 +42,11 @@ class FollowedLakeTable(LakeTable):
 
     @abstractmethod
     def version_after(self, version: int) -> int | None:
-        """The version that follows; None where there is none yet. OperationalError where the history begins later."""
+        """The version that follows; None where there is none yet. `position_expired` where the history begins later."""
+
+    @abstractmethod
+    def versions_left(self, after: int) -> tuple[int, int]:
+        """Of the versions after one: the first that the history still has, and the newest."""
 
     @abstractmethod
     def added_in(self, version: int) -> FileSet:
@@ -88,16 +93,19 @@ class LakeFollowPartition(SourcePartition):
         self._batches: Batches | None = None
         self._clock = clock
         self._look_at: int | None = None
+        self._stop: Token | None = None
 
-    def read(self) -> pa.RecordBatch | Pause:
+    def read(self) -> pa.RecordBatch | Pause | End:
         while True:
             if self._files is None:
                 self._list()
             assert self._files is not None
-            while self._number < len(self._files):
+            while self._number < len(self._files) and not self._is_at_stop():
                 batch = self._next(self._files[self._number])
                 if batch is not None:
                     return batch
+            if self._is_at_stop() or (self._stop is not None and self._is_in_last()):
+                return END
             now = self._clock()
             if self._look_at is not None and now < self._look_at:
                 return Pause(self._look_at, is_idle=True)
@@ -123,6 +131,31 @@ class LakeFollowPartition(SourcePartition):
         self._version, self._is_first = token["version"], token["first"]
         self._number, self._to_skip, self._path = token["file"], token["rows"], token["path"]
 
+    def stop_at(self, token: Token) -> None:
+        self._stop = token
+
+    def _is_in_last(self) -> bool:
+        """Whether the version is that of the place to stop at."""
+        stop = self._stop
+        return stop is not None and (self._version, self._is_first) == (stop["version"], stop["first"])
+
+    def _is_at_stop(self) -> bool:
+        stop = self._stop
+        if stop is None or not self._is_in_last():
+            return False
+        return bool((self._number, self._rows + self._to_skip) >= (stop["file"], stop["rows"]))
+
+    def skip_to(self, choice: ExpiredPosition) -> Skipped:
+        self.close()
+        earliest, newest = self._table.versions_left(self._version)
+        self._is_first, self._number, self._rows, self._to_skip, self._path = False, 0, 0, 0, None
+        self._look_at = None
+        if choice is ExpiredPosition.EARLIEST:
+            self._version, self._files = earliest, None
+            return Skipped(f"what version {earliest} added")
+        self._version, self._files, self._number = newest, [], ALL_FILES
+        return Skipped(f"what comes after version {newest}")
+
     def close(self) -> None:
         batches, self._batches = self._batches, None
         if batches is not None:
@@ -133,10 +166,9 @@ class LakeFollowPartition(SourcePartition):
         found = self._table.files_at(self._version) if self._is_first else self._table.added_in(self._version)
         path, number = self._path, self._number
         if self._to_skip and (number >= len(found.files) or found.files[number].file.path != path):
-            raise OperationalError(
+            raise position_expired(
                 f'version {self._version} of the table of mapping "{self._table.name}" has no file "{path}"',
-                detail="it was read in part",
-                hint="the rest of its rows is lost; create the job anew",
+                detail="it was read in part, and the rest of its rows is lost",
             )
         self._files = list(found.files)
         self._wanted = {file.file.path for file in found.matching(self._asked.predicate, self._asked.evaluation)}
@@ -147,11 +179,22 @@ class LakeFollowPartition(SourcePartition):
         if self._batches is None and file.file.path in self._wanted:
             self._batches = read_files(self._table, [file], None, self._whole)
         for batch in self._batches or ():
-            skipped = min(self._to_skip, batch.num_rows)
-            self._to_skip -= skipped
-            self._rows += batch.num_rows
-            if batch.num_rows > skipped:
-                return batch.slice(skipped)
+            rest = self._rest_of(batch)
+            if rest.num_rows:
+                return rest
+            if self._is_at_stop():
+                return None
         self.close()
         self._number, self._rows, self._to_skip = self._number + 1, 0, 0
         return None
+
+    def _rest_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """What is to be given of the next rows of a file: from where reading began, up to where it stops."""
+        skipped = min(self._to_skip, batch.num_rows)
+        self._to_skip -= skipped
+        self._rows += batch.num_rows
+        more = 0
+        if self._stop is not None and self._is_in_last() and self._number == self._stop["file"]:
+            more = max(0, self._rows - self._stop["rows"])
+            self._rows -= more
+        return batch.slice(skipped, max(0, batch.num_rows - skipped - more))

@@ -7,7 +7,7 @@ A query sees the version that is the newest when it starts (or the one that the 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -85,15 +85,18 @@ class LakeSource(Source):
         request = self._request
         limit = request.limit if request.predicate is None else None
         asked = Reading(request.columns, self._table.columns, request.predicate, context.evaluation, limit)
-        files = [by_path[file.path] for file in share.files]
-        return LakePartition(read_files(self._table, files, share.parts, asked), asked, share, version)
+
+        def read_share(share: FileShare) -> Batches:
+            return read_files(self._table, [by_path[file.path] for file in share.files], share.parts, asked)
+
+        return LakePartition(read_share, asked, share, version)
 
 
 class LakePartition(FilePartition):
     """Reads one share of the files of a version."""
 
-    def __init__(self, batches: Batches, asked: Reading, share: FileShare, version: int) -> None:
-        super().__init__(batches, asked, share)
+    def __init__(self, read_share: Callable[[FileShare], Batches], asked: Reading, share: FileShare, version: int) -> None:
+        super().__init__(read_share(share), asked, share, read_share)
         self._version = version
 
     def position(self) -> Token | None:
