@@ -156,9 +156,10 @@ class NamedJobs:
             if job.is_clean:
                 return
             job.is_clean = True
-            if job.status is FAILED and job.record.options.guarantee is not Guarantee.NONE:
+            is_foreign = job.record.runtime != TASKLETS
+            if job.status is FAILED and (is_foreign or job.record.options.guarantee is not Guarantee.NONE):
                 self.settle(job)
-            if job.record.runtime != TASKLETS:
+            if is_foreign:
                 shutil.rmtree(self.runtime_place(job.id), ignore_errors=True)
             if job.status is COMPLETED:
                 job.store.close()
