@@ -409,3 +409,39 @@ def test_late_rows_that_are_written_from_now_on_or_no_more(shapes: tuple[Shape, 
         batch.register("s", pa.table([list(column) for column in zip(*rows, strict=True)], schema=SCHEMA))
         expected = batch.execute(query(shapes[1], values).removeprefix("INSERT INTO m ")).fetchall()
     assert after == {(key // 100, key % 100): tuple(row) for key, *row in expected if key // 100 > 56}
+
+
+def test_a_new_job_that_begins_with_state_of_other_windows() -> None:
+    with streaming(2) as (connection, writer):
+        connection.execute(f"CREATE JOB j AS {query(hop(20, 5), VALUES)}")
+        put(connection, writer, OLDER)
+        connection.execute("DROP JOB j WITH SNAPSHOT t", timeout=PATIENCE)
+        text = f"CREATE JOB j OPTIONS ('initialSnapshotName'='t') AS {query(tumble(20), VALUES)}"
+        lines = [row[0] for row in connection.execute(f"EXPLAIN {text}").fetchall()]
+        assert "  accumulate and combine: recombined, from HOP windows of 20 each 5 to TUMBLE windows of 20" in lines
+        connection.execute(text)
+        writer.write(NEWER)
+        writer.close()
+        connection.job("j").join(PATIENCE)
+        expected = over_all([*OLDER, *NEWER], tumble(20), 56)
+        assert {key: value for key, value in found(connection).items() if key[0] > 56} == {
+            key: value[:4] for key, value in expected.items()
+        }
+
+
+@pytest.mark.parametrize("shape", [hop(20, 5), cumulate(5, 20)])
+def test_overlapping_windows_for_which_lateness_is_allowed_from_now_on(shape: Shape) -> None:
+    with streaming(2, columns="n") as (connection, writer):
+        plain = COUNTED.format(shape.sql())
+        connection.execute(f"CREATE JOB j AS {plain}")
+        put(connection, writer, at(1, 2, 11))
+        lasting = f"{plain} ALLOWED LATENESS 100"
+        assert any("recombined, as results of" in line for line in explained(connection, lasting))
+        connection.execute(f"ALTER JOB j AS {lasting}", timeout=PATIENCE)
+        put(connection, writer, at(3))
+        restarted(connection)
+        put(connection, writer, at(4, 31))
+        put(connection, writer, at(12))
+        result = ended(connection, writer)
+    later = over_all(at(1, 2, 11, 3, 4, 31, 12), shape, 11)
+    assert result == {5: 2, 10: 2} | {end: value[0] for (end, _), value in later.items()}
