@@ -102,7 +102,11 @@ def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
     if isinstance(node, physical_streams.FramedAggregate):
         same = _grouped((), node.aggregates, node.time)
         return Form.FRAMES, _windows(node, node.columns), same
-    if isinstance(node, physical_streams.TimedAggregate) and node.windowed is not None:
+    if isinstance(node, physical_streams.TimedAggregate) and node.windowed is None:
+        bounded = node.keys[node.bounds[0][0]]
+        return Form.GROUPS, _without_windows(node), _grouped(node.keys, node.aggregates, bounded)
+    if isinstance(node, physical_streams.TimedAggregate):
+        assert node.windowed is not None
         found = node.windowed
         is_overlapping = found.shape.kind is not WindowKind.TUMBLE and found.shape.size > found.shape.step
         windows = _windows(found, found.columns, node.every, node.lateness)
@@ -125,6 +129,19 @@ def _windows(
         bound=str(to_arrow(TIMESTAMP if time.kind is Kind.DATE else time)),
         every=every,
         lateness=lateness,
+    )
+
+
+def _without_windows(node: physical_streams.TimedAggregate) -> Windows:
+    """Of groups by times as they are, or by windows further down: of these there are no others."""
+    keys = tuple(_typed(key) for key in node.keys)
+    return Windows(
+        shape=WindowShape(WindowKind.TUMBLE, 1),
+        is_integer=node.keys[node.bounds[0][0]].type.is_integer,
+        keys=keys,
+        places=tuple(range(len(keys))),
+        every=node.every,
+        lateness=node.lateness,
     )
 
 

@@ -218,17 +218,21 @@ def _can_change(old: Meaning, new: Meaning) -> bool:
 
 def _fate(vertex: str, source: str, old: Meaning, new: Meaning) -> VertexFate:
     watermarks = tuple((_watermarks(old, new) or {}).items())
+    above = () if _is_same(old, new) else ("what it holds keeps the bounds of the windows before",)
     if old.windows is None or new.windows is None:
-        notes = ()
-        if not _is_same(old, new):
-            notes = ("what it holds keeps the bounds of the windows before, or the times at which it was to come",)
-        return VertexFate(vertex, Fate.KEPT, "", notes, source, None, watermarks)
+        return VertexFate(vertex, Fate.KEPT, "", above, source, None, watermarks)
     change = change_of(old, new)
     assert isinstance(change, Change)
-    if _is_same(old, new) or (change.is_same and not change.text):
-        return VertexFate(vertex, Fate.KEPT, "", (), source, change, watermarks)
+    if change.is_same and not change.text:
+        is_above = not _is_own(new)
+        return VertexFate(vertex, Fate.KEPT, "", above if is_above else (), source, change, watermarks)
     fate = Fate.KEPT if change.is_same else Fate.RECOMBINED
     return VertexFate(vertex, fate, change.text, change.notes, source, change, watermarks)
+
+
+def _is_own(meaning: Meaning) -> bool:
+    """Whether the windows that states are of stand right below."""
+    return meaning.windows is None or not meaning.windows.places or min(meaning.windows.places) < 0
 
 
 def _watermarks(old: Meaning, new: Meaning) -> dict[int, int] | None:

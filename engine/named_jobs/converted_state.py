@@ -123,6 +123,8 @@ class _WindowStates:
 
     def _ends(self, batch: pa.RecordBatch) -> tuple[Indexes | None, pa.Array]:
         """The ends of the new frames or windows of rows, and which rows they are of (None: of each one)."""
+        if min(self._old.places, default=-1) >= 0:
+            return None, batch.column(0)  # there are no bounds among the keys
         old = self._old_ends(batch)
         if self._change.is_same:
             return None, old

@@ -445,3 +445,34 @@ def test_overlapping_windows_for_which_lateness_is_allowed_from_now_on(shape: Sh
         result = ended(connection, writer)
     later = over_all(at(1, 2, 11, 3, 4, 31, 12), shape, 11)
     assert result == {5: 2, 10: 2} | {end: value[0] for (end, _), value in later.items()}
+
+
+BY_TIME = "SINK INTO m SELECT ts * 100, COUNT(*) FROM s GROUP BY ts"
+
+
+def test_lateness_of_groups_by_time_that_comes_and_goes() -> None:
+    with streaming(2, columns="n") as (connection, writer):
+        connection.execute(f"CREATE JOB j AS {BY_TIME}")
+        put(connection, writer, at(3, 3, 5))
+        assert ": kept, as it takes late rows for 100" in explained(connection, f"{BY_TIME} ALLOWED LATENESS 100")[0]
+        connection.execute(f"ALTER JOB j AS {BY_TIME} ALLOWED LATENESS 100", timeout=PATIENCE)
+        put(connection, writer, at(3, 5, 9))
+        restarted(connection)
+        put(connection, writer, at(5))
+        connection.execute(f"ALTER JOB j AS {BY_TIME}", timeout=PATIENCE)
+        put(connection, writer, at(5, 9, 10))
+        assert eventually(lambda: connection.job("j").late_rows == 1)
+        assert ended(connection, writer) == {3: 2, 5: 3, 9: 2, 10: 1}
+
+
+def test_a_group_by_above_windows_says_whose_bounds_it_holds() -> None:
+    with streaming(2, columns="n") as (connection, writer):
+        connection.execute(f"CREATE JOB j AS INSERT INTO m {ABOVE[1].format(w=tumble(10).sql())}")
+        put(connection, writer, at(3, 15))
+        lines = explained(connection, f"INSERT INTO m {ABOVE[1].format(w=tumble(20).sql())}")
+        assert (
+            lines[1]
+            == "    - the first windows may be incomplete: they begin up to 10 before the oldest rows that are still kept"
+        )
+        assert lines[2:5:2] == [f"  {name} 2: kept" for name in ("accumulate", "combine")]
+        assert lines[3] == lines[5] == "    - what it holds keeps the bounds of the windows before"
