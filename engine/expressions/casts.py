@@ -31,7 +31,8 @@ def compile_cast(source: SqlType, target: SqlType, position: Position | None = N
         try:
             return conversion(datum, context)
         except FAULTS as error:
-            raise _explained(error, conversion, datum, context, source, target, position) from None
+            found = first_failure(lambda part: conversion(part, context), (datum,))
+            raise _explained(error, found, source, target, position) from None
 
     return run
 
@@ -102,16 +103,9 @@ def _null(target: SqlType, datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def _explained(
-    error: Exception,
-    conversion: Conversion,
-    datum: Datum,
-    context: EvaluationContext,
-    source: SqlType,
-    target: SqlType,
-    position: Position | None,
+    error: Exception, found: list[object] | None, source: SqlType, target: SqlType, position: Position | None
 ) -> DataError:
-    """The error with the first value that fails."""
-    found = first_failure(lambda part: conversion(part, context), (datum,))
+    """The error with the first value that fails, if it was found."""
     if found is None:
         return DataError(f"cannot convert {source} to {target}", detail=str(error), position=position)
     (value,) = found

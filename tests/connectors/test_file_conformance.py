@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pytest
-
 from runnel.connector import ColumnDefinition as Definition
 from runnel.connector import Connector, MappingDefinition, ReadableTable
 from runnel.connectors.file import FileConnector
@@ -95,8 +93,7 @@ class PartitionedConformance(FileConformance):
 
     types = ()
 
-    def test_batches_are_short_and_canonical(self, tmp_path: Path) -> None:
-        pytest.skip("66,000 folders")
+    test_batches_are_short_and_canonical = None  # of 66,000 folders
 
 
 class TestPartitionedCsv(PartitionedConformance):
