@@ -139,13 +139,6 @@ SETTINGS = (
         "from how many rows on DuckDB groups, joins and sorts rows that aren't in its own tables; 0: every query it can run",
     ),
     Setting(
-        "spark_job_rows",
-        100_000,
-        _integer(0),
-        "a whole number of at least 0",
-        "from how many rows on a job that reads Spark's tables, and ends, runs on Spark; 0: every one",
-    ),
-    Setting(
         "latency_target",
         "0 ms",
         _duration,
@@ -189,6 +182,13 @@ SETTINGS = (
         f"a whole number from 0 to {MOST_PROCESSORS}",
         "into how many processors each step of a statement is divided (above 8: one for each 1,000 rows at most); 0: by the "
         "size of its tables",
+    ),
+    Setting(
+        "spark_job_rows",
+        100_000,
+        _integer(0),
+        "a whole number of at least 0",
+        "from how many rows on a job that reads Spark's tables, and ends, runs on Spark; 0: every one",
     ),
     Setting(
         "temp_directory",

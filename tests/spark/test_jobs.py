@@ -160,3 +160,68 @@ def test_a_job_goes_on_when_its_directory_is_opened(session: Any, home: Path) ->
         connection.job("j").join(60)
         assert connection.execute("SELECT * FROM sink").fetchall() == [("k", 71, None, None)]
         assert shown(connection, "j", "runtime", "status") == ("spark", "COMPLETED")
+
+
+def explained(connection: runnel.Connection, text: str) -> list[str]:
+    return [row[0] for row in connection.execute(f"EXPLAIN {text}").fetchall()]
+
+
+def test_auto_goes_by_what_is_read(connection: runnel.Connection, home: Path) -> None:
+    mappings(connection, home)
+    connection.execute("SELECT COUNT(*) FROM source").fetchall()  # Spark runs, and knows its files
+    lines = explained(connection, f"CREATE JOB j AS {QUERY}")
+    assert [line for line in lines if line.startswith("  runtime: tasklets, as it reads about ")]
+    connection.execute(f"CREATE JOB j AS {QUERY}")
+    connection.job("j").join(60)
+    assert shown(connection, "j", "runtime") == ("tasklets",)
+    rows = connection.execute("SELECT * FROM sink ORDER BY k").fetchall()
+    connection.execute("SET spark_job_rows = 10")
+    lines = explained(connection, f"CREATE JOB j AS {QUERY}")
+    assert lines[0].startswith("Job j: exactlyOnce, on spark, as it reads about ")
+    assert lines[0].endswith(" rows, and spark_job_rows is 10")
+    assert lines[1:3] == ["  source: read by Spark", "  sink: exactlyOnce, a failure before the end begins anew"]
+    assert lines[3].startswith("  SQL: SELECT ")
+    lines = explained(connection, f"CREATE JOB j OPTIONS ('runtime' = 'tasklets') AS {QUERY}")
+    assert "  runtime: tasklets, as the option 'runtime' says so" in lines
+    connection.execute(f"CREATE JOB k AS {QUERY}")
+    connection.job("k").join(60)
+    assert shown(connection, "k", "runtime") == ("spark",)
+    assert sorted(connection.execute("SELECT * FROM sink").fetchall(), key=str) == sorted(rows * 2, key=str)
+
+
+def test_a_stream_is_read_by_spark_where_both_ends_are_there(connection: runnel.Connection, home: Path) -> None:
+    mappings(connection, home)
+    connection.execute(f"""CREATE MAPPING stream (id BIGINT, k VARCHAR) TYPE Spark
+        OPTIONS ('format' = 'parquet', 'path' = '{home}/in', 'follow' = 'true')""")
+    connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')")
+    lines = explained(connection, "CREATE JOB j AS INSERT INTO sink (k, n) SELECT k, id FROM stream")
+    assert lines[0] == "Job j: exactlyOnce, on spark, as its source and its sink are on spark"
+    assert lines[1:3] == ["  stream: read on by Spark from its checkpoint", "  sink: exactlyOnce"]
+    lines = explained(connection, "CREATE JOB j AS SINK INTO m SELECT id, k FROM stream")
+    assert "  runtime: tasklets, as its sink is not on spark" in lines
+
+
+def test_a_changed_query_doesnt_go_on_from_the_checkpoint(connection: runnel.Connection, home: Path) -> None:
+    mappings(connection, home)
+    connection.execute(f"""CREATE MAPPING stream (id BIGINT, k VARCHAR) TYPE Spark
+        OPTIONS ('format' = 'parquet', 'path' = '{home}/in', 'follow' = 'true')""")
+    connection.execute("CREATE VIEW v AS SELECT k, id FROM stream")
+    connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (k, n) SELECT k, id FROM v")
+    connection.execute("ALTER JOB j SUSPEND")
+    connection.execute("CREATE OR REPLACE VIEW v AS SELECT k, id + 1 AS id FROM stream")
+    with pytest.raises(runnel.OperationalError, match="can't go on from its checkpoint: its query is another one now"):
+        connection.execute("ALTER JOB j RESUME")
+    assert shown(connection, "j", "status") == ("SUSPENDED",)
+    connection.execute("CREATE OR REPLACE VIEW v AS SELECT k, id FROM stream")
+    connection.execute("ALTER JOB j RESUME")
+    connection.execute("DROP JOB j")
+
+
+def test_a_folder_that_is_gone_is_told_when_the_job_is_made(connection: runnel.Connection, home: Path) -> None:
+    mappings(connection, home)
+    connection.execute(f"CREATE MAPPING gone (id BIGINT) TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{home}/gone')")
+    with pytest.raises(runnel.ProgrammingError, match="path does not exist"):
+        connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO sink (n) SELECT id FROM gone")
+    assert connection.execute("SHOW JOBS").fetchall() == []
+    connection.execute(f"CREATE JOB j {ON_SPARK} AS {QUERY}")
+    connection.job("j").join(60)
