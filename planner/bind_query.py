@@ -123,8 +123,8 @@ class Binder:
     bound_tables: dict[int, BoundTable] = field(default_factory=dict)
     """The common tables of the statement that were bound, by identity."""
 
-    bound_queries: list[Relation] = field(default_factory=list)
-    """Of what a job runs, the SELECTs that were bound, those of views too."""
+    is_in_hinted: bool = False
+    """Whether it is a view's, in a statement that perhaps has hints."""
 
     emits: bool = False
     """Whether the statement has EMIT EVERY or its like, so that window_final is a column."""
@@ -147,7 +147,7 @@ class Binder:
             return self._with(with_, tree, outer)
         if isinstance(tree, exp.Select):
             relation = SelectBinder(self, outer).bind(tree)
-            return self._with_state_name(relation, tree) if self.environment.in_job else relation
+            return self._with_state_name(relation, tree) if self.environment.in_job and self._has_hints else relation
         if isinstance(tree, exp.SetOperation):
             return self._ordered(self._set_operation(tree, outer), tree)
         if isinstance(tree, exp.Values):
@@ -159,13 +159,14 @@ class Binder:
         raise NotSupportedError(f"{tree.key.upper()} is not supported as a query", position=position_of(tree, self.sql))
 
     def _with_state_name(self, relation: Relation, tree: Any) -> Relation:
-        if tree.comments:
-            # Loaded on first use: few statements have such a hint.
-            from runnel.planner.bind_state_names import with_state_name
+        # Loaded on first use: few statements have such a hint.
+        from runnel.planner.bind_state_names import with_state_name
 
-            relation = with_state_name(relation, tree, self.bound_queries, self.sql)
-        self.bound_queries.append(relation)
-        return relation
+        return with_state_name(relation, tree, self.sql)
+
+    @property
+    def _has_hints(self) -> bool:
+        return self.is_in_hinted or "/*+" in self.sql
 
     def subquery(self, tree: Any, outer: Scope) -> Relation:
         """The relation of a subquery in an expression, whose columns may refer to `outer`."""
@@ -242,7 +243,7 @@ class Binder:
         assert isinstance(statement, Query)
         views = (*self.views, view.name.lower())
         binder = Binder(view.sql, self.snapshot, (), self.environment, self.dependencies, {}, views, self.watermarks)
-        binder.bound_queries = self.bound_queries
+        binder.is_in_hinted = self._has_hints
         return binder.query(statement.expression, None)
 
     def view_fields(self, view: View) -> tuple[Field, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,23 +16,17 @@ _HINT = re.compile(r"\+\s*STATE\b\s*(.*)", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"\(\s*([A-Za-z_]\w*)\s*\)\s*")
 
 
-def with_state_name(relation: Relation, tree: Any, inner: Sequence[Relation], sql: str) -> Relation:
-    """The relation of a SELECT, in which the steps that keep something have the name that its hint gives, if it has one.
-    `inner` are the relations of other SELECTs, which have hints of their own."""
-    name = _name_of(tree, sql)
-    if name is None:
-        return relation
-    known = {id(item) for item in inner}
+def with_state_name(relation: Relation, tree: Any, sql: str) -> Relation:
+    """The relation of a SELECT, in which the steps that keep something have the name that its hint gives, or an empty one;
+    those of other SELECTs in it got theirs when these were bound."""
+    return _named(relation, _name_of(tree, sql) or "")
 
-    def named(node: Relation) -> Relation:
-        if id(node) in known:
-            return node
-        inputs = tuple(map(named, node.inputs))
-        if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
-            node = node.with_inputs(inputs)
-        return replace(node, state_name=name) if _keeps(node) else node
 
-    return named(relation)
+def _named(node: Relation, name: str) -> Relation:
+    inputs = tuple(_named(item, name) for item in node.inputs)
+    if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+        node = node.with_inputs(inputs)
+    return replace(node, state_name=name) if node.state_name is None and _keeps(node) else node
 
 
 def _name_of(tree: Any, sql: str) -> str | None:

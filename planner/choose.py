@@ -52,7 +52,7 @@ def choose(relation: Relation, snapshot: Snapshot) -> Physical:
     if rule is None:
         raise internal(f"no operator for {type(relation).__name__}")
     chosen: Physical = rule(relation, snapshot)
-    return chosen if relation.state_name is None else _named(chosen, relation.state_name)
+    return _named(chosen, relation.state_name) if relation.state_name else chosen
 
 
 def _named(chosen: Physical, name: str) -> Physical:

@@ -62,7 +62,7 @@ class Lowering:
     def vertex(self, name: str, supplier: Supplier, parallelism: int | None) -> Vertex:
         """A vertex of that name, and the name of the state of the node that is lowered, with a number behind it if there is one
         already."""
-        if self._state_names and self._state_names[-1] is not None and not name.startswith(_NAMED_BY_TABLE):
+        if self._state_names and self._state_names[-1] and not name.startswith(_NAMED_BY_TABLE):
             name = f"{name} {self._state_names[-1]}"
         full = self.next_name(name)
         self._used[name] = self._used.get(name, 0) + 1

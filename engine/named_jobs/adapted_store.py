@@ -41,7 +41,10 @@ class AdaptedSnapshots:
         if vertex == ENDED:
             return self._ended(snapshot_id)
         found: list[pa.RecordBatch] = []
-        for fate in self._fates.get(vertex, ()):
+        fates = self._fates.get(vertex, ())
+        if len(fates) == 1 and self._is_as_it_was(fates[0]):
+            return self._store.read(snapshot_id, fates[0].source)
+        for fate in fates:
             batches = self._store.read(snapshot_id, fate.source)
             made = converted(batches, fate.change, dict(fate.watermarks))
             found += of_other_stage(made, fate.source.startswith("accumulate")) if fate.crosses_stages else made
@@ -57,7 +60,7 @@ class AdaptedSnapshots:
         with_state = {
             vertex for vertex, items in self._fates.items() if all(item.source in names for item in items)
         } - self._anew
-        ended = {name for name in names if name not in self._names and self._is_same(name)} - self._anew
+        ended = {name for name in names if name not in self._names and self._is_same(name, name)} - self._anew
         left = len(ended) + 1
         while len(ended) < left:
             left = len(ended)
@@ -65,9 +68,12 @@ class AdaptedSnapshots:
         found = pack(sorted(ended | with_state), VARCHAR)
         return [pa.record_batch([found], names=["vertex"])] if len(found) else ()
 
-    def _is_same(self, vertex: str) -> bool:
-        """Whether a vertex without state is the one that had this name."""
-        before, after = (meanings.get(vertex) for meanings in self._meanings)
+    def _is_as_it_was(self, fate: VertexFate) -> bool:
+        return all(number == now for number, now in fate.watermarks) and self._is_same(fate.source, fate.vertex)
+
+    def _is_same(self, source: str, vertex: str) -> bool:
+        """Whether a vertex is for what another one was for."""
+        before, after = self._meanings[0].get(source), self._meanings[1].get(vertex)
         if before is None or after is None:
             return before is after and vertex in self._dag.vertices
         return Meaning.decode(before).text == Meaning.decode(after).text

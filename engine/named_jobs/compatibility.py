@@ -271,9 +271,8 @@ def check_fates(name: str, found: list[VertexFate], *, may_drop: bool) -> list[s
     dropped = [item.vertex for item in found if item.fate is Fate.DROPPED]
     if not refused and (may_drop or not dropped):
         return dropped
-    reasons = [str(item) for item in refused] + [
-        f"{vertex}: its query has no such vertex" for vertex in dropped if not may_drop
-    ]
+    reasons = [text for text, _ in told(refused)]
+    reasons += [f"{vertex}: its query has no such vertex" for vertex in dropped if not may_drop]
     hint = "was a view, a mapping or an index that it uses changed? Change it back, or DROP JOB and create it anew"
     if may_drop:
         hint = (

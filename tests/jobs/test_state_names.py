@@ -126,6 +126,17 @@ def test_a_view_that_is_used_has_names_of_its_own(counting: Connection) -> None:
     }
 
 
+def test_a_common_table_has_a_name_of_its_own_or_none(counting: Connection) -> None:
+    inner = f"SELECT {{}} window_end AS e, COUNT(*) AS n FROM TABLE({TEN}) GROUP BY window_end"
+    for hint, names in (
+        ("/*+ STATE(inner_one) */", ("accumulate inner_one", "combine inner_one")),
+        ("", ("accumulate", "combine")),
+    ):
+        query = f"WITH c AS ({inner.format(hint)}) SELECT /*+ STATE(outer_one) */ e, MAX(n), MIN(n) FROM c GROUP BY e"
+        found = outcomes(explained(counting, f"SINK INTO m SELECT e, a FROM ({query}) AS t(e, a, b)"))
+        assert set(found) == {*names, "accumulate outer_one", "combine outer_one"}
+
+
 def test_meanings_of_earlier_versions_are_texts() -> None:
     new = Meaning(text="Aggregate (x)", keeps=True, same={"": "x"}).encode()
     assert [item.fate for item in fates(["a"], {"a": "Aggregate (x)"}, {"a": new}, _alone("a"))] == [Fate.KEPT]
