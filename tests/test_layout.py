@@ -8,6 +8,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -66,9 +67,18 @@ def part_of(module: str) -> str:
     return names[1] if len(names) > 1 else "__init__"
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def place(path: Path, line: int = 1) -> str:
+    return f"{path.relative_to(ROOT)}:{line}"
+
+
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """The modules of ours that a file imports when it runs (not those for type checkers only), with the line."""
-    tree = ast.parse(path.read_text("utf-8"))
+    tree = parsed(path)
     for_checkers = {
         id(inner)
         for node in ast.walk(tree)
@@ -92,26 +102,27 @@ def test_every_part_has_a_level() -> None:
     assert parts == set(LEVEL_OF)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_to_lower_levels(path: Path) -> None:
+def test_imports_point_to_lower_levels() -> None:
+    assert [wrong for path in SOURCES for wrong in wrong_imports(path)] == []
+
+
+def wrong_imports(path: Path) -> Iterator[str]:
     own = part_of(module_name(path))
-    wrong = []
     for line, module in imports(path):
         if module.split(".")[0] in FOLDERS:
-            wrong.append(f"{line}: {module}: the import name is {FOLDERS[module.split('.')[0]]}")
+            yield f"{place(path, line)}: {module}: the import name is {FOLDERS[module.split('.')[0]]}"
         if module.split(".")[0] != "runnel" or (module == "runnel" and own == "__init__"):
             continue
         other = part_of(module)
         if other == "__init__":
             if own != "testing":
-                wrong.append(f"{line}: imports the root; take the name from its module")
+                yield f"{place(path, line)}: imports the root; take the name from its module"
             continue
         allowed = LEVEL_OF[own]
         if allowed == 4:
             allowed = 4 if own == other else SEEN_BY_PLUGINS
         if other in LEVEL_OF and LEVEL_OF[other] > allowed:
-            wrong.append(f"{line}: {module} is of level {LEVEL_OF[other]}, {own} of level {LEVEL_OF[own]}")
-    assert not wrong
+            yield f"{place(path, line)}: {module} is of level {LEVEL_OF[other]}, {own} of level {LEVEL_OF[own]}"
 
 
 def test_package_list_is_complete() -> None:
@@ -171,21 +182,24 @@ def test_version_is_that_of_the_package() -> None:
     assert runnel.__version__ == config["metadata"]["version"]
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_files_and_functions_are_of_a_readable_size(path: Path) -> None:
-    source = path.read_text("utf-8")
-    assert source.count("\n") <= 500, "more than 500 lines"
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno is not None
-            length = node.end_lineno - node.lineno + 1
-            assert length <= 60, f"{node.name} has {length} lines"
+def test_files_and_functions_are_of_a_readable_size() -> None:
+    long_files = [str(path.relative_to(ROOT)) for path in SOURCES if path.read_text("utf-8").count("\n") > 500]
+    assert long_files == [], "more than 500 lines"
+    functions = [
+        (path, node)
+        for path in SOURCES
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert len(functions) > len(SOURCES)
+    long = [place(path, node.lineno) for path, node in functions if (node.end_lineno or 0) - node.lineno + 1 > 60]
+    assert long == [], "more than 60 lines"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_modules_have_a_docstring_and_a_telling_name(path: Path) -> None:
-    assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), "no module docstring"
-    assert not {"utils", "util", "helpers", "helper", "manager", "misc", "common"} & set(path.stem.split("_"))
+def test_modules_have_a_docstring_and_a_telling_name() -> None:
+    assert [place(path) for path in SOURCES if not ast.get_docstring(parsed(path))] == []
+    words = {"utils", "util", "helpers", "helper", "manager", "misc", "common"}
+    assert [place(path) for path in SOURCES if words & set(path.stem.split("_"))] == []
 
 
 def test_no_unfinished_work() -> None:

@@ -16,7 +16,7 @@ from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.tasklet import Tasklet
 from tests.runtime.sample_processors import ItemSource, ToResults, numbers
 
-SEEDS = range(60)
+SEEDS = range(20)
 
 
 def simulated(left: list[Item], right: list[Item], numbered: list[dict[int, int]], seed: int) -> list[Item]:
