@@ -9,6 +9,7 @@ from zlib import crc32
 
 from runnel.errors import ErrorCode, OperationalError
 from runnel.frozen import frozen
+from runnel.snapshots.store import MEANINGS
 
 NAME = "manifest.json"
 
@@ -39,7 +40,8 @@ class Manifest:
 
     @property
     def rows(self) -> int:
-        return sum(section.rows for section in self.sections)
+        """Of state: what the vertices are for is none."""
+        return sum(section.rows for section in self.sections if section.vertex != MEANINGS)
 
     @property
     def bytes(self) -> int:

@@ -131,7 +131,7 @@ class MemorySnapshotStore(SnapshotStore):
             self._safe[snapshot_id] = self._rows.pop(snapshot_id, {})
             self._completed = snapshot_id
             self._remove_old()
-            batches = [batch for rows in self._safe[snapshot_id].values() for batch in rows]
+            batches = [batch for vertex, rows in self._safe[snapshot_id].items() if vertex != MEANINGS for batch in rows]
             size = sum(batch.nbytes for batch in batches)
         on_done(SnapshotSize(sum(batch.num_rows for batch in batches), size, size))
 
