@@ -223,9 +223,12 @@ class Cursor:
                     break
                 await result.news()
                 taken = result.ready(DECODE_ROWS if count is None else count - len(rows))
-                if not taken and (first := result.one()) is None:
-                    break
-                rows += taken or [first]
+                if not taken:
+                    first = result.one()
+                    if first is None:
+                        break
+                    taken = [first]
+                rows += taken
         except Exception as error:
             self._fail(error)
         return rows

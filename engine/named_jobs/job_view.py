@@ -102,6 +102,12 @@ class JobView:
         return self._record.late_rows if job is None else job.late_rows
 
     @property
+    def late_in_all(self) -> int:
+        """The late rows of all executions, as far as they ended in order."""
+        job = self.execution
+        return self._record.late_in_all + (0 if job is None else job.late_rows)
+
+    @property
     def uptime(self) -> float | None:
         """Seconds since the execution began; of a job that has ended, how long the last one ran. None where none runs."""
         job, record = self.execution, self._record

@@ -335,7 +335,9 @@ class NamedJob(JobWaiting):
                 return
             aim, self._aim, self._run = self._aim, Aim.COMPLETE, None
             error = None if run.is_cut else run.job.error
-            self._record = replace(self._record, rows_in=run.job.rows_in, rows_out=run.rows_out, late_rows=run.job.late_rows)
+            late, before = run.job.late_rows, self._record
+            self._record = replace(before, rows_in=run.job.rows_in, rows_out=run.rows_out, late_rows=late)
+            self._record = replace(self._record, late_in_all=before.late_in_all + late)
             if aim is Aim.CANCEL:
                 self._end(FAILED, "cancelled", is_user_cancelled=True)
             elif error is None and run.terminal is None and not run.is_cut:

@@ -56,7 +56,8 @@ class JobRecord:
     promises nothing after a failure, since it was taken when the job was stopped. `may_drop_state`: the state that it starts
     with may be of another query. `promise`: what holds of its guarantee from end to end. `meanings`: what the vertices of its
     plan are for. `modules`: sources of Python modules, by name. `beginnings`: where sources were read first that may begin
-    anywhere, by vertex and partition. `runtime`: what runs it, for ever. Rows are those of the execution that ended last."""
+    anywhere, by vertex and partition. `runtime`: what runs it, for ever. Rows are those of the execution that ended last, but
+    for `late_in_all`: those of all that have ended."""
 
     id: int
     name: str
@@ -83,6 +84,7 @@ class JobRecord:
     rows_in: int = 0
     rows_out: int = 0
     late_rows: int = 0
+    late_in_all: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """JSON values by name."""

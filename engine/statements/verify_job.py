@@ -315,8 +315,8 @@ class _Comparison:
             kind = timed.relation.fields[-1].type
             shown = "no watermark yet" if watermark is None else f"watermark {_moment_text(watermark, kind)}"
             notes = [f"at snapshot {moment.snapshot}, {shown}"]
-        if job.late_rows:
-            notes.append(f"late rows: {job.late_rows}; differences there are expected")
+        if job.late_in_all:
+            notes.append(f"late rows: {job.late_in_all}; differences there are expected")
         if job.record.options.guarantee is not Guarantee.EXACTLY_ONCE and job.record.restarts:
             notes.append(f"{job.record.options.guarantee}: after a restart rows may be there twice, or not")
         as_now = sorted({table.name for table in self.write.tables if self._is_as_now(table)})

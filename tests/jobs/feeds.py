@@ -55,15 +55,16 @@ class Feed:
 
 
 class FeedConnector(Connector):
-    """`tables`: the feeds of each mapping, by its name."""
+    """`tables`: the feeds of each mapping, by its name. `idle_timeout`: as in `catalog.EventTime`."""
 
     name = "Feed"
+    idle_timeout: int | None = None
 
     def __init__(self, **tables: Sequence[Feed]) -> None:
         self.tables = tables
 
     def open(self, definition: MappingDefinition) -> Table:
-        return FeedTable(definition.name, self.tables[definition.name])
+        return FeedTable(definition.name, self.tables[definition.name], self.idle_timeout)
 
 
 class FeedTable(ReadableTable):
@@ -72,10 +73,10 @@ class FeedTable(ReadableTable):
     is_unbounded = True
     can_end = True
 
-    def __init__(self, name: str, feeds: Sequence[Feed]) -> None:
+    def __init__(self, name: str, feeds: Sequence[Feed], idle_timeout: int | None = None) -> None:
         self.name = name
         self.feeds = feeds
-        self.event_time = EventTime(1, 0)
+        self.event_time = EventTime(1, 0, idle_timeout)
 
     def row_count(self) -> int | None:
         return None
