@@ -20,7 +20,7 @@ from runnel.processors.frames import Combine, FrameTimes, WindowFrames
 from runnel.processors.group_state import WEIGHT, Layout, Partial, exported, partial_of
 from runnel.processors.spilled_groups import BITS, COUNT, DEEPEST
 
-LARGEST = 8
+LARGEST = 2
 """A leaf is divided when its frames take so many times what is combined at once."""
 
 

@@ -150,8 +150,9 @@ class SpilledGroups:
             self._hand_down()
             places = None if held is None else self._places(held)
             for number, part in enumerate(self._parts):
-                rows = () if places is None else np.flatnonzero(places == number)
-                groups = held.take(indexes(rows)) if len(rows) else None
+                groups = None
+                if held is not None and places is not None and (places == number).any():
+                    groups = held.take(indexes(np.flatnonzero(places == number)))
                 if groups is not None or part.is_due(times):
                     yield from part.take(groups, times)
         else:

@@ -1,4 +1,5 @@
-"""What queries on streams keep stays within memory_limit: an error that names the operator and the remedy."""
+"""What queries on streams keep in memory stays within memory_limit: an error, where it can't be in files, that names the operator
+and the remedy."""
 
 from __future__ import annotations
 
@@ -15,24 +16,23 @@ from tests.streams.scripted_table import ScriptedTable
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("s", pa.string())])
 LIMIT = 2_000_000
 KEEPING = {
-    "SELECT a.k, b.k FROM a JOIN b ON a.k = b.k AND b.t BETWEEN a.t - 1000000 AND a.t + 1000000": "wait in a join of streams",
-    "SELECT a.k, b.k FROM a JOIN b ON a.k = b.k OPTIONS ('allowUnboundedState'='true')": "wait in a join of streams",
     "SELECT a.k, b.s FROM a ASOF JOIN b ON a.k = b.k AND a.t >= b.t": "the versions of an as-of join",
-    "SELECT t, s, ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY s) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 1000000))": (
-        "the rows that wait for the watermark"
-    ),
     "SELECT t, s, MAX(s) OVER (ORDER BY t RANGE 1000000 PRECEDING) FROM a": "the rows that OVER keeps",
     "SELECT t, s, LAG(s) OVER (PARTITION BY s ORDER BY t) FROM a OPTIONS ('allowUnboundedState'='true')": "OVER keeps",
-    "SELECT t, s FROM TABLE(IMPOSE_ORDER(TABLE a, DESCRIPTOR(t), 1000000)) ORDER BY t": "the rows that wait for the watermark",
-    "SELECT s, window_end FROM TABLE(SESSION(TABLE a, DESCRIPTOR(t), 1000))": "the rows of open sessions",
-    "SELECT s, window_end, COUNT(*) FROM TABLE(SESSION(TABLE a, DESCRIPTOR(t), 1000)) GROUP BY s, window_end": "open sessions",
-    "SELECT s, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 1000000)) GROUP BY s, window_end": "open groups",
-    "SELECT s, window_end, COUNT(*) FROM TABLE(HOP(TABLE a, DESCRIPTOR(t), 1000000, 500000)) GROUP BY s, window_end": "groups",
-    "SELECT window_end, ARRAY_AGG(s) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 1000000)) GROUP BY window_end": "open groups",
-    "SELECT window_end, COUNT(DISTINCT s) FROM TABLE(HOP(TABLE a, DESCRIPTOR(t), 1000000, 500000)) GROUP BY window_end": (
-        "open groups"
+    "SELECT s, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 1000000)) GROUP BY s, window_end "
+    "ALLOWED LATENESS 10": "open groups",
+    "SELECT s, window_end, COUNT(*) FROM TABLE(SESSION(TABLE a PARTITION BY s, DESCRIPTOR(t), 1000000)) "
+    "GROUP BY s, window_end ALLOWED LATENESS 10": "open sessions",
+}
+TOO_LARGE = {
+    "SELECT window_end, ARRAY_AGG(s) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 1000000)) GROUP BY window_end": (
+        "the values of one group"
+    ),
+    "SELECT t, s, ROW_NUMBER() OVER (PARTITION BY window_end ORDER BY s) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 1000000))": (
+        "the rows of one partition"
     ),
 }
+"""What can be in files until it is complete, and then must be in memory together."""
 
 
 @pytest.fixture(params=(1, 2))
@@ -66,6 +66,16 @@ def test_more_than_there_is_room_for_is_an_error(con: runnel.Connection, sql: st
     assert error.detail is not None and "keeps" in error.detail and "vertex" in error.detail
     assert error.hint is not None and "EXPLAIN (STATE)" in error.hint
     assert con._database.memory.used == 0, "what failed gives everything back"
+
+
+@pytest.mark.parametrize("sql", TOO_LARGE)
+def test_what_can_not_be_divided_is_an_error(con: runnel.Connection, sql: str) -> None:
+    streams(con, 60_000, apart=1_000_000)
+    with pytest.raises(runnel.OperationalError, match="need more than the memory_limit of 2,000,000 bytes") as caught:
+        con.execute(sql, timeout=60).fetchall()
+    assert TOO_LARGE[sql] in caught.value.message
+    assert con._database.memory.spilled_bytes > LIMIT
+    assert con._database.memory.used == 0
 
 
 @pytest.mark.parametrize(
