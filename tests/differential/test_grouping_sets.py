@@ -23,7 +23,7 @@ from tests.differential.tables import SCHEMA, tables
 from tests.differential.test_generated import _agree, _sorted
 from tests.slt.oracle import SETTINGS
 
-SEEDS = range(5)
+SEEDS = range(4)
 QUERIES_PER_SEED = 12
 KEYS = ["k", "s", "b", "t", "f", "i % 2", "(k IS NULL)"]
 AGGREGATES = ["COUNT(*)", "COUNT(i)", "SUM(k)", "MAX(s)", "COUNT(DISTINCT k)", "SUM(k + 1) FILTER (WHERE i > 0)", "BOOL_OR(b)"]

@@ -65,7 +65,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timed_groups, "MERGED_ROWS", 9)
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 def test_late_rows_within_the_lateness_change_the_result(seed: int) -> None:
     rng = random.Random(seed)
     lateness = rng.choice((3, 10, 25))
@@ -82,7 +82,7 @@ def test_late_rows_within_the_lateness_change_the_result(seed: int) -> None:
 
 def test_lateness_under_all_conditions() -> None:
     rng = random.Random(11)
-    items = cut(rng, windowed(random_rows(rng, 100, disorder=40)), SCHEMA, lag=0)
+    items = cut(rng, windowed(random_rows(rng, 40, disorder=40)), SCHEMA, lag=0)
     wanted, _ = groups_of(items, 15)
 
     def check(found: list[Any]) -> None:
@@ -94,7 +94,7 @@ def test_lateness_under_all_conditions() -> None:
 def test_lateness_in_two_stages() -> None:
     rng = random.Random(12)
     calls = {name: CALLS[name] for name in ("count(*)", "sum(v)")}
-    items = cut(rng, windowed(random_rows(rng, 100, disorder=40)), SCHEMA, lag=0)
+    items = cut(rng, windowed(random_rows(rng, 50, disorder=40)), SCHEMA, lag=0)
     wanted, _ = groups_of(items, 15, distinct=False)
     between: list[list[Any]] = []
     first = supplier(Stage.ACCUMULATE, calls, lateness=15)

@@ -173,7 +173,7 @@ def supplier(name: str) -> Any:
 def stream(seed: int) -> tuple[Items, list[pa.RecordBatch]]:
     """A stream, and its rows but for those that are late."""
     rng = random.Random(seed)
-    rows = random_rows(rng, 120, disorder=rng.choice((0, 8, 30)))
+    rows = random_rows(rng, 60, disorder=rng.choice((0, 8, 30)))
     for number, row in enumerate(rows):
         row["i"] = number
     items = cut(rng, rows, SCHEMA, lag=rng.choice((0, 5, 30)))

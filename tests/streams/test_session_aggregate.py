@@ -339,7 +339,7 @@ def test_a_late_row_brings_given_sessions_together() -> None:
 def test_lateness_under_all_conditions() -> None:
     """Snapshots know what was given: nothing comes again because of them, nothing is forgotten."""
     rng = random.Random(11)
-    items = cut(rng, [{**row, "s": "s"} for row in random_rows(rng, 60, disorder=30, step=4)], SCHEMA, lag=2)
+    items = cut(rng, [{**row, "s": "s"} for row in random_rows(rng, 36, disorder=30, step=4)], SCHEMA, lag=2)
     wanted, _ = expected([item for item in items if not isinstance(item, Watermark)], ALL, (0,))
     processor, outbox = made_of(supplier(ALL, (0,), lateness=60))
     feed(processor, items)

@@ -138,7 +138,7 @@ def test_gives_what_duckdb_gives(seed: int, calls: dict[str, Aggregate]) -> None
 
 def test_late_rows_are_diverted_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     rng = random.Random(5)
-    items = cut(rng, windowed(random_rows(rng, 200, disorder=40)), SCHEMA, lag=3)
+    items = cut(rng, windowed(random_rows(rng, 100, disorder=40)), SCHEMA, lag=3)
     kept, late = on_time(items)
     assert late > 10
     wanted = expected(kept, CALLS)

@@ -49,7 +49,7 @@ HOLDING = Holding(((E, TimeBound(1, 1)),))
 
 def stream(seed: int, disorder: int | None = None, lag: int | None = None) -> Items:
     rng = random.Random(seed)
-    rows = windowed(random_rows(rng, 120, disorder=rng.choice((0, 8, 30)) if disorder is None else disorder))
+    rows = windowed(random_rows(rng, 60, disorder=rng.choice((0, 8, 30)) if disorder is None else disorder))
     for number, row in enumerate(rows):
         row["i"] = number
     return cut(rng, rows, SCHEMA, lag=rng.choice((0, 5, 30)) if lag is None else lag)
