@@ -41,7 +41,7 @@ LEVELS = {
     5: (
         *("database", "statements", "settings", "durable", "opening", "unavailable"),
         *("connection", "own_functions", "cursor", "query_progress", "rows", "notebook", "dbapi20", "__init__"),
-        *("serving", "__main__"),
+        *("serving", "spark", "__main__"),
     ),
 }
 LEVEL_OF = {name: level for level, names in LEVELS.items() for name in names}

@@ -1,0 +1,88 @@
+"""Runnel's tables inside Spark: the data source "runnel", for `spark.read` and `readStream`, and for writing both ways.
+
+    runnel.spark.register(session, connection)
+    session.read.format("runnel").option("query", "SELECT * FROM clicks").load()
+
+Executors are other processes, so they reach a connection through a server: one that `runnel serve` keeps, or one that
+`register` starts on loopback in front of a connection of this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import secrets
+from typing import Any
+
+from runnel.connection import Connection
+from runnel.errors import InterfaceError, OperationalError
+
+__all__ = ["Registration", "register"]
+
+
+class Registration:
+    """What `register` set up. `url` is the server's address; `close` ends a server that `register` started, once."""
+
+    def __init__(self, url: str | None, server: Any = None) -> None:
+        self.url = url
+        self._server = server
+        if server is not None:
+            atexit.register(self.close)
+
+    def close(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            atexit.unregister(self.close)
+            server.stop()
+
+    def __enter__(self) -> Registration:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<runnel data source of {self.url or 'the server that options name'}>"
+
+
+def register(
+    session: Any, connection: Connection | None = None, *, url: str | None = None, token: str | None = None
+) -> Registration:
+    """Makes the data source "runnel" known to a SparkSession. `connection`: one of this process, which a server on loopback
+    then gives to Spark's processes of this computer; or `url` and `token` of a server that runs. What is given here needn't be
+    given as an option; without either the options must name a server."""
+    try:
+        from runnel.spark.source import RunnelDataSource
+    except ImportError as error:
+        raise OperationalError(
+            "the data source needs the package pyspark", detail=str(error), hint="pip install 'runnel[spark]'"
+        ) from error
+    if not hasattr(session, "dataSource"):
+        raise InterfaceError(f"register takes a SparkSession, not {type(session).__name__}")
+    server = None
+    if connection is not None:
+        if url is not None or token is not None:
+            raise InterfaceError("register takes a connection, or the url and token of a server")
+        if not isinstance(connection, Connection):
+            raise InterfaceError(
+                f"register takes a connection of this process, not {type(connection).__name__}",
+                hint="of a connection to a server give its url and token",
+            )
+        from runnel.serving.server import Server
+
+        token = secrets.token_urlsafe(32)
+        server = Server(connection, token)
+        url = server.url
+    given = {name: value for name, value in (("url", url), ("token", token)) if value is not None}
+
+    class Registered(RunnelDataSource):
+        """Sent to Spark's processes by value, with what was given here."""
+
+        defaults = given
+
+    try:
+        session.dataSource.register(Registered)
+    except BaseException:
+        if server is not None:
+            server.stop()
+        raise
+    return Registration(url, server)

@@ -1,0 +1,159 @@
+"""Reading for Spark: a query's rows as Arrow batches, in one partition or in several by a column, at rest or as a stream.
+
+Partitions are statements of their own: each sees what is there when it begins. A stream is read by a column that only grows:
+the rows of an interval of it stay what they are, so a micro-batch that Spark repeats after a failure has the same rows.
+
+No filters of Spark's are taken (`pushFilters`): Spark 4.3 keeps those of a DataFrame's first query for its later ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.types import IntegralType, StructType
+
+from runnel.errors import ProgrammingError, suggest
+from runnel.spark.source import NAME, Request, quoted
+
+MOST_PARTITIONS = 10_000
+
+
+class Part(InputPartition):
+    """The rows of one partition: a statement and its arguments."""
+
+    def __init__(self, sql: str, arguments: Sequence[Any]) -> None:
+        super().__init__((sql, tuple(arguments)))
+
+
+class Reader(DataSourceReader):
+    """Reads a query once. It travels to the executors, so it holds no connection."""
+
+    def __init__(self, request: Request, schema: StructType) -> None:
+        self._request = request
+        self._schema = schema
+        self._select = f"SELECT {_columns(schema)} FROM {request.rows}"
+        self._count = request.number("numPartitions", 1, 1) or 1
+        self._column = _integer_column(request, schema, "partitionColumn")
+        if self._count > 1 and self._column is None:
+            raise ProgrammingError(
+                f"data source {NAME} reads several partitions by a column of integers",
+                hint='add .option("partitionColumn", …), or leave numPartitions out',
+            )
+        if self._count > MOST_PARTITIONS:
+            raise ProgrammingError(f'option "numPartitions" of data source {NAME} takes at most {MOST_PARTITIONS}')
+
+    def partitions(self) -> Sequence[InputPartition]:
+        if self._column is None or self._count == 1:
+            return [Part(self._select, ())]
+        name = quoted(self._column)
+        parts = []
+        for number in range(self._count):
+            # The remainder has the sign of the value; NULL goes to the first.
+            own = f"({name} % {self._count} + {self._count}) % {self._count} = {number}"
+            own = f"{own} OR {name} IS NULL" if number == 0 else own
+            parts.append(Part(f"{self._select} WHERE {own}", ()))
+        return parts
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return rows_of(self._request, partition, self._schema)
+
+
+class StreamReader(DataSourceStreamReader):
+    """Reads the rows that come to a query, micro-batch by micro-batch."""
+
+    def __init__(self, request: Request, schema: StructType) -> None:
+        self._request = request
+        self._schema = schema
+        column = _integer_column(request, schema, "offsetColumn")
+        if column is None:
+            raise ProgrammingError(
+                f"data source {NAME} reads a stream by a column of integers that only grows",
+                detail="a micro-batch that is repeated must have the same rows",
+                hint='add .option("offsetColumn", …)',
+            )
+        self._column = column
+        self._select = f"SELECT {_columns(schema)} FROM {request.rows}"
+        self._count = request.number("numPartitions", 1, 1) or 1
+        self._first = request.number("startingOffset", -(2**63))
+        self._most = request.number("maxOffsetsPerTrigger", 1)
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """All that is there comes first, or what is behind `startingOffset`."""
+        return {"offset": self._first}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        return ReadAllAvailable() if self._most is None else ReadMaxRows(self._most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        name, after = quoted(self._column), start["offset"]
+        sql = f"SELECT MIN({name}), MAX({name}) FROM {self._request.rows}"
+        with self._request.server.connect() as con, con.cursor() as cursor:
+            cursor.execute(sql + ("" if after is None else f" WHERE {name} > ?"), () if after is None else (after,))
+            _check_bounded(cursor)
+            least, largest = cursor.fetchone()
+        if largest is None:
+            return start
+        if isinstance(limit, ReadMaxRows):
+            # An interval of so many integers has no more rows than that, unless some are equal.
+            largest = min(largest, least + limit.max_rows - 1)
+        return {"offset": largest}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        first, last = start["offset"], end["offset"]
+        if last is None or first == last:
+            return []
+        name = quoted(self._column)
+        if first is None:
+            return [Part(f"{self._select} WHERE {name} <= ?", (last,))]
+        count = min(self._count, last - first)
+        cuts = [first + (last - first) * i // count for i in range(count + 1)]
+        sql = f"{self._select} WHERE {name} > ? AND {name} <= ?"
+        return [Part(sql, cut) for cut in pairwise(cuts)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return rows_of(self._request, partition, self._schema)
+
+
+def rows_of(request: Request, partition: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition, in the types that Spark expects."""
+    sql, arguments = partition.value
+    expected = to_arrow_schema(schema, timezone="UTC")
+    with request.server.connect() as con, con.cursor() as cursor:
+        cursor.execute(sql, arguments)
+        _check_bounded(cursor)
+        for batch in cursor.fetch_record_batch():
+            if batch.num_rows:
+                arrays = [column.cast(field.type) for column, field in zip(batch.columns, expected, strict=True)]
+                yield pa.RecordBatch.from_arrays(arrays, names=expected.names)
+
+
+def _check_bounded(cursor: Any) -> None:
+    if cursor.is_unbounded:
+        raise ProgrammingError(
+            f"data source {NAME} can't read a query without end",
+            detail="Spark reads a batch to its end, and repeats one after a failure",
+            hint="have a job write its rows to a table with a column that only grows, and read that table",
+        )
+
+
+def _columns(schema: StructType) -> str:
+    return ", ".join(quoted(name) for name in schema.names)
+
+
+def _integer_column(request: Request, schema: StructType, option: str) -> str | None:
+    """The column that an option names; ProgrammingError unless it is one of integers."""
+    given = request.text(option)
+    if given is None:
+        return None
+    found = next((field for field in schema.fields if field.name.lower() == given.lower()), None)
+    if found is None:
+        raise ProgrammingError(f'column "{given}" of option "{option}" not found', hint=suggest(given, schema.names))
+    if not isinstance(found.dataType, IntegralType):
+        raise ProgrammingError(f'column "{given}" of option "{option}" is no column of integers')
+    return str(found.name)

@@ -1,0 +1,156 @@
+"""The data source "runnel": what Spark asks of it, in the driver's and the executors' Python processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from runnel.connection import connect
+from runnel.errors import NotSupportedError, ProgrammingError, suggest
+from runnel.frozen import frozen
+
+NAME = "runnel"
+OPTIONS = (
+    *("url", "token", "rootCertificate", "query", "table", "path", "statement"),
+    *("partitionColumn", "numPartitions", "offsetColumn", "startingOffset", "maxOffsetsPerTrigger"),
+)
+SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
+"""Options that Spark hands on, though they are meant for it."""
+
+
+@frozen
+class Server:
+    """Where Spark's processes find the rows."""
+
+    url: str
+    token: str
+    root_certificate: str | None = None
+
+    def connect(self) -> Any:
+        """A connection of its own, for the process that asks."""
+        more = {} if self.root_certificate is None else {"root_certificate": self.root_certificate}
+        return connect(self.url, token=self.token, **more)
+
+
+@frozen
+class Request:
+    """The options of a reader or writer, checked. `query`: what is read, as a whole SELECT; `table`: what is written to."""
+
+    server: Server
+    query: str | None
+    table: str | None
+    options: Mapping[str, str]
+
+    def text(self, name: str) -> str | None:
+        """An option whose name is written in any case."""
+        return self.options.get(name.lower())
+
+    def number(self, name: str, least: int, default: int | None = None) -> int | None:
+        given = self.text(name)
+        if given is None:
+            return default
+        if not given.strip().lstrip("-").isdigit() or int(given) < least:
+            raise ProgrammingError(
+                f'option "{name}" of data source {NAME} takes a whole number of at least {least}, not {given!r}'
+            )
+        return int(given)
+
+    @property
+    def rows(self) -> str:
+        """The FROM item that is read."""
+        if self.query is not None:
+            return f"({self.query}) AS q"
+        if self.table is not None:
+            return f"{quoted(self.table)} AS q"
+        raise ProgrammingError(f"data source {NAME} reads a query or a table", hint='add .option("query", "SELECT …")')
+
+    def target(self) -> str:
+        if self.table is None:
+            raise ProgrammingError(f"data source {NAME} writes to a table", hint='add .option("table", "name")')
+        return quoted(self.table)
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def request_of(given: Mapping[str, str], defaults: Mapping[str, str]) -> Request:
+    """Checks options; ProgrammingError names the one that is wrong or missing."""
+    known = {name.lower() for name in OPTIONS}
+    options = {name.lower(): value for name, value in {**defaults, **given}.items()}
+    for name in options:
+        if name == "directory":
+            raise ProgrammingError(
+                f"data source {NAME} reads no directory: its owner is one process, and executors are others",
+                hint="serve it (runnel serve DIR), or open it here and runnel.spark.register(session, connection)",
+            )
+        if name not in known and name not in SPARKS_OWN:
+            raise ProgrammingError(f'unknown option "{name}" of data source {NAME}', hint=suggest(name, list(OPTIONS)))
+    url, token = options.get("url"), options.get("token") or os.environ.get("RUNNEL_TOKEN")
+    if url is None or token is None:
+        raise ProgrammingError(
+            f"data source {NAME} needs the address of a server and its token",
+            hint='.option("url", "runnel://…").option("token", …), or runnel.spark.register(session, connection)',
+        )
+    server = Server(url, token, options.get("rootcertificate"))
+    query, table = options.get("query"), options.get("table") or options.get("path")
+    if query is not None and table is not None:
+        raise ProgrammingError(f"data source {NAME} takes a query or a table, not both")
+    return Request(server, query, table, options)
+
+
+class RunnelDataSource(DataSource):
+    """The data source. Each of Spark's processes that needs one makes its own, of the options."""
+
+    defaults: ClassVar[Mapping[str, str]] = {}
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def _request(self) -> Request:
+        return request_of(dict(self.options), self.defaults)
+
+    def schema(self) -> StructType:
+        request = self._request()
+        with request.server.connect() as con, con.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {request.rows} LIMIT 0")
+            return spark_schema(cursor.fetch_record_batch().schema)
+
+    def reader(self, schema: StructType) -> Any:
+        from runnel.spark.reader import Reader
+
+        return Reader(self._request(), schema)
+
+    def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
+        from runnel.spark.reader import StreamReader
+
+        return StreamReader(self._request(), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> Any:
+        from runnel.spark.writer import Writer
+
+        return Writer(self._request(), schema, uuid4().hex, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
+        from runnel.spark.writer import StreamWriter
+
+        return StreamWriter(self._request(), schema, uuid4().hex, overwrite=overwrite)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Spark's types for those of a result."""
+    for field in schema:
+        if pa.types.is_time(field.type):
+            raise NotSupportedError(
+                f'column "{field.name}" is of type TIME, which most of Spark doesn\'t take',
+                hint=f"read CAST({field.name} AS VARCHAR)",
+            )
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)

@@ -1,0 +1,106 @@
+"""Writing from Spark: each task gives its rows to the server, and when all have done so one statement writes them, all or none.
+
+A task that is repeated takes the place of the one before. A micro-batch of a stream may come again after a failure: SINK writes
+it over itself where the table has a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from runnel.errors import Error, NotSupportedError, ProgrammingError
+from runnel.spark.source import NAME, Request, quoted
+
+STATEMENTS = ("INSERT", "SINK")
+PREFIX = "__runnel_spark_"
+"""How the names begin under which rows wait on the server."""
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """Where the rows of a task wait; None: it had none."""
+
+    name: str | None
+
+
+class Staging:
+    """What writers of both kinds do. It travels to the executors, so it holds no connection."""
+
+    statement = "INSERT"
+
+    def __init__(self, request: Request, schema: StructType, identity: str, *, overwrite: bool) -> None:
+        self._request = request
+        self._names = list(schema.names)
+        self._identity = identity
+        self._target = request.target()
+        if overwrite:
+            raise NotSupportedError(
+                f"data source {NAME} can't overwrite a table", hint='use mode("append"), after a DELETE if need be'
+            )
+        self._statement = (request.text("statement") or self.statement).upper()
+        if self._statement not in STATEMENTS:
+            raise ProgrammingError(f'option "statement" of data source {NAME} takes {" or ".join(STATEMENTS)}')
+
+    def _name(self, partition: int) -> str:
+        return f"{PREFIX}{self._identity}_{partition}"
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        batches = [batch for batch in iterator if batch.num_rows]
+        if not batches:
+            return Written(None)
+        context = TaskContext.get()
+        name = self._name(0 if context is None else context.partitionId())
+        with self._request.server.connect() as con:
+            con.register(name, pa.Table.from_batches(batches))
+        return Written(name)
+
+    def finish(self, messages: list[Any]) -> None:
+        """Writes what all tasks gave."""
+        names = [message.name for message in messages if message is not None and message.name is not None]
+        if not names:
+            return
+        columns = ", ".join(map(quoted, self._names))
+        rows = " UNION ALL ".join(f"SELECT {columns} FROM {quoted(name)}" for name in names)
+        try:
+            with self._request.server.connect() as con, con.cursor() as cursor:
+                cursor.execute(f"{self._statement} INTO {self._target} ({columns}) {rows}")
+        finally:
+            self.give_up(messages)
+
+    def give_up(self, messages: list[Any]) -> None:
+        """Takes back what tasks gave, also those that failed half-way."""
+        with self._request.server.connect() as con:
+            for partition in range(len(messages)):
+                try:
+                    con.unregister(self._name(partition))
+                except Error:
+                    continue  # that task gave nothing
+
+
+class Writer(Staging, DataSourceArrowWriter):
+    """Writes a DataFrame."""
+
+    def commit(self, messages: list[Any]) -> None:
+        self.finish(messages)
+
+    def abort(self, messages: list[Any]) -> None:
+        self.give_up(messages)
+
+
+class StreamWriter(Staging, DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a stream."""
+
+    statement = "SINK"
+
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
+        self.finish(messages)
+
+    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
+        self.give_up(messages)
