@@ -1,5 +1,5 @@
-"""What queries on streams keep in memory stays within memory_limit: an error, where it can't be in files, that names the operator
-and the remedy."""
+"""What queries on streams keep in memory stays within memory_limit: where it must be there, an error names the operator and the
+remedy."""
 
 from __future__ import annotations
 
