@@ -74,9 +74,11 @@ class JobSink:
             for batch in self._batches(frame):
                 sink.write(batch)
                 rows += batch.num_rows
+            if not rows:
+                return
             token = sink.stage(number)
         if not rows:
-            sink.abort(token)
+            sink.abort(token)  # Spark has made a file without rows
             return
         self._keep(number, token)
         sink.commit(token)

@@ -221,6 +221,21 @@ def test_a_batch_whose_commit_spark_forgot_is_not_written_twice(session: Any, tm
         job.cancel(60)
 
 
+def test_windows_go_to_a_map_of_ours(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
+    follow(connection, "events", feed.folder)
+    connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
+    feed.add((1, "a", 1), (2, "b", 2), (3, "a", 3))
+    feed.add((31, "a", 5))
+    feed.add((100, "z", 9))
+    connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50') AS SINK INTO m
+        SELECT k, SUM(v) + 100 * CAST(EXTRACT(SECOND FROM window_end) AS BIGINT)
+        FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end""")
+    job = connection.job("j")
+    until(lambda: connection.execute("SELECT this FROM m WHERE __key = 'a'").fetchone() == (4005,), job)
+    assert connection.execute("SELECT this FROM m WHERE __key = 'b'").fetchone() == (1002,)
+    connection.execute("DROP JOB j")
+
+
 def test_a_failed_query_suspends_the_job_with_sparks_reason(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
     follow(connection, "events", feed.folder)
     sink(connection, "out", tmp_path)
@@ -264,3 +279,19 @@ def test_what_structured_streaming_cant_do_is_refused(
     assert caught.value.message == f"the job can't run on spark: {what} is not supported there"
     lines = [row[0] for row in connection.execute(f"EXPLAIN CREATE JOB j AS INSERT INTO out {query}").fetchall()]
     assert f"  runtime: tasklets, as spark can't run {what} with the same meaning" in lines
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("'path' = 'x.parquet', 'follow' = 'maybe'", 'option "follow" of connector Spark can\'t be "maybe"'),
+        (
+            "'query' = 'SELECT 1', 'follow' = 'true'",
+            'a Spark mapping on a query can\'t be followed: leave out the option "follow"',
+        ),
+    ],
+)
+def test_what_cant_be_followed(options: str, message: str) -> None:
+    with runnel.connect() as connection, pytest.raises(runnel.ProgrammingError) as caught:
+        connection.execute(f"CREATE MAPPING m (a INTEGER) TYPE Spark OPTIONS ({options})")
+    assert caught.value.message == message
