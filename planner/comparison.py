@@ -26,8 +26,9 @@ from runnel.relation import Relation, Scan, transform
 from runnel.sqltypes import SqlType
 
 EXPECTED, ACTUAL = "expected", "actual"
-TOLERANCE = "1e-9"
-"""How far apart two sums of floating-point numbers may be, relative to them: the order of the additions differs."""
+TOLERANCE, COARSE_TOLERANCE = "1e-9", "1e-6"
+"""How far apart two sums of floating-point numbers may be, relative to them, as the order of the additions differs: of DOUBLE
+and of REAL numbers."""
 _ALMOST_INFINITE = "1e300"
 
 
@@ -35,10 +36,13 @@ _ALMOST_INFINITE = "1e300"
 class Compared:
     """What is compared: `count` columns. Of those at `loose` values may differ a little. With `keys` there is one row for a
     key: where `is_ordered` the last that is expected, by a column that follows the others; else, or where that are several,
-    one of them will do. Where `may_lack` a BOOLEAN column follows: whether the row must be there."""
+    one of them will do. Where `may_lack` a BOOLEAN column follows: whether the row must be there. `coarse` are those of the
+    loose columns that have few digits; what differs isn't sorted by those at `unsorted`."""
 
     count: int
     loose: tuple[int, ...] = ()
+    coarse: tuple[int, ...] = ()
+    unsorted: tuple[int, ...] = ()
     keys: tuple[int, ...] = ()
     is_ordered: bool = False
     may_lack: bool = False
@@ -53,18 +57,25 @@ class Compared:
         """Those that it has once."""
         return tuple(i for i in range(self.count) if i not in self.apart)
 
+    def tolerance(self, column: int) -> str:
+        """How much the values of a loose column may differ."""
+        return COARSE_TOLERANCE if column in self.coarse else TOLERANCE
+
 
 def comparison_sql(compared: Compared) -> str:
     """The query: columns `differs`, `expected_rows`, `actual_rows`, `same_rows`, then those of `together` and `apart`, these as
     they are expected and as they are."""
     judged = _by_key(compared) if compared.keys else _as_bags(compared)
-    shown = [f"c{i}" for i in compared.together] + [f"{side}{i}" for i in compared.apart for side in ("e", "a")]
+    columns = [(i, f"c{i}") for i in compared.together]
+    columns += [(i, f"{side}{i}") for i in compared.apart for side in ("e", "a")]
+    shown = [name for _, name in columns]
+    order = ", ".join(["1", *(str(5 + place) for place, (i, _) in enumerate(columns) if i not in compared.unsorted)])
     kept = ", ".join(f"CASE WHEN NOT fits THEN {name} END AS {name}" for name in shown)
     numbers = ", ".join(str(place) for place in (1, *range(5, 5 + len(shown))))
     return f"""
         SELECT NOT fits AS differs, SUM(expected_rows) AS expected_rows, SUM(actual_rows) AS actual_rows,
             SUM(same_rows) AS same_rows, {kept}
-        FROM ({judged}) AS judged GROUP BY {numbers} ORDER BY {numbers}"""
+        FROM ({judged}) AS judged GROUP BY {numbers} ORDER BY {order}"""
 
 
 def _as_bags(compared: Compared) -> str:
@@ -88,7 +99,7 @@ def _as_bags(compared: Compared) -> str:
     )
     keys = ", ".join([*exact, "CASE WHEN e = a THEN 1 ELSE 0 END", "number"])
     shown = "".join(f", {name}" for name in exact)
-    fits = " AND ".join(["more = fewer", *(_close(f"e{i}", f"a{i}") for i in compared.loose)])
+    fits = " AND ".join(["more = fewer", *(_close(f"e{i}", f"a{i}", compared.tolerance(i)) for i in compared.loose)])
     names = "".join(f", e{i}, a{i}" for i in compared.loose)
     return f"""
         SELECT fits, CASE WHEN fits THEN 0 ELSE more END AS expected_rows, CASE WHEN fits THEN 0 ELSE fewer END AS actual_rows,
@@ -115,7 +126,8 @@ def _by_key(compared: Compared) -> str:
     values = "".join(f", x.c{i} AS e{i}, y.c{i} AS a{i}" for i in compared.apart)
     names = "".join(f", e{i}, a{i}" for i in compared.apart)
     same = [
-        _close(f"x.c{i}", f"y.c{i}") if i in compared.loose else f"x.c{i} IS NOT DISTINCT FROM y.c{i}" for i in compared.apart
+        _close(f"x.c{i}", f"y.c{i}", compared.tolerance(i)) if i in compared.loose else f"x.c{i} IS NOT DISTINCT FROM y.c{i}"
+        for i in compared.apart
     ]
     fits = " AND ".join(["x.here", "y.here", *same])
     on = " AND ".join(f"x.{key} = y.{key}" for key in keys)
@@ -137,11 +149,11 @@ def _by_key(compared: Compared) -> str:
         FROM ({judged}) AS judged_keys"""
 
 
-def _close(left: str, right: str) -> str:
+def _close(left: str, right: str, tolerance: str) -> str:
     """Whether two floating-point numbers, or NULLs, are the same but for rounding."""
     return f"""CASE WHEN {left} IS NOT DISTINCT FROM {right} THEN TRUE WHEN {left} IS NULL OR {right} IS NULL THEN FALSE
         WHEN ABS({left}) > {_ALMOST_INFINITE} OR ABS({right}) > {_ALMOST_INFINITE} THEN FALSE
-        ELSE ABS({left} - {right}) <= {TOLERANCE} * GREATEST(ABS({left}), ABS({right})) END"""
+        ELSE ABS({left} - {right}) <= {tolerance} * GREATEST(ABS({left}), ABS({right})) END"""
 
 
 class _Stand(Table):

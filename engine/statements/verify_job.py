@@ -237,7 +237,16 @@ class _Comparison:
             columns += [self._is_before(happened)] if may_lack else []
         elif not self.is_final:
             raise self._unknown()
-        self.compared = Compared(count=width, loose=self._loose(), keys=self.keys, is_ordered=is_ordered, may_lack=may_lack)
+        kinds = [self.write.table.columns[i].type for i in self.write.columns]
+        self.compared = Compared(
+            count=width,
+            loose=self._loose(),
+            coarse=tuple(i for i, kind in enumerate(kinds) if kind.kind is Kind.REAL),
+            unsorted=tuple(i for i, kind in enumerate(kinds) if kind.is_nested),
+            keys=self.keys,
+            is_ordered=is_ordered,
+            may_lack=may_lack,
+        )
         names = tuple(f"c{i}" for i in range(len(columns)))
         return Project(input=rows, expressions=tuple(columns), names=names), actual
 

@@ -405,3 +405,74 @@ def test_through_a_server(bench: Bench) -> None:
         (row,) = cursor.fetchall()
         assert row[:2] == ("equal", 12)
     server.stop()
+
+
+VALUES = {
+    "BIGINT[]": "ARRAY[k, ts]",
+    "ROW(x BIGINT, y VARCHAR)": "CAST(ROW(k, 'x') AS ROW(x BIGINT, y VARCHAR))",
+    "MAP(VARCHAR, BIGINT)": "MAP(ARRAY['a'], ARRAY[k])",
+    "JSON": "CAST('{\"a\": 1}' AS JSON)",
+    "UUID": "CAST('6f3b2c1e-0000-4000-8000-000000000001' AS UUID)",
+    "INTERVAL": "INTERVAL '1' DAY",
+    "VARBINARY": "X'6162'",
+    "DOUBLE": "CASE k WHEN 0 THEN CAST('NaN' AS DOUBLE) WHEN 1 THEN -0.0e0 END",
+    "REAL": "CAST(ts AS REAL) / 3",
+    "DECIMAL(20,4)": "CAST(ts AS DECIMAL(20,4)) / 3",
+    "TIME": "CAST('10:00:00' AS TIME)",
+    "BOOLEAN": "NULLIF(k = 1, k = 2)",
+    "VARCHAR": "CASE k WHEN 1 THEN '' WHEN 2 THEN 'a,\"b' END",
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_of_every_type(bench: Bench, kind: str) -> None:
+    bench.sink(f"(k BIGINT, v {kind}) TYPE DuckDB")
+    job = bench.start(f"SELECT k, {VALUES[kind]} FROM t")
+    bench.give(*ROWS)
+    bench.until(job)
+    assert bench.same() == 50
+    bench.connection.execute("ALTER JOB j SUSPEND")
+    bench.change("DELETE FROM out WHERE k = 1")
+    first, *rest = bench.verify()
+    assert first[:2] == ("different", 17) and {row[0] for row in rest} == {"only in the replay"}
+
+
+def test_arguments_are_those_of_the_job(bench: Bench) -> None:
+    bench.sink()
+    bench.connection.execute("CREATE JOB j AS INSERT INTO out SELECT ts, k, ? FROM t WHERE k > ?", (7, 0))
+    bench.give(*ROWS)
+    bench.until(bench.connection.job("j"), 33)
+    assert bench.same() == 33
+
+
+@pytest.mark.parametrize("clause", ["EMIT EVERY INTERVAL '0.1' SECOND", "ALLOWED LATENESS 5"])
+def test_results_that_are_given_more_than_once(bench: Bench, clause: str) -> None:
+    bench.sink("IMap")
+    job = bench.start(f"{COUNTS} {clause}", write="SINK INTO")
+    bench.give(*ROWS)
+    bench.until(job)
+    assert bench.same() == 12
+    bench.connection.execute("DROP JOB j")
+    bench.sink("DuckDB", "again")
+    bench.connection.execute(f"CREATE JOB j AS INSERT INTO again {COUNTS} {clause}")
+    assert "only where it writes to keys" in refused(bench.verify).message
+
+
+def test_late_rows_are_not_written_again(bench: Bench) -> None:
+    bench.connection.execute("CREATE MAPPING u TYPE Feed")
+    bench.connection.execute("CREATE MAPPING late (k BIGINT, ts BIGINT) TYPE DuckDB")
+    bench.sink()
+    job = bench.start(COUNTS.replace("TABLE t", "TABLE u") + " LATE DATA INTO late")
+    for row in [(1, 1), (1, 25), (1, 2), (1, 40)]:
+        bench.feeds[0].give(row)
+        bench.until(job)
+        bench.connection.execute("CREATE OR REPLACE SNAPSHOT s FOR JOB j")
+    assert bench.verify()[0][0] == "different"
+    assert bench.connection.execute("SELECT * FROM late").fetchall() == [(1, 2)]
+
+
+def test_a_job_with_another_query_than_it_began_with(bench: Bench) -> None:
+    bench.sink()
+    bench.start()
+    bench.connection.execute(f"ALTER JOB j AS INSERT INTO out {COUNTS} HAVING COUNT(*) > 1")
+    assert "the state of another query" in refused(bench.verify).message
