@@ -30,7 +30,7 @@ from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.failures import cancelled, timed_out
 from runnel.runtime.interrupts import interrupts_deferred
 from runnel.runtime.latency import quantiles
-from runnel.runtime.metrics import VertexMetrics, state_size, vertex_metrics
+from runnel.runtime.metrics import VertexMetrics, vertex_metrics
 from runnel.runtime.progress import MADE_PROGRESS
 from runnel.runtime.tasklet import take_turn
 from runnel.runtime.template import Template
@@ -350,13 +350,6 @@ class Job:
     def malformed_records(self) -> int:
         """Records that sources left out as they couldn't be read."""
         return sum(tasklet.count("malformed_records") for tasklet in self.execution.tasklets)
-
-    def state_size(self) -> tuple[int, int, int]:
-        """Rows and bytes that its operators keep, about, and how many of the bytes are in files, as there was no room for them
-        in memory."""
-        sizes = [state_size(tasklet) for tasklet in self.execution.tasklets]
-        rows, size, spilled = zip(*sizes, strict=True) if sizes else ((), (), ())
-        return sum(rows), sum(size), sum(spilled)
 
     def watermark(self) -> tuple[int | None, str | None]:
         """The smallest watermark that a vertex was given, in units of event time, and what holds it back, if something does."""

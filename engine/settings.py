@@ -158,8 +158,8 @@ SETTINGS = (
         default_limit(),
         _memory,
         "a number of bytes of at least 1 MB, or one with a unit, such as '512MB' or '4GiB'",
-        "how much memory queries may hold; what is beyond it goes to files in temp_directory, but for what queries on streams "
-        "keep, which fail then; 0: no limit",
+        "how much memory queries may hold; what is beyond it goes to files in temp_directory, also what queries on streams "
+        "keep, but for what EXPLAIN (STATE) says must fit in memory; 0: no limit",
     ),
     Setting(
         "plan_cache_size",

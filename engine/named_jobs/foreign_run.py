@@ -68,11 +68,6 @@ class ForeignExecution:
         found = self.progress()
         return found.rows_in / max(self.uptime, 1e-9) if found.rows_per_second is None else found.rows_per_second
 
-    def state_size(self) -> tuple[int, int, int]:
-        """What it keeps; where, is its own affair."""
-        found = self.progress()
-        return found.state_rows, found.state_bytes, 0
-
     def watermark(self) -> tuple[int | None, str | None]:
         """In µs of event time; nobody says what holds it back."""
         return self.progress().watermark, None

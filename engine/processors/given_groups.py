@@ -8,7 +8,8 @@ import numpy as np
 
 from runnel.batches import Mask, indexes
 from runnel.processors.group_state import Layout, Partial
-from runnel.processors.timed_groups import DueTimes, TimedGroups, with_keys
+from runnel.processors.timed_groups import TimedGroups, with_keys
+from runnel.processors.timed_runs import DueTimes
 
 
 class GivenGroups:

@@ -18,7 +18,7 @@ from runnel.batches import from_numbers, indexes, numbers
 from runnel.key_hash import Hashes, hash_columns
 from runnel.memory import LEAST_BYTES, Memory, too_large
 from runnel.processors.group_state import WEIGHT, Layout, Partial, exported, partial_of
-from runnel.processors.timed_groups import NEVER, DueTimes, TimedRun, sorted_run
+from runnel.processors.timed_runs import NEVER, DueTimes, TimedRun, sorted_run
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -28,7 +28,8 @@ from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME
 from runnel.processors.given_groups import GivenGroups
 from runnel.processors.group_state import WEIGHT, GroupState, Layout, Partial, exported, partial_of
-from runnel.processors.timed_groups import DueTimes, TimedGroups, is_rows, with_keys
+from runnel.processors.timed_groups import TimedGroups, is_rows, with_keys
+from runnel.processors.timed_runs import DueTimes
 from runnel.streams import TimeBound
 
 _WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
@@ -86,6 +87,7 @@ class TimedAggregateProcessor(DivertingProcessor):
 
     def spill(self) -> None:
         if self._aggregation.stage is Stage.ACCUMULATE:
+            self.end_restore()
             self._pass_on(self._groups.take_all())
         elif self.can_spill:
             for groups in (self._groups, *self._distinct):

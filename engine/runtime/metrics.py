@@ -131,7 +131,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
     """Read while the tasklet runs: each number is right, all together need not be of one moment."""
     edges = tasklet.inputs.edges
     watermark = tasklet.watermark
-    state_rows, state_bytes, spilled_bytes = state_size(tasklet)
+    state_rows, state_bytes, spilled_bytes = _state_size(tasklet)
     tasks_done, tasks = tasklet.tasks()
     return ProcessorMetrics(
         index=tasklet.index,
@@ -158,7 +158,7 @@ def processor_metrics(tasklet: ProcessorTasklet) -> ProcessorMetrics:
     )
 
 
-def state_size(tasklet: ProcessorTasklet) -> tuple[int, int, int]:
+def _state_size(tasklet: ProcessorTasklet) -> tuple[int, int, int]:
     """Rows and bytes that the processor keeps, and how many of the bytes are in files. It may be at work, so what is read may
     change meanwhile."""
     try:

@@ -66,7 +66,7 @@ def _light_row(database: Database, job: Job) -> Row:
         *(job.rows_in, job.rows_out, job.rows_per_second),
         *_event_time(database, job),
         *(job.late_rows, job.malformed_records),
-        *job.state_size(),
+        *_state(job),
         *_latency(job),
         "tasklets",
         *(None,) * 7,
@@ -86,7 +86,7 @@ def _named_row(database: Database, job: NamedJob) -> Row:
         *running,
         job.late_rows,
         None if execution is None else execution.malformed_records,
-        *((None,) * 5 if execution is None else (*execution.state_size(), *_latency(execution))),
+        *((None,) * 5 if execution is None else (*_state(execution), *_latency(execution))),
         *(record.runtime, record.promise or str(record.options.guarantee), record.restarts),
         *_snapshot(database, job),
         job.last_trouble,
@@ -123,6 +123,13 @@ def _snapshot(database: Database, job: NamedJob) -> Row:
 
 def _moment(microseconds: int) -> datetime:
     return datetime.fromtimestamp(microseconds / 1e6, UTC)
+
+
+def _state(job: Job | ForeignExecution) -> Row:
+    """Rows and bytes that its operators keep, about, and how many of the bytes are in files."""
+    found = job.metrics().values()
+    rows, size = sum(item.state_rows for item in found), sum(item.state_bytes for item in found)
+    return rows, size, sum(item.spilled_bytes for item in found)
 
 
 def _latency(job: Job | ForeignExecution) -> Row:

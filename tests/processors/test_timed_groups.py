@@ -9,7 +9,8 @@ from runnel.expressions.aggregate_states import Count, SumInteger
 from runnel.key_hash import keyed_state
 from runnel.processors import timed_groups
 from runnel.processors.group_state import Layout
-from runnel.processors.timed_groups import DueTimes, TimedGroups, is_rows
+from runnel.processors.timed_groups import TimedGroups, is_rows
+from runnel.processors.timed_runs import DueTimes
 from runnel.snapshots.store import share_of
 from runnel.streams import TimeBound
 
