@@ -6,6 +6,7 @@ What a table needs of its reader beyond what is handled here is refused: a file 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,9 @@ READER_FEATURES = frozenset({"timestampNtz", "deletionVectors", "columnMapping",
 
 MILLISECOND = timedelta(milliseconds=1)
 
+_NOISE = re.compile(r"\x1b\[[0-9;]*m|\s0: <unknown>.*", re.DOTALL)
+"""Colours and the library's own stack in its messages."""
+
 
 def delta() -> Any:
     """The package deltalake."""
@@ -48,7 +52,7 @@ def calling(what: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError, ValueError, pa.ArrowException) as error:
-        text = " ".join(str(error).split())
+        text = " ".join(_NOISE.sub("", str(error)).split())
         raise OperationalError(what, detail=text or type(error).__name__) from error
 
 

@@ -73,6 +73,12 @@ class Catalogs:
     def __init__(self) -> None:
         self._catalogs: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
         self._lock = Lock()
+        self._commits: dict[Place, Lock] = {}
+
+    def commits(self, place: Place) -> Lock:
+        """Held by who commits to a table: those of one connection needn't try again and again."""
+        with self._lock:
+            return self._commits.setdefault(place, Lock())
 
     def get(self, place: Place) -> Any:
         """The catalog of a table."""

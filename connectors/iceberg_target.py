@@ -152,6 +152,10 @@ class IcebergTarget(LakeTarget):
         return False
 
     def commit(self, files: Sequence[tuple[str, Mapping[str, Any]]], token: Token) -> None:
+        with self._mapping.catalogs.commits(self._mapping.place):
+            self._commit(files, token)
+
+    def _commit(self, files: Sequence[tuple[str, Mapping[str, Any]]], token: Token) -> None:
         application, number = token["application"], token["number"]
         notes = {_COMMIT: token["id"]}
         if application:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pyarrow as pa
@@ -506,3 +507,25 @@ def test_a_job_over_tables_goes_on_after_a_restart(catalog: Any, tmp_path: Path)
     assert epochs == sorted(set(epochs)), "each epoch is there once"
     [committed] = [value for name, value in target.properties.items() if name.startswith("runnel.committed.")]
     assert int(committed) == epochs[-1]
+
+
+def test_statements_of_one_connection_wait_for_one_another(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
+    table = catalog.create_table("space.t", IDS)
+    mapping(con, tmp_path)
+    failed: list[BaseException] = []
+
+    def insert(first: int) -> None:
+        try:
+            for i in range(3):
+                con.cursor().execute("INSERT INTO t VALUES (?)", (first + i,))
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [Thread(target=insert, args=(first,)) for first in (0, 10, 20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    table.refresh()
+    assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
