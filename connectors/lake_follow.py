@@ -82,6 +82,7 @@ class LakeFollowPartition(SourcePartition):
         self._asked = asked
         # Rows are counted in whole files, so that the count also holds for another predicate.
         self._whole = Reading(asked.columns, asked.table_columns, evaluation=asked.evaluation)
+        self._from = version
         self._version = version
         self._is_first = True
         self._files: list[LakeFile] | None = None
@@ -120,6 +121,7 @@ class LakeFollowPartition(SourcePartition):
         files = self._files
         path = self._path if files is None or self._number >= len(files) else files[self._number].file.path
         return {
+            "from": self._from,
             "version": self._version,
             "first": self._is_first,
             "file": self._number,
@@ -130,9 +132,11 @@ class LakeFollowPartition(SourcePartition):
     def seek(self, token: Token) -> None:
         self._version, self._is_first = token["version"], token["first"]
         self._number, self._to_skip, self._path = token["file"], token["rows"], token["path"]
+        self._from = token["from"]
 
     def stop_at(self, token: Token) -> None:
         self._stop = token
+        self._from = self._version = token["from"]
 
     def _is_in_last(self) -> bool:
         """Whether the version is that of the place to stop at."""

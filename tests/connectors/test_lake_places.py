@@ -73,7 +73,7 @@ def test_reading_ends_at_every_place(path: Path) -> None:
     while True:
         place = part.position()
         assert place is not None
-        again = partition(path, version="0")
+        again = partition(path)
         again.stop_at(place)
         assert read(again) == whole[:count], place
         assert again.read() is END
@@ -82,8 +82,8 @@ def test_reading_ends_at_every_place(path: Path) -> None:
             break
         assert isinstance(batch, pa.RecordBatch)
         count += batch.num_rows
-    cut = partition(path, version="0")
-    cut.stop_at({"version": 0, "first": True, "file": 0, "path": None, "rows": 70_001})
+    cut = partition(path)
+    cut.stop_at({"from": 0, "version": 0, "first": True, "file": 0, "path": None, "rows": 70_001})
     assert read(cut) == whole[:70_001]
 
 
@@ -98,7 +98,7 @@ def test_a_job_may_go_on_behind_a_gap(path: Path, choice: ExpiredPosition, rows:
     for version in range(3):
         (path / "_delta_log" / f"{version:020d}.json").unlink()
     other = partition(path)
-    other.seek({"version": 1, "first": False, "file": 0, "path": None, "rows": 0})
+    other.seek({"from": 0, "version": 1, "first": False, "file": 0, "path": None, "rows": 0})
     with pytest.raises(OperationalError, match="has version 1 no longer") as caught:
         other.read()
     assert caught.value.code is ErrorCode.POSITION_EXPIRED
