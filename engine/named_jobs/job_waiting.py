@@ -106,3 +106,11 @@ class JobWaiting(JobView):
             if not condition():
                 self._home.check_open()
             return condition()
+
+    def _wake(self) -> None:
+        """Has those who wait look again."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def __repr__(self) -> str:
+        return f"<job {self.name!r} {self.status}>"

@@ -492,11 +492,3 @@ class NamedJob(JobWaiting):
                     message = f'job "{self.name}" is not {what} after {timeout:g} s'
                     raise OperationalError(message, code=ErrorCode.TIMEOUT, hint="that goes on; SHOW JOBS tells how far it is")
                 self._changed.wait(left)
-
-    def _wake(self) -> None:
-        """Has those who wait look again."""
-        with self._changed:
-            self._changed.notify_all()
-
-    def __repr__(self) -> str:
-        return f"<job {self.name!r} {self.status}>"
