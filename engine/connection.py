@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import get_ident
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, overload
 
 import runnel.errors as errors
@@ -19,7 +23,7 @@ from runnel.jobs import Job, JobOptions
 
 if TYPE_CHECKING:
     from datetime import timedelta
-    from types import TracebackType
+    from types import FrameType, TracebackType
 
     from runnel.connector import Connector
     from runnel.connectors.spark_connector import SparkConnector
@@ -64,8 +68,9 @@ class Connection:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        # Closes a connection that was forgotten, at the latest when the interpreter ends, while its threads still run.
+        # Closes a connection that was forgotten.
         weakref.finalize(self, _close_quietly, database)
+        _open_databases.add(database)
 
     def cursor(self) -> Cursor:
         """A new cursor."""
@@ -302,3 +307,31 @@ def _check_name(name: object) -> None:
 def _close_quietly(database: Database) -> None:
     with suppress(Exception):
         database.close()
+
+
+_open_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+
+LEAVING = 1.0
+"""Seconds that threads of the user have to come out of our calls when the interpreter ends."""
+
+
+@atexit.register
+def _leave() -> None:
+    """At the end of the interpreter what is open is closed, and threads that are within a call of ours come out of it: one that
+    returned from Arrow's code to an interpreter that is gone would end the process by a fault."""
+    for database in list(_open_databases):
+        _close_quietly(database)
+    until = monotonic() + LEAVING
+    while _is_somebody_inside() and monotonic() < until:
+        sleep(0.002)
+
+
+def _is_somebody_inside() -> bool:
+    own = get_ident()
+    for thread, found in sys._current_frames().items():
+        frame: FrameType | None = None if thread == own else found
+        while frame is not None:
+            if str(frame.f_globals.get("__name__", "")).partition(".")[0] == "runnel":
+                return True
+            frame = frame.f_back
+    return False

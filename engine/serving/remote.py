@@ -9,6 +9,7 @@ from threading import Lock, Thread, current_thread, main_thread
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import uuid4
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -33,6 +34,9 @@ from runnel.serving.remote_rows import GivenRows, RemoteRows
 from runnel.statements.arguments import argument_types, checked, checked_rows, column_type
 
 _Answer = TypeVar("_Answer")
+LEAVING = 5.0
+"""Seconds that rows on their way have to end when the connection is closed."""
+
 _Answered = tuple[dict[str, Any], bytes]
 
 
@@ -65,6 +69,7 @@ class RemoteDatabase:
         self.is_closed = False
         self._lock = Lock()
         self._calls = 0
+        self._reading: WeakSet[RemoteRows] = WeakSet()
         location = location_of(url)
         options = {} if root_certificate is None else {"tls_root_certs": root_certificate}
         self._options = flight.FlightCallOptions(headers=[(HEADER, f"Bearer {token}".encode())])
@@ -146,12 +151,18 @@ class RemoteDatabase:
             raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
 
     def close(self) -> None:
-        """Leaves the server. What it runs for us it ends; named jobs go on. Once is enough."""
+        """Leaves the server. What it runs for us it ends; named jobs go on. Once is enough. Nothing is read any more when it
+        returns: a thread that comes back from Flight when the interpreter has ended would end in a fault."""
         with self._lock:
             if self.is_closed:
                 return
             self.is_closed = True
             is_free = not self._calls
+            reading = list(self._reading)
+        for rows in reading:
+            rows.cancel()
+        for rows in reading:
+            rows.join(LEAVING)
         if is_free:
             self._client.close()
 
@@ -176,7 +187,13 @@ class RemoteDatabase:
         except BaseException:
             statement.cancel()
             raise
-        return RemoteRows(reader, fields, statement.cancel, self._translated)
+        rows = RemoteRows(reader, fields, statement.cancel, self._translated)
+        with self._lock:
+            self._reading.add(rows)
+            is_late = self.is_closed
+        if is_late:
+            rows.cancel()
+        return rows
 
     def _rows_of(self, statement: RemoteStatement) -> flight.FlightStreamReader:
         with self._call() as client:

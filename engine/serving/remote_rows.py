@@ -4,7 +4,7 @@ it reads those of a job."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from threading import Condition, Thread
+from threading import Condition, Thread, current_thread
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +35,13 @@ class RemoteRows:
         self._room = Condition()
         self._is_cancelled = False
         self.results.on_room = self._has_room
-        Thread(target=self._read, name="runnel-rows", daemon=True).start()
+        self._thread = Thread(target=self._read, name="runnel-rows", daemon=True)
+        self._thread.start()
+
+    def join(self, timeout: float) -> None:
+        """Waits until nothing of them is read any more, but no longer than so many seconds."""
+        if self._thread is not current_thread():
+            self._thread.join(timeout)
 
     def cancel(self) -> None:
         """Ends the statement on the server, and the reading. From any thread; doesn't wait."""

@@ -66,7 +66,7 @@ def _otherwise(database: Database, plan: QueryPlan, call: Call, own_dag: Callabl
     """How the query is begun anew without fragments."""
 
     def start(on_start: Callable[[Job], object]) -> Job:
-        def both(job: Job) -> None:
+        def both(job: Any) -> None:
             on_start(job)
             call.on_start(job)
 

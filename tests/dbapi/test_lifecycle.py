@@ -26,6 +26,31 @@ def threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread is not threading.main_thread()}
 
 
+LEAVING = """
+import sys, threading, runnel
+connection = runnel.connect(query_parallelism=2)
+stands = threading.Barrier(4)
+
+def read() -> None:
+    cursor = connection.cursor().execute("SELECT v, CAST(v AS VARCHAR) FROM TABLE(GENERATE_STREAM(2000000))")
+    batches = cursor.fetch_record_batch()
+    next(batches)
+    stands.wait()
+    for _ in batches:
+        pass
+
+threading.excepthook = lambda info: None
+for _ in range(3):
+    threading.Thread(target=read, daemon=True).start()
+stands.wait()
+"""
+
+
+def test_a_process_that_ends_while_its_threads_fetch_ends_well() -> None:
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", LEAVING], capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_closing_the_cursor_cancels_its_job(connection: Connection) -> None:
     for sql in (ENDLESS, HUGE):
         cursor = connection.execute(sql)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -224,6 +226,33 @@ def test_the_last_call_closes_the_client(server: Server) -> None:
     assert closed == [0]
     with pytest.raises(runnel.InterfaceError, match="closed"):
         made.execute("SELECT 1")
+
+
+def test_closing_ends_what_is_being_read(server: Server) -> None:
+    """Also where the cursors aren't closed: their rows are read by threads, which may not outlive the connection."""
+    remote = runnel.connect(server.url, token=TOKEN)
+    cursors = [remote.execute("SELECT v, CAST(v AS VARCHAR) FROM TABLE(GENERATE_STREAM(1000000))") for _ in range(3)]
+    assert [cursor.fetchone() for cursor in cursors] == [(0, "0")] * 3
+    remote.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "runnel-rows"]
+    for cursor in cursors:
+        with pytest.raises(runnel.Error):
+            while cursor.fetchone() is not None:
+                pass
+
+
+LEAVING = """
+import sys, runnel
+remote = runnel.connect(sys.argv[1], token=sys.argv[2])
+cursors = [remote.execute("SELECT v, CAST(v AS VARCHAR) FROM TABLE(GENERATE_STREAM(3000000))") for _ in range(3)]
+print(cursors[0].fetchone())
+"""
+
+
+def test_a_process_that_leaves_in_the_middle_of_its_rows_ends_well(server: Server) -> None:
+    command = [sys.executable, "-X", "faulthandler", "-c", LEAVING, server.url, TOKEN]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "(0, '0')\n"), done.stderr
 
 
 def test_a_closed_connection_says_so(remote: runnel.Connection) -> None:
