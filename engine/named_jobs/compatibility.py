@@ -236,9 +236,13 @@ def _is_own(meaning: Meaning) -> bool:
 
 
 def _watermarks(old: Meaning, new: Meaning) -> dict[int, int] | None:
-    """The numbers of watermarks now, by those before, in the order of numbers; None where there are more or fewer of them."""
+    """The numbers of watermarks now, by those before: by whose they are, or else in the order of numbers; None where there are
+    more or fewer of them."""
     if len(old.watermarks) != len(new.watermarks):
         return None
+    now = {name: number for number, name in new.watermarks.items()}
+    if len(now) == len(new.watermarks) and sorted(old.watermarks.values()) == sorted(now):
+        return {number: now[name] for number, name in old.watermarks.items()}
     return dict(zip(sorted(old.watermarks), sorted(new.watermarks), strict=True))
 
 

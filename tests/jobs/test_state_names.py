@@ -17,7 +17,7 @@ from runnel.named_jobs.compatibility import Fate, fates
 from runnel.named_jobs.recombination import fits, missing
 from runnel.streams import WindowKind, WindowShape
 from tests.jobs.recombined import tumble
-from tests.jobs.test_recombining import PATIENCE, at, explained, put, streaming
+from tests.jobs.test_recombining import PATIENCE, SCHEMA, at, explained, put, streaming
 
 COUNT = "SELECT {} window_end * 100, COUNT(*) FROM TABLE({}) GROUP BY window_end"
 SUM = "SELECT {} window_end * 100 + 1, SUM(v) FROM TABLE({}) GROUP BY window_end"
@@ -197,3 +197,41 @@ def test_what_is_said_of_frames_is_so(old: WindowShape, new: WindowShape) -> Non
         return {n for n in range(500) if (n - shape.offset) % length == 0}
 
     assert fits(old, new) == (bounds(new) <= bounds(old))
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "SELECT s.ts * 100 + 1, s.v + b.v FROM s JOIN b ON s.ts BETWEEN b.ts - 2 AND b.ts",
+        "SELECT ts * 100 + 2, SUM(v) OVER (ORDER BY ts RANGE BETWEEN 20 PRECEDING AND CURRENT ROW) FROM s",
+        "SELECT window_end * 100 + 3, SUM(v) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), 20)) GROUP BY window_end",
+    ],
+    ids=["join", "over", "group by"],
+)
+def test_state_goes_on_where_watermarks_have_other_numbers(kept: str) -> None:
+    """What is read in front of it takes the first number."""
+    with streaming(2, columns="n") as (connection, writer):
+        others = {name: connection.register_stream(name, SCHEMA, time_column="ts", max_disorder=0) for name in ("b", "c")}
+        connection.execute(f"CREATE JOB j AS SINK INTO m {kept}")
+        put(connection, writer, [(0, 5, 1), (0, 9, 2)])
+        if "b.ts" in kept:
+            put(connection, others["b"], [(0, 6, 10)])
+        first = f"SELECT window_end * 100, COUNT(*) FROM TABLE({tumble(10).sql('c')}) GROUP BY window_end"
+        text = f"SINK INTO m {first} UNION ALL {kept}"
+        assert not any("dropped" in line or "refused" in line for line in explained(connection, text))
+        connection.execute(f"ALTER JOB j AS {text}", timeout=PATIENCE)
+        put(connection, writer, [(0, 11, 3)])
+        if "b.ts" in kept:
+            others["b"].write([(0, 9, 20), (0, 12, 30)])
+        others["c"].write([(0, 5, 1)])
+        for each in (writer, *others.values()):
+            each.close()
+        connection.job("j").join(PATIENCE)
+        found = dict(connection.execute("SELECT __key, n FROM m WHERE __key % 100 > 0").fetchall())
+    expected = {
+        "join": {501: 11, 901: 22, 1101: 33},
+        "over": {502: 1, 902: 3, 1102: 6},
+        "group by": {2003: 6},
+    }
+    assert found in expected.values()
+    assert {key % 100 for key in found} == {1 if "JOIN" in kept else 2 if "OVER" in kept else 3}
