@@ -43,8 +43,9 @@ if TYPE_CHECKING:
 NO_COUNT = -1
 
 
-def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
-    """Plans a job's query as the catalog is now, for the arguments and in the time zone that it was made with."""
+def planned_job(database: Database, record: JobRecord) -> tuple[WritePlan, EvaluationContext]:
+    """The plan of a job's query as the catalog is now, for the arguments and in the time zone that it was made with, and what
+    its expressions know."""
     if record.modules:
         # Loaded on first use: few jobs have any.
         from runnel.statements.job_modules import load_modules
@@ -59,8 +60,14 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
         raise
     values = converted(record.arguments, types, plan.parameters, record.zone)
     arguments = [scalar_of(value, item) for value, item in zip(values, plan.parameters, strict=True)]
+    return plan, EvaluationContext(arguments, record.created, record.zone)
+
+
+def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
+    """What a job's query comes to now."""
+    plan, evaluation = planned_job(database, record)
     if record.runtime != TASKLETS:
-        return _prepare_foreign(record, plan, EvaluationContext(arguments, record.created, record.zone))
+        return _prepare_foreign(record, plan, evaluation)
     limit = record.options.accumulation_limit
     processors = parallelism(database, plan.tables)
     # State goes by the names of vertices, so these may not depend on the number of processors.
@@ -71,7 +78,7 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
         dag=dag,
         promise=promises_of(dag, record.options.guarantee)[0],
         meanings=_meanings(plan),
-        evaluation=EvaluationContext(arguments, record.created, record.zone),
+        evaluation=evaluation,
         is_unbounded=plan.is_unbounded,
         written=frozenset(v.name for v in dag.vertices.values() if isinstance(v.supplier, WriteMetaSupplier)),
         event_time=event_time_type(plan.logical) if plan.is_unbounded else None,

@@ -19,12 +19,10 @@ from runnel.connector import ReadableTable, Token, WriteMode
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError, as_written
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Column
-from runnel.expressions.values import scalar_of
 from runnel.frozen import frozen
 from runnel.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
 from runnel.named_jobs.named_job import NamedJob
-from runnel.named_jobs.record import JobRecord
 from runnel.patience import patient
 from runnel.planner.comparison import Compared, plan_comparison
 from runnel.planner.final_rows import TimedRows, before, check_repeatable, gives_at_once, with_time
@@ -38,8 +36,8 @@ from runnel.relation import Aggregate, Field, Filter, Project, Relation, Scan, r
 from runnel.rows import Result, Row
 from runnel.snapshots.store import ENDED, SnapshotStore
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
-from runnel.statements.arguments import argument_types, converted
 from runnel.statements.call import Call
+from runnel.statements.jobs import planned_job
 from runnel.statements.queries import parallelism
 from runnel.statements.replay import ReplayedTable, WrittenTable, check_retained
 from runnel.windows import Window
@@ -71,7 +69,7 @@ class _Moment:
 def verify_job(database: Database, plan: VerifyJobPlan, call: Call) -> Result:
     """Compares what a job has written with what a bounded query gives of its input."""
     job = database.named_jobs.get(plan.name)
-    write, evaluation = _planned(database, job.record)
+    write, evaluation = planned_job(database, job.record)
     keys = _keys(write)
     _check(job, write, keys)
     context = JobContext(0, evaluation, database.jobs.clock.monotonic)
@@ -91,20 +89,6 @@ def verify_job(database: Database, plan: VerifyJobPlan, call: Call) -> Result:
         ) from error
     finally:
         written.close()
-
-
-def _planned(database: Database, record: JobRecord) -> tuple[WritePlan, EvaluationContext]:
-    """The plan of the job's query, and what its expressions know."""
-    if record.modules:
-        # Loaded on first use: few jobs have any.
-        from runnel.statements.job_modules import load_modules
-
-        load_modules(database, record.modules)
-    types = argument_types(record.arguments)
-    plan = database.plan_job(record.query, types, record.zone)
-    values = converted(record.arguments, types, plan.parameters, record.zone)
-    arguments = [scalar_of(value, item) for value, item in zip(values, plan.parameters, strict=True)]
-    return plan, EvaluationContext(arguments, record.created, record.zone)
 
 
 def _keys(write: WritePlan) -> tuple[int, ...]:
