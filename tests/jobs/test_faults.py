@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import runnel
 from runnel.errors import OperationalError
 from runnel.jobs import JobStatus
 from runnel.named_jobs.named_job import NamedJob
@@ -410,3 +411,58 @@ def test_what_keeps_a_job_from_starting_and_may_pass_is_tried_again(tmp_path: Pa
         assert eventually(lambda: world.rows == [0, 1, 2, 3])
     finally:
         bench.close()
+
+
+def refused(message: str) -> Callable[..., None]:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OperationalError(message)
+
+    return refuse
+
+
+def test_a_suspension_that_can_t_be_kept_is_told_and_kept_later(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job has failed, and now its record can't be written either."""
+    job = bench.create()
+    bench.world.fail(OperationalError("the source is down"))
+    assert eventually(lambda: job.status is JobStatus.NOT_RUNNING)
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.named.records, "save", refused("no room"))
+        with pytest.raises(OperationalError, match="no room"):
+            job.suspend(PATIENCE)
+        assert job.status is JobStatus.SUSPENDED
+        assert job.last_trouble == "no room"
+
+    def kept() -> bool:
+        bench.clock.advance(SECOND)
+        return [record.status for record in bench.named.records.load()] == [JobStatus.SUSPENDED]
+
+    assert eventually(kept)
+    assert eventually(lambda: job.unsaved is None)
+    assert job.error is not None and "the source is down" in job.error.message
+
+
+def test_what_went_wrong_first_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench.named.records, "save", refused("the first fault"))
+    monkeypatch.setattr(bench.named.records, "remove", refused("the second fault"))
+    with pytest.raises(OperationalError, match="the first fault"):
+        bench.create()
+    assert bench.named.all() == []
+
+
+def test_a_new_query_that_fails_and_can_t_be_taken_back_tells_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    with runnel.connect() as connection:
+        options = "OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+        connection.execute(f"CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap {options}")
+        connection.execute("CREATE JOB j AS SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(10))")
+        changes = [NamedJob.change, refused("the second fault")]
+
+        def change(job: NamedJob, **given: Any) -> None:
+            changes.pop(0)(job, **given)
+
+        monkeypatch.setattr(NamedJob, "resume", refused("the first fault"))
+        monkeypatch.setattr(NamedJob, "change", change)
+        with pytest.raises(OperationalError, match="the first fault") as caught:
+            connection.execute("ALTER JOB j AS SINK INTO m SELECT v, v + 1 FROM TABLE(GENERATE_STREAM(10))")
+        assert "the job stays suspended, as it can't go on: the second fault" in (caught.value.detail or "")
+        assert connection.job("j").status is JobStatus.SUSPENDED
+        monkeypatch.undo()
