@@ -50,7 +50,7 @@ def mismatches(cases: Sequence[FunctionCase] | None = None) -> list[str]:
         if text is not None:
             work.append((case, text, own_outcome(case)))
     total = [item for item in work if not item[2].errors]
-    found = [problem for item in work if item[2].errors for problem in _partial(*item)]
+    found = _all_partial([item for item in work if item[2].errors])
     for start in range(0, len(total), BATCH):
         part = total[start : start + BATCH]
         try:
@@ -81,26 +81,52 @@ def _alone(case: FunctionCase, text: str, own: Outcome) -> list[str]:
     return _listed(case, difference(case, own, column))
 
 
+def _all_partial(work: Sequence[tuple[FunctionCase, str, Outcome]]) -> list[str]:
+    """Cases in which some rows fail: the others alone give our values, and of these some are tried."""
+    found = []
+    for start in range(0, len(work), BATCH):
+        part = work[start : start + BATCH]
+        try:
+            columns = run([f"CASE WHEN {_fails_not(own)} THEN {text} END" for _, text, own in part]).columns
+        except _engine_error():
+            found += [problem for item in part for problem in _partial(*item)]
+            continue
+        for (case, text, own), column in zip(part, columns, strict=True):
+            rows = _kept(own)
+            found += _compared(case, own, column.combine_chunks().take(pa.array(rows, pa.int64())))
+            found += _no_errors(case, text, own)
+    return found
+
+
 def _partial(case: FunctionCase, text: str, own: Outcome) -> list[str]:
-    """A case in which some rows fail: the others alone give our values, and of these some are tried."""
-    failing = ", ".join(map(str, own.errors))
     try:
-        table = run([text, '"row"'], f'"row" NOT IN ({failing})')
+        column = run([text, '"row"'], _fails_not(own)).column(0)
     except _engine_error() as error:
         return [f"{case.shape}: fails: {str(error)[:200]}"]
-    kept = set(range(ROWS)) - set(own.errors)
-    rows = sorted(kept)
-    narrowed = Outcome([own.values[row] for row in rows], [])
-    problem = difference(case, narrowed, table.column(0).combine_chunks(), rows)
-    found = _listed(case, problem)
+    return [*_compared(case, own, column.combine_chunks()), *_no_errors(case, text, own)]
+
+
+def _fails_not(own: Outcome) -> str:
+    return f'"row" NOT IN ({", ".join(map(str, own.errors))})'
+
+
+def _kept(own: Outcome) -> list[int]:
+    return sorted(set(range(ROWS)) - set(own.errors))
+
+
+def _compared(case: FunctionCase, own: Outcome, column: pa.Array) -> list[str]:
+    rows = _kept(own)
+    return _listed(case, difference(case, Outcome([own.values[row] for row in rows], []), column, rows))
+
+
+def _no_errors(case: FunctionCase, text: str, own: Outcome) -> list[str]:
     for row in spread_rows(own.errors):
         try:
             run([text], f'"row" = {row}')
         except _engine_error():
             continue
-        found.append(f"{case.shape}: no error in {shown(case, row)}")
-        break
-    return found
+        return [f"{case.shape}: no error in {shown(case, row)}"]
+    return []
 
 
 def spread_rows(rows: Sequence[int], count: int = FAILING_ROWS) -> Sequence[int]:
