@@ -179,11 +179,9 @@ def told_of(snapshots: Sequence[tuple[float, int, int]]) -> str:
     )
 
 
-def timing(label: str, runs: Sequence[Run], rows: int) -> Timing:
+def timing(label: str, runs: Sequence[Run]) -> Timing:
     seconds = [item.seconds for item in runs]
-    cpu = [item.cpu for item in runs if item.cpu is not None]
-    name = f"{label}: {rows / median(seconds) / 1e6:.2f} M rows/s" + (f", {median(cpu):.2f} s of CPU" if cpu else "")
-    return Timing(name, median(seconds), min(seconds), max(seconds), len(runs))
+    return Timing(label, median(seconds), min(seconds), max(seconds), len(runs))
 
 
 def beside(keys: int) -> tuple[list[Timing], list[str]]:
@@ -198,7 +196,7 @@ def beside(keys: int) -> tuple[list[Timing], list[str]]:
         if isinstance(done, str):
             notes.append(f"{label}: {done}")
             continue
-        timings.append(timing(label, [done], shape.rows))
+        timings.append(timing(f"{label}: {shape.rows / done.seconds / 1e6:.2f} M rows/s", [done]))
         if interval:
             notes.append(f"snapshots of {label.removesuffix(', with')}: {told_of(done.snapshots)}")
     if len(timings) > 1 and "without" in timings[0].name:
@@ -216,12 +214,13 @@ def measured(keys: int, rounds: int, with_flink: bool = True) -> Result:
             done = run(guarantee, keys)
             if number:
                 found[guarantee].append(done)
-    timings = [timing("with", found["exactlyOnce"], shape.rows), timing("without", found["none"], shape.rows)]
+    timings = [timing("with", found["exactlyOnce"]), timing("without", found["none"])]
     cpu = [median(item.cpu or 0.0 for item in found[kind]) for kind in ("none", "exactlyOnce")]
     stalls = [1000 * median(item.stall for item in found[kind]) for kind in ("exactlyOnce", "none")]
+    speeds = [shape.rows / item.median / 1e6 for item in timings]
     notes = [
-        f"{shape.rows:,} rows in each run; {timings[1].median / timings[0].median:.2f} of the speed is left, "
-        f"{cpu[0] / cpu[1]:.2f} by CPU time",
+        f"{shape.rows:,} rows in each run, {speeds[0]:.2f} M/s with and {speeds[1]:.2f} without: {speeds[0] / speeds[1]:.2f} of "
+        f"the speed is left, {cpu[0] / cpu[1]:.2f} by CPU time ({cpu[1]:.2f} s and {cpu[0]:.2f} s)",
         f"snapshots: {told_of([item for done in found['exactlyOnce'] for item in done.snapshots])}",
         f"the longest wait of the writer is {stalls[0]:,.0f} ms with, {stalls[1]:,.0f} ms without (medians)",
     ]

@@ -26,7 +26,8 @@ Placed = tuple[weakref.ref[pa.RecordBatch], Section]
 
 def is_large(batch: pa.RecordBatch) -> bool:
     """Whether it may be found in an earlier file."""
-    return batch.nbytes >= LEAST_BYTES
+    size: int = batch.nbytes
+    return size >= LEAST_BYTES
 
 
 class KeptState:
