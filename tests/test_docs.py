@@ -20,6 +20,8 @@ OPTION_TABLES = {
     "DuckDB": "duckdb_connector",
     "Nexmark": "nexmark",
     "Kafka": "kafka",
+    "Delta": "delta_connector",
+    "Iceberg": "iceberg_connector",
 }
 SPARK_OWN = ["format", "path", "table", "query"]
 
