@@ -219,7 +219,7 @@ def measured(keys: int, rounds: int, with_flink: bool = True) -> Result:
     stalls = [1000 * median(item.stall for item in found[kind]) for kind in ("exactlyOnce", "none")]
     speeds = [shape.rows / item.median / 1e6 for item in timings]
     notes = [
-        f"{shape.rows:,} rows in each run, {speeds[0]:.2f} M/s with and {speeds[1]:.2f} without: {speeds[0] / speeds[1]:.2f} of "
+        f"{shape.rows:,} rows in each run, {speeds[0]:.2f} M/s with, {speeds[1]:.2f} without: {speeds[0] / speeds[1]:.2f} of "
         f"the speed is left, {cpu[0] / cpu[1]:.2f} by CPU time ({cpu[1]:.2f} s and {cpu[0]:.2f} s)",
         f"snapshots: {told_of([item for done in found['exactlyOnce'] for item in done.snapshots])}",
         f"the longest wait of the writer is {stalls[0]:,.0f} ms with, {stalls[1]:,.0f} ms without (medians)",
