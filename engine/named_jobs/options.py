@@ -108,6 +108,8 @@ def _paths(text: str) -> tuple[str, ...]:
 
 
 _VALUES: dict[str, type[Enum]] = {"guarantee": Guarantee, "expired_position": ExpiredPosition}
+
+
 def _runtime(text: str) -> str:
     if text.lower() not in RUNTIMES:
         raise ValueError(text)
