@@ -69,7 +69,8 @@ class AdaptedSnapshots:
         return [pa.record_batch([found], names=["vertex"])] if len(found) else ()
 
     def _is_as_it_was(self, fate: VertexFate) -> bool:
-        return all(number == now for number, now in fate.watermarks) and self._is_same(fate.source, fate.vertex)
+        is_moved = fate.crosses_stages or any(number != now for number, now in fate.watermarks)
+        return not is_moved and self._is_same(fate.source, fate.vertex)
 
     def _is_same(self, source: str, vertex: str) -> bool:
         """Whether a vertex is for what another one was for."""
