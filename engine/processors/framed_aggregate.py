@@ -197,6 +197,8 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         if self.is_spilled or self._spilled:
             if self._groups.is_due(self._times) or self._has_window():
                 self.emit_all(self._windows_by_parts(self._times))
+            else:
+                self._until = max(self._until, self._moment)
             return
         if self._groups.is_due(self._times):
             self._move([groups.take_due(self._times) for groups in (self._groups, *self._distinct)])

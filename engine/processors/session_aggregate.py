@@ -124,6 +124,11 @@ class SessionAggregateProcessor(DivertingProcessor):
         return self._every is None and not self._lateness
 
     @property
+    def _is_spilled(self) -> bool:
+        """Whether some states are in files."""
+        return any(states.is_spilled for states in self._sets)
+
+    @property
     def weight(self) -> int:
         return 2 if self.can_spill else 1
 
@@ -196,25 +201,35 @@ class SessionAggregateProcessor(DivertingProcessor):
             first, last = sessions.first, sessions.last
             closed = sessions.close(before)
             self._emit_closed(closed, first, last)
-        if sessions.is_crowded:
-            self._renumber()
+        if not (self._is_spilled and self._making is not None):
+            self._renumber_if_crowded()
 
     def _emit_closed(self, closed: Mask, first: Indexes, last: Indexes) -> None:
         """Gives the groups of sessions that are over, where they are in files those of some sessions at a time."""
-        spilled = sum(states.spilled_size[1] for states in self._sets)
-        if not spilled:
+        if self._is_spilled:
+            self.emit_all(self._results_by_parts(closed, first, last))
+        else:
             self._emit_groups([states.take(closed) for states in self._sets], first, last)
-            return
+
+    def _results_by_parts(self, closed: Mask, first: Indexes, last: Indexes) -> Iterator[pa.RecordBatch]:
+        spilled = sum(states.spilled_size[1] for states in self._sets)
         share = int(np.count_nonzero(closed)) / max(len(closed), 1)
         parts = 1 + int(spilled * share) * WEIGHT // max(self._reservation.memory.allowed, 1)
-        self.emit_all(self._results_by_parts(closed, parts, first, last))
-
-    def _results_by_parts(self, closed: Mask, parts: int, first: Indexes, last: Indexes) -> Iterator[pa.RecordBatch]:
         number = np.arange(len(closed)) % parts
         for part in range(parts):
             plain, *distinct = [states.take(closed & (number == part)) for states in self._sets]
             if plain is not None:
                 yield from self._results(plain, distinct, first, last, True)
+        # Not before: the states of closed sessions are found by the numbers that these have.
+        self._renumber_if_crowded()
+
+    def _rest_by_parts(self) -> Iterator[pa.RecordBatch]:
+        """The results of all that is left, where some of it is in files."""
+        first, last = self._sessions.first, self._sessions.last
+        yield from self._results_by_parts(self._sessions.close(None), first, last)
+        plain, *distinct = [states.take(None) for states in self._sets]  # what has no session
+        if plain is not None:
+            yield from self._results(plain, distinct, first, last, True)
 
     def _give(self, before: int) -> None:
         """Gives the sessions whose last event is before a time and to which rows came since they were given, and forgets those
@@ -230,8 +245,7 @@ class SessionAggregateProcessor(DivertingProcessor):
             gone = sessions.close(before - self._lateness)
             for states in self._sets:
                 states.take(gone)
-        if sessions.is_crowded:
-            self._renumber()
+        self._renumber_if_crowded()
         self._emit_groups(parts, first, last)
 
     def _ungiven_groups(self) -> list[Partial | None]:
@@ -241,8 +255,10 @@ class SessionAggregateProcessor(DivertingProcessor):
         chosen = self._ungiven.of(self._sessions)
         return [states.of(chosen, True) for states in self._sets]
 
-    def _renumber(self) -> None:
+    def _renumber_if_crowded(self) -> None:
         """Where sessions are brought together again and again, numbers are used up though none is over."""
+        if not self._sessions.is_crowded:
+            return
         for states in self._sets:
             states.collapse()
             states.update()
@@ -272,9 +288,8 @@ class SessionAggregateProcessor(DivertingProcessor):
     def complete(self) -> bool:
         if self.drain() and not all(states.is_empty for states in self._sets):
             first, last = self._sessions.first, self._sessions.last
-            if any(states.is_spilled for states in self._sets):
-                # What has no session comes next.
-                self._emit_closed(self._sessions.close(None), first, last)
+            if self._is_spilled:
+                self.emit_all(self._rest_by_parts())
                 return self.drain()
             ungiven = self._ungiven_groups() if self._lateness else None
             taken = [states.take(None) for states in self._sets]

@@ -17,6 +17,7 @@ import pytest
 import runnel
 from runnel import spill
 from runnel.catalog import EventTime
+from runnel.connector import EventTimeMark
 from runnel.memory import Memory
 from tests.snapshots.crashes import Crashes, tried
 from tests.streams.eager_memory import spill_eagerly
@@ -122,6 +123,18 @@ SPILLING = {
         "AND b.t BETWEEN a.t - 100000 AND a.t - 1)",
         "SELECT a.k, a.s FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE a.k = b.k - 1 AND a.s = b.s AND b.t < a.t)",
     ),
+    "not in": (
+        "SELECT x.t, x.s FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 30000)) x WHERE x.s NOT IN "
+        "(SELECT y.s FROM TABLE(TUMBLE(TABLE b, DESCRIPTOR(t), 30000)) y WHERE y.window_end = x.window_end AND y.k > 9000)",
+        "SELECT a.t, a.s FROM a WHERE NOT EXISTS "
+        "(SELECT 1 FROM b WHERE a.s = b.s AND a.t // 30000 = b.t // 30000 AND b.k > 9000)",
+    ),
+    "in as a value": (
+        "SELECT x.t, NULLIF(x.s, 'row 0') IN "
+        "(SELECT NULLIF(y.s, 'row 1') FROM TABLE(TUMBLE(TABLE b, DESCRIPTOR(t), 1000)) y WHERE y.window_end = x.window_end) "
+        "FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 1000)) x",
+        "SELECT t, TRUE FROM a",
+    ),
     "join of windows": (
         "SELECT x.k, y.s FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 30000)) x "
         "JOIN TABLE(TUMBLE(TABLE b, DESCRIPTOR(t), 30000)) y ON x.window_end = y.window_end AND x.k = y.k",
@@ -161,6 +174,65 @@ def test_gives_what_tables_give(name: str, parallelism: int) -> None:
     assert Counter(found) == expected
     if name.startswith("ORDER"):
         assert [t for t, _ in found] == sorted(t for t, _ in found)
+
+
+def test_groups_without_a_session_come_too() -> None:
+    """Those of rows without a time, which end with the stream."""
+    script = [
+        pa.record_batch(
+            [pa.array([None if i % 10 == 0 else i for i in range(first, first + 2_000)]), *batch.columns[1:]], SCHEMA
+        )
+        for first in range(0, 20_000, 2_000)
+        for batch in [rows(first, 2_000, 0)]
+    ]
+    with runnel.connect(query_parallelism=1, memory_limit=LIMIT) as con:
+        con._register("a", ScriptedTable("a", SCHEMA, [script], EventTime(0, 0, 0)))
+        sql = (
+            "SELECT k, window_end, COUNT(*), MAX(s) FROM TABLE(SESSION(TABLE a PARTITION BY k, DESCRIPTOR(t), 100000)) "
+            "GROUP BY k, window_end"
+        )
+        found = con.execute(sql, timeout=120).fetchall()
+        assert con._database.memory.spilled_bytes > 0
+    assert len(found) == 20_000
+    assert sum(end is None for _, end, _, _ in found) == 2_000
+
+
+def test_many_sessions_that_end_while_others_go_on() -> None:
+    """So many that the numbers of sessions are dealt out anew, while results are still being made of files."""
+    count, gap = 150_000, 30_000
+    script = [
+        rows(first, 5_000, 0).set_column(1, "k", pa.array(range(first, first + 5_000))) for first in range(0, count, 5_000)
+    ]
+    with runnel.connect(query_parallelism=1, memory_limit=LIMIT) as con:
+        con._register("a", ScriptedTable("a", SCHEMA, [script], EventTime(0, 0, 0)))
+        sql = (
+            f"SELECT k, window_end, COUNT(*), MAX(s) FROM TABLE(SESSION(TABLE a PARTITION BY k, DESCRIPTOR(t), {gap})) "
+            "GROUP BY k, window_end"
+        )
+        found = con.execute(sql, timeout=300).fetchall()
+        assert con._database.memory.spilled_bytes > LIMIT
+    expected = [
+        (k, k + gap, 1, text) for batch in script for k, text in zip(batch[1].to_pylist(), batch[2].to_pylist(), strict=True)
+    ]
+    assert sorted(found) == expected
+
+
+def test_a_late_row_is_in_no_window_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also not in one that had no rows when the watermark passed it, while something was in files."""
+    schema = pa.schema([("t", pa.int64()), ("k", pa.int64())])
+
+    def batch(*times: int) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([pa.array(times), pa.array([1] * len(times))], schema=schema)
+
+    memory = spill_eagerly(monkeypatch)
+    script = [batch(1, 300), EventTimeMark(20), batch(300), EventTimeMark(100), batch(97), EventTimeMark(400)]
+    with runnel.connect(query_parallelism=1) as con:
+        monkeypatch.setattr(con._database.jobs, "_memory", memory)
+        con._register("a", ScriptedTable("a", schema, [script], EventTime(0, 400, 0)))
+        sql = "SELECT window_end, COUNT(*) FROM TABLE(HOP(TABLE a, DESCRIPTOR(t), 10, 5)) GROUP BY window_end"
+        found = con.execute(sql, timeout=60).fetchall()
+    assert sorted(found) == [(5, 1), (10, 1), (105, 1), (305, 2), (310, 2)]
+    assert memory.spilled_bytes > 0
 
 
 BOUNDED = """
