@@ -221,6 +221,7 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
                     arguments=before.arguments,
                     options=before.options,
                     meanings=before.meanings,
+                    may_drop_state=before.may_drop_state,
                 )
                 job.resume()
             except Error as second:

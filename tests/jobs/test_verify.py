@@ -15,6 +15,8 @@ import runnel
 from runnel import Connection, JobStatus
 from runnel.catalog import Table, TableColumn
 from runnel.connector import Connector, MappingDefinition, Sink, SinkRequest, Token, WritableTable, WriteMode
+from runnel.errors import OperationalError
+from runnel.named_jobs.named_job import NamedJob
 from runnel.serving.server import Server
 from runnel.sqltypes import BIGINT
 from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
@@ -476,3 +478,26 @@ def test_a_job_with_another_query_than_it_began_with(bench: Bench) -> None:
     bench.start()
     bench.connection.execute(f"ALTER JOB j AS INSERT INTO out {COUNTS} HAVING COUNT(*) > 1")
     assert "the state of another query" in refused(bench.verify).message
+
+
+def test_a_query_that_could_not_start_leaves_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job goes on with the query that it had, and can be verified as before."""
+    bench.sink()
+    job = bench.start()
+    bench.give(*ROWS)
+    bench.until(job)
+    same = bench.same()
+    changed = job.record.query.replace("COUNT(*)", "COUNT(*) + 1")
+    assert changed != job.record.query
+    resume, errors = NamedJob.resume, [OperationalError("not now")]
+
+    def fails_once(self: NamedJob) -> None:
+        if errors:
+            raise errors.pop()
+        resume(self)
+
+    monkeypatch.setattr(NamedJob, "resume", fails_once)
+    with pytest.raises(runnel.OperationalError, match="not now"):
+        bench.connection.execute(f"ALTER JOB j AS {changed}", timeout=PATIENCE)
+    assert not errors and job.status is JobStatus.RUNNING
+    assert bench.same() == same
