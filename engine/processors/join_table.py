@@ -154,9 +154,10 @@ class JoinTable:
         if plan.is_left_only:
             yield self._left_only(batch, keys, matches > 0)
 
-    def probe_part(self, batch: pa.RecordBatch, matches: Indexes) -> Iterator[pa.RecordBatch]:
+    def probe_part(self, batch: pa.RecordBatch, matches: Indexes, unknown: Mask | None = None) -> Iterator[pa.RecordBatch]:
         """The pairs of a probe batch where these build rows are only some of those it must see; `matches` counts them for
-        each row. What follows from the sum of the counts is what `finish` gives."""
+        each row, and `unknown` gathers the rows that a NULL may make equal. What follows from all counts is what `finish`
+        gives."""
         keys = self._plan.probe_keys(batch, self._evaluation)
         for candidates, _ in self._candidates(keys, batch.num_rows):
             pairs = self._true_pairs(batch, keys, candidates)
@@ -166,12 +167,14 @@ class JoinTable:
             if not self._plan.is_left_only:
                 _check_single(self._plan, matches)
                 yield self._rows(batch, pairs, None)
+        if unknown is not None:
+            unknown |= self._unknown_rows(batch, keys, matches > 0)
 
-    def finish(self, batch: pa.RecordBatch, matches: Indexes) -> Iterator[pa.RecordBatch]:
+    def finish(self, batch: pa.RecordBatch, matches: Indexes, unknown: Mask | None = None) -> Iterator[pa.RecordBatch]:
         """What a probe batch gives once it has seen all build rows: the rows without a match, or the rows themselves."""
         plan = self._plan
         if plan.is_left_only:
-            yield self._left_only(batch, plan.probe_keys(batch, self._evaluation), matches > 0)
+            yield self._left_only(batch, plan.probe_keys(batch, self._evaluation), matches > 0, unknown)
         elif plan.kind in KEEPS_LEFT:
             lonely = np.flatnonzero(matches == 0)
             nothing = np.zeros(len(lonely), np.int64)
@@ -246,21 +249,29 @@ class JoinTable:
         right = self.build_output.take(indexes(pairs.build, valid)).columns if self._plan.right_output else ()
         return self._plan.row_batch([*left.columns, *right], count)
 
-    def _left_only(self, batch: pa.RecordBatch, keys: list[pa.Array], matched: Mask) -> pa.RecordBatch:
+    def _left_only(
+        self, batch: pa.RecordBatch, keys: list[pa.Array], matched: Mask, unknown: Mask | None = None
+    ) -> pa.RecordBatch:
         kind = self._plan.kind
         if kind is JoinKind.EXISTS_MARK:
             return self._marked(batch, from_flags(matched))
         if kind is JoinKind.SEMI or kind is JoinKind.ANTI:
             return self._kept(batch, matched if kind is JoinKind.SEMI else ~matched)
+        # A row may be unknown by some build rows, and matched by others.
+        unknown = self._unknown_rows(batch, keys, matched) if unknown is None else unknown & ~matched
+        if kind is JoinKind.MARK:
+            return self._marked(batch, from_flags(matched, ~unknown))
+        return self._kept(batch, ~(matched | unknown))
+
+    def _unknown_rows(self, batch: pa.RecordBatch, keys: list[pa.Array], matched: Mask) -> Mask:
+        """Which of the rows without a match a NULL may make equal."""
         rows = np.flatnonzero(~matched)
-        unknown = np.zeros(batch.num_rows, np.bool_)
+        unknown: Mask = np.zeros(batch.num_rows, np.bool_)
         if len(rows):
             condition = None if self._plan.condition is None else lambda p, b: self._condition(batch, Pairs(p, b))
             assert self._unknown is not None
             unknown[rows] = self._unknown.among(keys, rows, condition)
-        if kind is JoinKind.MARK:
-            return self._marked(batch, from_flags(matched, ~unknown))
-        return self._kept(batch, ~(matched | unknown))
+        return unknown
 
     def _marked(self, batch: pa.RecordBatch, mark: pa.Array) -> pa.RecordBatch:
         columns = self._plan.left_columns(batch).columns

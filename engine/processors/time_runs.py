@@ -236,6 +236,14 @@ class Run:
         before, self.dead = self.dead, max(self.dead, int(np.searchsorted(self._expiries, horizon)))
         return self._by_expiry[before : self.dead]
 
+    def expiries_before(self, horizon: int) -> Indexes:
+        """When the rows expire that do so before `horizon`, but for those that were given."""
+        if self.rows.expiry is None or self.dead == self.rows.count:
+            return np.zeros(0, np.int64)
+        if self._expiries is None:
+            return self.rows.expiry[self.rows.expiry < horizon]
+        return self._expiries[self.dead : max(self.dead, int(np.searchsorted(self._expiries, horizon)))]
+
     def _sort_by_expiry(self) -> None:
         assert self.rows.expiry is not None
         order = _sorted(self.rows.expiry, self._by_expiry)
@@ -384,6 +392,16 @@ class RunBuffer:
                 kept.append(merged((run,), self.horizon) if is_sparse else run)
         self.runs = kept
         return expired
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether some rows are in files."""
+        return any(run.is_spilled for run in self.runs)
+
+    def expiries_before(self, horizon: int) -> Indexes:
+        """When the rows expire that do so before `horizon`, in any order."""
+        found = [run.expiries_before(horizon) for run in self.runs]
+        return np.concatenate(found) if found else np.zeros(0, np.int64)
 
     def take_all(self) -> Iterator[Rows]:
         """All rows that live, one run after the other; afterwards there are none."""

@@ -2,6 +2,9 @@
 
 The rows of both sides wait until both watermarks have passed their value; then they are joined as if they were tables. So
 this takes joins of every kind, also those that must know all rows of the other side before they can say anything of one.
+
+Of rows that are in files as many values are joined at a time as memory has room for. Where one has too many rows on the right
+side, they are taken in parts: the left rows are looked at once for each, and what follows from all of them comes then.
 """
 
 from __future__ import annotations
@@ -11,19 +14,24 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, indexes, join_batches, no_rows
+from runnel.batches import MAX_ROWS, Indexes, Mask, indexes, join_batches, no_rows
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
+from runnel.memory import LEAST_BYTES
 from runnel.processor import Watermark
 from runnel.processors.event_time import less
+from runnel.processors.holding import TAKEN_SHARE
 from runnel.processors.interval_plan import holds_of
-from runnel.processors.join_table import KEEPS_RIGHT, JoinPlan, JoinShape, JoinTable
-from runnel.processors.time_runs import Rows, Run, times_of
+from runnel.processors.join_table import KEEPS_LEFT, KEEPS_RIGHT, UNKNOWNS, JoinPlan, JoinShape, JoinTable
+from runnel.processors.time_runs import NEVER, Rows, Run, times_of
 from runnel.processors.waiting import WaitingProcessor, restored_rows, rows_state
 from runnel.relation import Field
 from runnel.stream_joins import TimedShape, WaitingSide
 
 LEFT, RIGHT = 0, 1
+
+STEP_SAMPLES = 16
+"""Times are looked at so many times for each step."""
 
 
 class TimedPlan:
@@ -55,6 +63,36 @@ class TimedPlan:
         return (rows, None) if there is None or there.all() else (rows.kept(there), there)
 
 
+class _Part:
+    """Rows that are joined: those at `chosen` of a batch (None: all)."""
+
+    def __init__(self, batch: pa.RecordBatch, chosen: Indexes | None) -> None:
+        self._batch = batch
+        self._chosen = None if chosen is None or len(chosen) == batch.num_rows else chosen
+        self._count = batch.num_rows if chosen is None else len(chosen)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes they take."""
+        return int(self._batch.nbytes) * self._count // max(self._batch.num_rows, 1)
+
+    @property
+    def all(self) -> pa.RecordBatch:
+        return self._batch if self._chosen is None else self._batch.take(indexes(self._chosen))
+
+    def pieces(self, most: int) -> Iterator[pa.RecordBatch]:
+        """They in pieces: where they take more than `most` bytes (0: any number), of no more than that."""
+        if not most or self.size <= most:
+            yield self.all
+            return
+        step = min(MAX_ROWS, max(1, most * self._count // self.size))
+        for start in range(0, self._count, step):
+            if self._chosen is None:
+                yield self._batch.slice(start, step)
+            else:
+                yield self._batch.take(indexes(self._chosen[start : start + step]))
+
+
 class TimedJoin(WaitingProcessor):
     """Holds the rows of both inputs until they are complete."""
 
@@ -77,14 +115,14 @@ class TimedJoin(WaitingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         rows, valid = self._plan.rows_of(ordinal, batch)
-        alone = [] if valid is None else [batch.take(indexes(np.flatnonzero(~valid)))]
+        alone = [] if valid is None else [_Part(batch, np.flatnonzero(~valid))]
         horizon = self._horizon()
         if horizon is not None and rows.count:
             assert rows.expiry is not None
             late = rows.expiry < horizon
             if late.any():
                 self.count_late(late, rows.expiry, horizon)
-                alone.append(rows.batch.take(indexes(np.flatnonzero(late))))
+                alone.append(_Part(rows.batch, np.flatnonzero(late)))
                 rows = rows.kept(~late)
         if rows.count:
             self.buffers[ordinal].add(Run(rows))
@@ -93,28 +131,77 @@ class TimedJoin(WaitingProcessor):
             # Nothing matches them: they have no time, or come too late.
             self.emit_all(self._joined(*((alone, []) if ordinal == LEFT else ([], alone))))
 
-    def _joined(self, left: list[pa.RecordBatch], right: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _joined(self, left: Sequence[_Part], right: Sequence[_Part]) -> Iterator[pa.RecordBatch]:
         """What complete rows give."""
+        plan = self._plan.rows
+        most = self._most_bytes
+        if most and sum(part.size for part in right) > most:
+            yield from self._joined_by_parts(left, right, most)
+            return
+        table = self._table([part.all for part in right])
+        for part in left:
+            for batch in part.pieces(most):
+                yield from table.probe(batch)
+        if plan.kind in KEEPS_RIGHT:
+            yield from table.lonely_build_rows()
+
+    def _joined_by_parts(self, left: Sequence[_Part], right: Sequence[_Part], most: int) -> Iterator[pa.RecordBatch]:
+        """The same where the right side is larger than what may be worked on; an empty batch is a pause."""
+        plan = self._plan.rows
+        pause = no_rows(plan.schema)
+        counts = [batch.num_rows for part in left for batch in part.pieces(most)]
+        matches = [np.zeros(count, np.int64) for count in counts]
+        unknown = [np.zeros(count, np.bool_) if plan.kind in UNKNOWNS else None for count in counts]
+        for build in _gathered((batch for part in right for batch in part.pieces(most)), most):
+            table = self._table(build)
+            pieces = (batch for part in left for batch in part.pieces(most))
+            for batch, found, maybe in zip(pieces, matches, unknown, strict=True):
+                yield from table.probe_part(batch, found, maybe)
+                yield pause
+            if plan.kind in KEEPS_RIGHT:
+                yield from table.lonely_build_rows()
+        if plan.is_left_only or plan.kind in KEEPS_LEFT:
+            table = self._table([])
+            pieces = (batch for part in left for batch in part.pieces(most))
+            for batch, found, maybe in zip(pieces, matches, unknown, strict=True):
+                yield from table.finish(batch, found, maybe)
+
+    def _table(self, right: Sequence[pa.RecordBatch]) -> JoinTable:
         plan = self._plan.rows
         build = join_batches(right) if right else no_rows(plan.right_schema)
         if build.schema.names != plan.right_schema.names:
             build = pa.RecordBatch.from_arrays(build.columns, schema=plan.right_schema)
-        table = JoinTable(plan, build, self.context.job.evaluation)
-        for batch in left:
-            yield from table.probe(batch)
-        if plan.kind in KEEPS_RIGHT:
-            yield from table.lonely_build_rows()
+        return JoinTable(plan, build, self.context.job.evaluation)
+
+    @property
+    def _most_bytes(self) -> int:
+        """How many bytes of rows that were in files are worked on at once; 0: any number."""
+        return max(LEAST_BYTES, self._reservation.memory.allowed // TAKEN_SHARE) if self._reservation.is_limited else 0
 
     def _complete(self) -> Iterator[pa.RecordBatch]:
-        if all(self.ended):
-            taken = [[rows.batch for rows in buffer.take_all()] for buffer in self.buffers]
-        else:
-            horizon = self._horizon()
-            if horizon is None:
-                return
-            taken = [[_at(rows, gone) for rows, gone in buffer.expire(horizon)] for buffer in self.buffers]
-        if taken[LEFT] or taken[RIGHT]:
-            yield from self._joined(*taken)
+        """What comes of the rows that are complete: where some are in files, of some times after the other."""
+        is_end = all(self.ended)
+        horizon = NEVER if is_end else self._horizon()
+        if horizon is None:
+            return
+        for step in [*self._steps(horizon), horizon]:
+            taken = [[_Part(rows.batch, gone) for rows, gone in buffer.expire(step)] for buffer in self.buffers]
+            if is_end and step == horizon:
+                for parts, buffer in zip(taken, self.buffers, strict=True):
+                    parts.extend(_Part(rows.batch, None) for rows in buffer.take_all() if rows.count)
+            if taken[LEFT] or taken[RIGHT]:
+                yield from self._joined(*taken)
+
+    def _steps(self, horizon: int) -> list[int]:
+        """Times up to which rows are joined one after the other, so that each time they take about as much as may be."""
+        most = self._most_bytes
+        if not most or not any(buffer.is_spilled for buffer in self.buffers):
+            return []
+        count, size = self.state_size()
+        every = max(1, most * count // max(size, 1) // STEP_SAMPLES)
+        times = np.sort(np.concatenate([buffer.expiries_before(horizon) for buffer in self.buffers]))
+        chosen = np.unique(times[every * STEP_SAMPLES - 1 :: every * STEP_SAMPLES])
+        return [time + 1 for time in chosen.tolist() if time + 1 < horizon]
 
     def on_watermark(self, watermark: Watermark) -> Iterator[pa.RecordBatch]:
         yield from self._complete()
@@ -150,8 +237,18 @@ class TimedJoin(WaitingProcessor):
             self.account_for(batch)
 
 
-def _at(rows: Rows, chosen: Indexes) -> pa.RecordBatch:
-    return rows.batch if len(chosen) == rows.count else rows.batch.take(indexes(chosen))
+def _gathered(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[list[pa.RecordBatch]]:
+    """Batches, so many at a time that they take about `most` bytes."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if held and size + batch.nbytes > most:
+            yield held
+            held, size = [], 0
+        held.append(batch)
+        size += batch.nbytes
+    if held:
+        yield held
 
 
 def timed_join(

@@ -11,7 +11,8 @@ import pytest
 from runnel.expressions import build
 from runnel.expressions.nodes import Literal
 from runnel.processors.join_table import JoinShape
-from runnel.processors.timed_join import timed_join
+from runnel.processors.time_runs import RunBuffer
+from runnel.processors.timed_join import TimedJoin, timed_join
 from runnel.relation import LEFT_ONLY, MARKS, JoinKind
 from runnel.sqltypes import BIGINT
 from runnel.stream_joins import TimedShape, TimeLink
@@ -39,6 +40,15 @@ def joined(kind: JoinKind, apart: int, left: pa.Table, right: pa.Table) -> Any:
     return timed_join((JoinShape(kind, condition), times), keys, fields, (*names, *(("matched",) if kind in MARKS else ())))
 
 
+@pytest.fixture(params=[False, True], ids=["", "in parts"])
+def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where rows are in files, and memory has room for a few of them."""
+    if request.param:
+        monkeypatch.setattr(TimedJoin, "_most_bytes", 150)
+        monkeypatch.setattr(RunBuffer, "is_spilled", True)
+
+
+@pytest.mark.usefixtures("parts")
 @pytest.mark.parametrize("kind", [*KINDS, *UNKNOWN], ids=lambda kind: kind.name)
 @pytest.mark.parametrize("seed", range(4))
 def test_agrees_with_duckdb(kind: JoinKind, seed: int) -> None:
