@@ -32,11 +32,8 @@ def describe_state(plan: Physical) -> Node:
 
 def _held_in_memory(node: Physical) -> str | None:
     """What of an operator on a stream stays in memory, where memory_limit has no room for it; all else goes to files."""
-    if isinstance(node, physical_streams.TimedAggregate | physical_streams.SessionAggregate):
-        if node.every is not None:
-            return "all, since early results look through it"
-        if node.lateness:
-            return "all, since what was given may change"
+    if isinstance(node, physical_streams.TimedAggregate) and node.lateness and any(call.distinct for call in node.aggregates):
+        return "all, since what was given may change"
     if isinstance(node, physical_streams.AsOfJoin):
         return "the versions"
     if isinstance(node, physical_streams.TimedWindow):

@@ -30,8 +30,12 @@ from runnel.streams import WindowKind, WindowShape
 FEW_ROWS = 1 << 20
 """The rows of the states that a turn of the stacks may make for all frames at once; with more, it makes them in portions."""
 
+KEPT_ROWS = 1 << 16
+"""The rows of such states that are kept together, at least, where there are so many."""
+
 Time = TypeVar("Time", int, Indexes)
 Combine = Callable[[Sequence[Partial]], Partial]
+Keep = Callable[[Sequence[Partial]], Sequence[Partial]]
 
 
 class FrameTimes:
@@ -104,10 +108,8 @@ def next_end(times: FrameTimes, stacks: Sequence[Sequence[HasEnd]], after: int) 
 class WindowFrames:
     """The frames of the windows that are still to come, and those windows, in order of their ends."""
 
-    def __init__(
-        self, times: FrameTimes, combine: Combine, keep: Callable[[Partial], Partial] = lambda partial: partial
-    ) -> None:
-        """`keep`: what is put in the place of groups that are held for windows to come."""
+    def __init__(self, times: FrameTimes, combine: Combine, keep: Keep = lambda parts: parts) -> None:
+        """`keep`: what is put in the place of groups, of several frames perhaps, that are held for windows to come."""
         self._times = times
         self._combine = combine
         self._keep = keep
@@ -160,7 +162,7 @@ class WindowFrames:
             frame = self._waiting.pop(0)
             if frame.end >= first:
                 total = self._total
-                self._total = frame.partial if total is None else self._keep(self._combine([total, frame.partial]))
+                self._total = frame.partial if total is None else self._keep([self._combine([total, frame.partial])])[0]
                 self._back.append(frame)
         parts = [] if not self._front else [self._whole_front()]
         if self._total is not None:
@@ -198,10 +200,20 @@ class WindowFrames:
         if known * max(frame.partial.num_rows for frame in front[:known]) > FEW_ROWS:
             spacing = max(2, int(known**0.5))
         whole = front[known].whole if known < len(front) else None
+        made: list[tuple[Frame, Partial]] = []
         for i in range(known - 1, -1, -1):
             frame = front[i]
-            whole = frame.partial if whole is None else self._keep(self._combine([frame.partial, whole]))
+            whole = frame.partial if whole is None else self._combine([frame.partial, whole])
             if i % spacing == 0 or i < spacing:
-                frame.whole = whole
-        assert whole is not None
-        return whole
+                made.append((frame, whole))
+            if sum(partial.num_rows for _, partial in made) > KEPT_ROWS:
+                self._keep_wholes(made)
+                made = []
+        self._keep_wholes(made)
+        found = front[0].whole
+        assert found is not None
+        return found
+
+    def _keep_wholes(self, made: Sequence[tuple[Frame, Partial]]) -> None:
+        for (frame, _), kept in zip(made, self._keep([partial for _, partial in made]), strict=True):
+            frame.whole = kept

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from runnel.batches import Mask, indexes
-from runnel.processors.group_state import Layout, Partial
-from runnel.processors.timed_groups import TimedGroups, with_keys
-from runnel.processors.timed_runs import DueTimes
+from runnel.memory import Memory
+from runnel.processors.group_state import WEIGHT, Layout, Partial
+from runnel.processors.timed_groups import TimedGroups
+from runnel.processors.timed_runs import DueTimes, with_keys
 
 
 class GivenGroups:
@@ -29,18 +31,39 @@ class GivenGroups:
         stood at `before` may have been given already; others are new."""
         plain = parts[0]
         assert plain is not None
-        again: Mask = np.zeros(plain.num_rows, np.bool_)
-        for due, time in zip(self._due.of(plain.keys), before, strict=True):
-            again |= due < time
-        changed = [column.take(indexes(np.flatnonzero(again))) for column in plain.keys]
+        changed = self._given(plain, before)
         found = []
         for groups, part in zip(self.groups, parts, strict=True):
-            known = [with_keys(item, changed) for item in groups.partials()] if again.any() else []
+            known = [with_keys(item, changed) for item in groups.partials()] if len(changed[0]) else []
             if part is not None:
                 groups.add_partial(part)
                 known.append(part)
             found.append(groups.together([item for item in known if item.num_rows]))
         return found
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether some groups are in files."""
+        return any(groups.is_spilled for groups in self.groups)
+
+    def add_part(self, part: Partial, before: Sequence[int], memory: Memory) -> Partial:
+        """As `add`, of some groups, where there are no distinct arguments and memory has no room for all."""
+        (groups,) = self.groups
+        changed = self._given(part, before)
+        known = list(groups.of(changed)) if len(changed[0]) else []
+        groups.add_partial(part)
+        if (groups.size[1] - groups.spilled_size[1]) * WEIGHT > memory.allowed:
+            groups.spill(memory)
+        found = groups.together([*known, part])
+        assert found is not None
+        return found
+
+    def _given(self, plain: Partial, before: Sequence[int]) -> list[pa.Array]:
+        """The keys of those groups that may have been given already."""
+        again: Mask = np.zeros(plain.num_rows, np.bool_)
+        for due, time in zip(self._due.of(plain.keys), before, strict=True):
+            again |= due < time
+        return [column.take(indexes(np.flatnonzero(again))) for column in plain.keys]
 
     def forget(self, times: Sequence[int]) -> None:
         """Lets go of the groups that can't change any more."""

@@ -119,23 +119,17 @@ class SessionAggregateProcessor(DivertingProcessor):
         return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
 
     @property
-    def can_spill(self) -> bool:
-        """Whether states may be in files. Not where early results or lateness look through all of them."""
-        return self._every is None and not self._lateness
-
-    @property
     def _is_spilled(self) -> bool:
         """Whether some states are in files."""
         return any(states.is_spilled for states in self._sets)
 
     @property
     def weight(self) -> int:
-        return 2 if self.can_spill else 1
+        return 2
 
     def spill(self) -> None:
-        if self.can_spill:
-            for states in self._sets:
-                states.spill(self._reservation.memory)
+        for states in self._sets:
+            states.spill(self._reservation.memory)
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
         super().init(outbox, context)
@@ -212,19 +206,41 @@ class SessionAggregateProcessor(DivertingProcessor):
             self._emit_groups([states.take(closed) for states in self._sets], first, last)
 
     def _results_by_parts(self, closed: Mask, first: Indexes, last: Indexes) -> Iterator[pa.RecordBatch]:
-        spilled = sum(states.spilled_size[1] for states in self._sets)
-        share = int(np.count_nonzero(closed)) / max(len(closed), 1)
-        parts = 1 + int(spilled * share) * WEIGHT // max(self._reservation.memory.allowed, 1)
-        number = np.arange(len(closed)) % parts
-        for part in range(parts):
-            plain, *distinct = [states.take(closed & (number == part)) for states in self._sets]
+        for chosen in self._divided(closed):
+            plain, *distinct = [states.take(chosen) for states in self._sets]
             if plain is not None:
                 yield from self._results(plain, distinct, first, last, True)
         # Not before: the states of closed sessions are found by the numbers that these have.
         self._renumber_if_crowded()
 
+    def _divided(self, chosen: Mask) -> Iterator[Mask]:
+        """Some sessions in parts, so that the states in files of each have room in memory."""
+        spilled = sum(states.spilled_size[1] for states in self._sets)
+        share = int(np.count_nonzero(chosen)) / max(len(chosen), 1)
+        parts = 1 + int(spilled * share) * WEIGHT // max(self._reservation.memory.allowed, 1)
+        number = np.arange(len(chosen)) % parts
+        for part in range(parts):
+            yield chosen & (number == part)
+
+    def _changed_by_parts(self, changed: Mask, with_untimed: bool, is_final: bool) -> Iterator[pa.RecordBatch]:
+        """The results of some sessions, and of rows that are in none if asked for, which stay, where some are in files."""
+        first, last = self._sessions.first.copy(), self._sessions.last.copy()
+        for chosen in self._divided(changed):
+            plain, *distinct = [states.of(chosen, False) for states in self._sets]
+            if plain is not None:
+                yield from self._results(plain, distinct, first, last, is_final)
+        if with_untimed:
+            plain, *distinct = [states.of(np.zeros(len(changed), np.bool_), True) for states in self._sets]
+            if plain is not None:
+                yield from self._results(plain, distinct, first, last, is_final)
+
     def _rest_by_parts(self) -> Iterator[pa.RecordBatch]:
         """The results of all that is left, where some of it is in files."""
+        if self._lateness:
+            yield from self._changed_by_parts(self._ungiven.of(self._sessions), True, True)
+            for states in self._sets:
+                states.clear()
+            return
         first, last = self._sessions.first, self._sessions.last
         yield from self._results_by_parts(self._sessions.close(None), first, last)
         plain, *distinct = [states.take(None) for states in self._sets]  # what has no session
@@ -238,6 +254,9 @@ class SessionAggregateProcessor(DivertingProcessor):
         for states in self._sets:
             states.collapse()
         complete = self._ungiven.of(sessions) & (sessions.last < before)
+        if self._is_spilled:
+            self.emit_all(self._give_by_parts(complete, before))
+            return
         parts = [states.of(complete, False) for states in self._sets] if complete.any() else [None]
         self._ungiven.drop(complete, sessions)
         first, last = sessions.first.copy(), sessions.last.copy()
@@ -247,6 +266,16 @@ class SessionAggregateProcessor(DivertingProcessor):
                 states.take(gone)
         self._renumber_if_crowded()
         self._emit_groups(parts, first, last)
+
+    def _give_by_parts(self, complete: Mask, before: int) -> Iterator[pa.RecordBatch]:
+        """The same where some states are in files: `complete` are the sessions to be given."""
+        self._ungiven.drop(complete, self._sessions)
+        yield from self._changed_by_parts(complete, False, True)
+        if self._sessions.earliest_end() < before - self._lateness:
+            gone = self._sessions.close(before - self._lateness)
+            for states in self._sets:
+                states.forget(gone)
+        self._renumber_if_crowded()
 
     def _ungiven_groups(self) -> list[Partial | None]:
         """At the end: the groups that rows came to since they were given, and those of no session."""
@@ -280,8 +309,11 @@ class SessionAggregateProcessor(DivertingProcessor):
                 if self._lateness and self._watermark != LEAST_TIME:
                     # Complete ones come with the next watermark.
                     changed &= self._sessions.last >= self._watermark - self._by.gap
-                parts = [states.of(changed, self._changes.has_untimed) for states in self._sets]
-                self._changes = ChangedSessions()
+                with_untimed, self._changes = self._changes.has_untimed, ChangedSessions()
+                if self._is_spilled:
+                    self.emit_all(self._changed_by_parts(changed, with_untimed, False))
+                    return self.drain()
+                parts = [states.of(changed, with_untimed) for states in self._sets]
                 self._emit_groups(parts, self._sessions.first.copy(), self._sessions.last.copy(), is_final=False)
         return self.drain()
 

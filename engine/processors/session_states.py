@@ -193,7 +193,31 @@ class SessionStates:
             here = chosen[found] if valid is None else np.where(valid, chosen[np.where(valid, found, 0)], with_untimed)
             if here.any():
                 parts.append(run.take(indexes(np.flatnonzero(here))))
+        for file in self._files:
+            here = file.among(chosen)
+            if with_untimed and file.valid is not None:
+                here = here | ~file.valid
+            if here.any():
+                parts.append(file.at(here))
         return self._together(parts)
+
+    def forget(self, closed: Mask) -> None:
+        """Lets go of the groups of sessions that are closed."""
+        self.collapse()
+        self.update()
+        for place, run in enumerate(self.runs):
+            found, valid = session_numbers(run)
+            gone = closed[found] if valid is None else valid & closed[np.where(valid, found, 0)]
+            if gone.any():
+                self.runs[place] = run.take(indexes(np.flatnonzero(~gone)))
+        self.runs = [run for run in self.runs if run.num_rows]
+        for file in self._files:
+            file.keep(~file.among(closed))
+        self._files = [file for file in self._files if len(file.rows)]
+
+    def clear(self) -> None:
+        """Lets go of all groups."""
+        self._rows, self._row_count, self.runs, self._files = [], 0, [], []
 
     def _together(self, parts: Sequence[Partial]) -> Partial | None:
         if not parts:

@@ -7,17 +7,17 @@ hash, and begins its windows anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pyarrow as pa
 
 from runnel.batches import from_numbers, indexes, numbers
-from runnel.key_hash import hash_columns
+from runnel.key_hash import Hashes, hash_columns
 from runnel.memory import LEAST_BYTES, Memory
 from runnel.processors.frames import Combine, FrameTimes, WindowFrames
-from runnel.processors.group_state import WEIGHT, Layout, Partial, exported, partial_of
+from runnel.processors.group_state import WEIGHT, Layout, Partial, appended, exported, partial_of
 from runnel.processors.spilled_groups import BITS, COUNT, DEEPEST
 
 LARGEST = 2
@@ -42,11 +42,16 @@ class SpilledFrames:
     def _begin(self) -> None:
         self._frames = WindowFrames(self._times, self._combine, self._kept)
 
-    def _kept(self, partial: Partial) -> Partial:
-        """The same groups in a file."""
-        found = partial_of(self._memory.mapped(exported(partial, self._layout)), self._layout)
-        self._largest = max(self._largest, found.size)
-        return found
+    def _kept(self, parts: Sequence[Partial]) -> list[Partial]:
+        """The same groups in a file: one for all, since a process can map only so many."""
+        if not parts:
+            return []
+        together = appended(parts)
+        found = partial_of(self._memory.mapped(exported(together, self._layout)), self._layout)
+        starts = [0, *accumulate(part.num_rows for part in parts)]
+        kept = [found.slice(start, part.num_rows) for start, part in zip(starts, parts, strict=False)]
+        self._largest = max(self._largest, *(part.size for part in kept))
+        return kept
 
     @property
     def is_empty(self) -> bool:
@@ -59,24 +64,42 @@ class SpilledFrames:
         return sum(rows for rows, _ in found), sum(size for _, size in found)
 
     def add(self, groups: Partial) -> None:
-        """Takes groups whose first key is the end of their frame."""
+        """Takes groups whose first key is the end of their frame. They are in one file, for all leaves."""
         if not groups.num_rows:
             return
-        if not self._parts:
-            self._divide_large()
-        if self._parts:
-            places = self._places(groups.keys[1:])
-            for number, part in enumerate(self._parts):
-                rows = np.flatnonzero(places == number)
-                if len(rows):
-                    part.add(groups.take(indexes(rows)))
-            return
+        for _, leaf in self._leaves():
+            leaf._divide_large()
+        leaves = list(self._leaves())
+        starts = np.array([start for start, _ in leaves], np.uint64)
         ends = numbers(groups.keys[0], np.int64)
-        order = np.argsort(ends, kind="stable")
-        groups, ends = self._kept(Partial(groups.keys[1:], groups.columns, groups.num_rows).take(indexes(order))), ends[order]
-        bounds = [0, *(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(ends)]
+        if len(leaves) > 1:
+            places = np.searchsorted(starts, self._hashes(groups.keys[1:]), side="right") - 1
+            order = np.lexsort((ends, places))
+        else:
+            places, order = np.zeros(len(ends), np.int64), np.argsort(ends, kind="stable")
+        [kept] = self._kept([Partial(groups.keys[1:], groups.columns, groups.num_rows).take(indexes(order))])
+        ends, places = ends[order], places[order]
+        bounds = [0, *(np.flatnonzero((np.diff(ends) != 0) | (np.diff(places) != 0)) + 1).tolist(), len(ends)]
         for start, stop in pairwise(bounds):
-            self._frames.add(int(ends[start]), groups.slice(start, stop - start))
+            leaves[int(places[start])][1]._hold(int(ends[start]), kept.slice(start, stop - start))
+
+    def _leaves(self, start: int = 0) -> Iterator[tuple[int, SpilledFrames]]:
+        """The leaves from here on down, each with the first of its hashes, in order."""
+        if not self._parts:
+            yield start, self
+        for number, part in enumerate(self._parts):
+            yield from part._leaves(start + (number << (64 - BITS * (self._level + 1))))
+
+    def _hashes(self, keys: list[pa.Array]) -> Hashes:
+        """Without the bits that are the same for all that comes here."""
+        hashes = hash_columns(keys)
+        hashes &= np.uint64((1 << (64 - BITS * self._level)) - 1)
+        return hashes
+
+    def _hold(self, end: int, groups: Partial) -> None:
+        """Takes the groups of one frame, which are in a file."""
+        self._largest = max(self._largest, groups.size)
+        self._frames.add(end, groups)
 
     def _divide_large(self) -> None:
         most = max(LEAST_BYTES, self._memory.allowed // WEIGHT)
@@ -90,17 +113,8 @@ class SpilledFrames:
         level = self._level + 1
         self._parts = [SpilledFrames(self._times, self._layout, self._combine, self._memory, level) for _ in range(COUNT)]
         self._begin()
-        for end, partial in held:
-            places = self._places(partial.keys)
-            for number, part in enumerate(self._parts):
-                rows = np.flatnonzero(places == number)
-                if len(rows):
-                    part.add(with_end(partial.take(indexes(rows)), end))
-
-    def _places(self, keys: list[pa.Array]) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-        """The number of the node below that groups with these keys belong to."""
-        shift = np.uint64(64 - BITS * (self._level + 1))
-        return (hash_columns(keys) >> shift).astype(np.uint8) & np.uint8(COUNT - 1)
+        for some in _some_at_a_time(held, most):
+            self.add(appended([with_end(partial, end) for end, partial in some]))
 
     def windows(self, after: int, until: int | None) -> Iterator[Partial]:
         """The groups of the windows that end beyond `after`, and not beyond `until` (None: of all), some at a time; the first
@@ -127,6 +141,20 @@ class SpilledFrames:
         yield from self._frames.frames()
         for part in self._parts:
             yield from part.frames()
+
+
+def _some_at_a_time(held: Sequence[tuple[int, Partial]], most: int) -> Iterator[list[tuple[int, Partial]]]:
+    """Frames in order, those of at most so many bytes together, or one."""
+    some: list[tuple[int, Partial]] = []
+    size = 0
+    for end, partial in held:
+        if some and size + partial.size > most:
+            yield some
+            some, size = [], 0
+        some.append((end, partial))
+        size += partial.size
+    if some:
+        yield some
 
 
 def with_end(partial: Partial, end: int) -> Partial:

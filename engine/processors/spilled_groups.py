@@ -18,7 +18,7 @@ from runnel.batches import from_numbers, indexes, numbers
 from runnel.key_hash import Hashes, hash_columns
 from runnel.memory import LEAST_BYTES, Memory, too_large
 from runnel.processors.group_state import WEIGHT, Layout, Partial, exported, partial_of
-from runnel.processors.timed_runs import NEVER, DueTimes, TimedRun, sorted_run
+from runnel.processors.timed_runs import NEVER, DueTimes, TimedRun, sorted_run, with_keys
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -162,6 +162,32 @@ class SpilledGroups:
                 parts.append(held)
             if parts:
                 yield self._combine(parts) if len(parts) > 1 else parts[0]
+        self._note()
+
+    def of(self, held: Partial | None, keys: Sequence[pa.Array]) -> Iterator[Partial]:
+        """The groups whose first keys are among these, together with `held`, which are such groups, too: some at a time. They
+        stay."""
+        if not self._parts:
+            parts = [part for run in self._runs if (part := with_keys(run.rest(), keys)).num_rows]
+            self._check_size(parts)
+            if held is not None:
+                parts.append(held)
+            if parts:
+                yield self._combine(parts) if len(parts) > 1 else parts[0]
+            return
+        self._hand_down()
+        held_at = None if held is None else self._places(held)
+        # Without all keys nothing says where groups are.
+        is_placed = len(keys) == len(self._layout.key_types)
+        keys_at = self._places(Partial(list(keys), [], len(keys[0]))) if is_placed else None
+        for number, part in enumerate(self._parts):
+            sought = keys
+            if keys_at is not None:
+                here = indexes(np.flatnonzero(keys_at == number))
+                sought = [key.take(here) for key in keys]
+            if len(sought[0]):
+                chosen = [] if held_at is None else np.flatnonzero(held_at == number)
+                yield from part.of(held.take(indexes(chosen)) if held is not None and len(chosen) else None, sought)
         self._note()
 
     def is_due(self, times: Sequence[int] | None) -> bool:

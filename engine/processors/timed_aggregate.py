@@ -28,8 +28,8 @@ from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import LEAST_TIME
 from runnel.processors.given_groups import GivenGroups
 from runnel.processors.group_state import WEIGHT, GroupState, Layout, Partial, exported, partial_of
-from runnel.processors.timed_groups import TimedGroups, is_rows, with_keys
-from runnel.processors.timed_runs import DueTimes
+from runnel.processors.timed_groups import TimedGroups, is_rows
+from runnel.processors.timed_runs import DueTimes, with_keys
 from runnel.streams import TimeBound
 
 _WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
@@ -67,11 +67,11 @@ class TimedAggregateProcessor(DivertingProcessor):
         self._whole: GroupState | None = None
 
     def state_size(self) -> tuple[int, int]:
-        sizes = [groups.size for groups in (self._groups, *self._distinct)]
+        sizes = [groups.size for groups in self._all_groups]
         return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
 
     def spilled_size(self) -> tuple[int, int]:
-        sizes = [groups.spilled_size for groups in (self._groups, *self._distinct)]
+        sizes = [groups.spilled_size for groups in self._all_groups]
         return sum(rows for rows, _ in sizes), sum(size for _, size in sizes)
 
     @property
@@ -80,17 +80,21 @@ class TimedAggregateProcessor(DivertingProcessor):
 
     @property
     def can_spill(self) -> bool:
-        """Whether what is open may be in files. Not where early results look through all of it, or lateness through all that
-        was given."""
+        """Whether what is kept may be in files. Not where lateness looks for distinct arguments among all that were given."""
         is_first = self._aggregation.stage is Stage.ACCUMULATE
-        return is_first or (self._timing.every is None and not self._timing.lateness)
+        return is_first or not (self._timing.lateness and self._aggregation.distinct_sets)
+
+    @property
+    def _all_groups(self) -> Sequence[TimedGroups]:
+        """The open ones, and those that were given and may change."""
+        return (self._groups, *self._distinct, *(() if self._given is None else self._given.groups))
 
     def spill(self) -> None:
         if self._aggregation.stage is Stage.ACCUMULATE:
             self.end_restore()
             self._pass_on(self._groups.take_all())
         elif self.can_spill:
-            for groups in (self._groups, *self._distinct):
+            for groups in self._all_groups:
                 groups.spill(self._reservation.memory)
 
     def init(self, outbox: Outbox, context: ProcessorContext) -> None:
@@ -105,7 +109,7 @@ class TimedAggregateProcessor(DivertingProcessor):
         if self._timing.lateness and aggregation.stage is not Stage.ACCUMULATE:
             layouts = [aggregation.plain_layout, *(item.layout for item in aggregation.distinct_sets)]
             self._given = GivenGroups(layouts, self._due, self._timing.lateness, len(aggregation.keys), self.check_accumulated)
-        for groups in (self._groups, *self._distinct, *(() if self._given is None else self._given.groups)):
+        for groups in self._all_groups:
             groups.saver = f"{context.index}/{context.parallelism}"
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
@@ -217,6 +221,9 @@ class TimedAggregateProcessor(DivertingProcessor):
         if not self.drain():
             self.alarm = self.context.job.clock()
             return
+        if self.is_spilled:
+            self.emit_all(self._early_by_parts())
+            return
         changed = self._groups.take_changes()
         if changed:
             partial, *distinct = [with_keys(groups.merged(), changed) for groups in (self._groups, *self._distinct)]
@@ -229,11 +236,24 @@ class TimedAggregateProcessor(DivertingProcessor):
             return
         given = self._given
         if self._groups.is_due(self._times):
+            if self.is_spilled or given.is_spilled:
+                self.emit_all(self._given_by_parts(before, self._times))
+                return
             parts = [groups.take_due(self._times) for groups in (self._groups, *self._distinct)]
             plain, *distinct = given.add(parts, before)
             assert plain is not None
             self.emit_all(self._results(plain, distinct))
         given.forget(self._times)
+
+    def _given_by_parts(self, before: Sequence[int], times: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+        """The results of the groups that are complete (None: of all), with what was given of them, where some are in files."""
+        assert self._given is not None
+        for part in self._groups.take_by_parts(times):
+            yield from self._results(self._given.add_part(part, before, self._reservation.memory), ())
+        if times is None:
+            self._given.close()
+        else:
+            self._given.forget(times)
 
     def settle(self) -> None:
         """Gives away what is complete by the watermarks."""
@@ -263,21 +283,31 @@ class TimedAggregateProcessor(DivertingProcessor):
 
     @property
     def is_spilled(self) -> bool:
-        """Whether some groups are in files."""
+        """Whether some open groups are in files."""
         return self._groups.is_spilled or any(groups.is_spilled for groups in self._distinct)
 
     def _results_by_parts(self, times: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         """The results of the groups that are complete (None: of all), where some are in files."""
+        return self._results_of([groups.take_by_parts(times) for groups in (self._groups, *self._distinct)])
+
+    def _early_by_parts(self) -> Iterator[pa.RecordBatch]:
+        """Early results of the groups that changed, where some are in files."""
+        for keys in self._groups.take_changes_by_parts():
+            if keys:
+                parts = [groups.of(keys) for groups in (self._groups, *self._distinct)]
+                yield from self._results_of(parts, is_final=False)
+
+    def _results_of(self, sets: Sequence[Iterator[Partial]], is_final: bool = True) -> Iterator[pa.RecordBatch]:
+        """The results of groups that come in parts, and of their sets of distinct arguments."""
         if not self._distinct:
-            for partial in self._groups.take_by_parts(times):
-                yield from self._results(partial, ())
+            for partial in sets[0]:
+                yield from self._results(partial, (), is_final)
             return
-        parts = [groups.take_by_parts(times) for groups in (self._groups, *self._distinct)]
-        for found in self.brought_together(parts):
+        for found in self.brought_together(sets):
             if found is None:
                 yield no_rows(self._aggregation.schema)
             else:
-                yield from self._final_results(found)
+                yield from self._final_results(found, is_final)
 
     def brought_together(self, sets: Sequence[Iterator[Partial]]) -> Iterator[Partial | None]:
         """Groups with all their states, of plain ones and of those of each set of distinct arguments. Rows of one group may be
@@ -313,6 +343,9 @@ class TimedAggregateProcessor(DivertingProcessor):
 
     def finish(self) -> None:
         """Gives away all that is left."""
+        if self._given is not None and (self.is_spilled or self._given.is_spilled):
+            self.emit_all(self._given_by_parts(self._times, None))
+            return
         if self.is_spilled:
             self.emit_all(self._results_by_parts(None))
             return
@@ -389,7 +422,7 @@ class TimedAggregateProcessor(DivertingProcessor):
 
     def end_restore(self) -> None:
         """All state was given to `restore_snapshot`."""
-        for groups in (self._groups, *self._distinct, *(() if self._given is None else self._given.groups)):
+        for groups in self._all_groups:
             groups.end_restore()
 
     def close(self) -> None:

@@ -21,7 +21,7 @@ from runnel.memory import Memory, size_of
 from runnel.processors.event_time import event_times
 from runnel.processors.group_state import GroupState, Layout, Partial, appended, partial_of
 from runnel.processors.row_identity import factorise
-from runnel.processors.timed_runs import NEVER, DueTimes, TimedRun, sorted_run
+from runnel.processors.timed_runs import NEVER, DueTimes, TimedRun, sorted_run, with_keys
 
 if TYPE_CHECKING:
     from runnel.processors.spilled_groups import SpilledGroups
@@ -92,6 +92,7 @@ class TimedGroups:
         self._least = [NEVER] * len(due.watermarks)
         self._changes: list[Sequence[pa.Array]] = []
         self._change_count = 0
+        self._spilled_changes: TimedGroups | None = None
 
     def is_due(self, times: Sequence[int]) -> bool:
         """Whether a group is complete by the times of the watermarks."""
@@ -121,6 +122,9 @@ class TimedGroups:
         taken += sum(item.size for item in restored)
         rows_restored = sum(item.num_rows for item in restored)
         spilled_rows, spilled = self.spilled_size
+        if self._files is not None:
+            # Otherwise they are the keys of what is held.
+            taken += sum(size_of(item) for columns in tuple(self._changes) for item in columns)
         held = self._row_count + sum(run.left for run in runs) + rows_restored
         return held + spilled_rows, taken + buffered + spilled
 
@@ -188,8 +192,29 @@ class TimedGroups:
         """The keys of groups that changed since this was asked last, perhaps several times; nothing if none did."""
         self.collapse()
         found = self._changed_keys()
-        self._changes, self._change_count = [], 0
+        self._changes, self._change_count, self._spilled_changes = [], 0, None
         return found
+
+    def take_changes_by_parts(self) -> Iterator[list[pa.Array]]:
+        """As `take_changes`, also from files: some keys at a time."""
+        self.collapse()
+        if self._spilled_changes is None:
+            yield self.take_changes()
+            return
+        spilled, self._spilled_changes = self._hand_over_changes(), None
+        for partial in spilled.take_by_parts(None):
+            yield list(partial.keys)
+
+    def _hand_over_changes(self) -> TimedGroups:
+        """Puts the keys that are remembered to those in files."""
+        if self._spilled_changes is None:
+            self._spilled_changes = TimedGroups(Layout(self.layout.key_types, (), (), ()), self._due, self._check)
+        if self._changes:
+            columns = self._changed_keys()
+            self._changes, self._change_count = [], 0
+            _, first = factorise(columns)
+            self._spilled_changes.add_partial(Partial([key.take(indexes(first)) for key in columns], [], len(first)))
+        return self._spilled_changes
 
     def _add_run(self, partial: Partial) -> None:
         run = sorted_run(partial, self._due.of(partial.keys))
@@ -286,6 +311,8 @@ class TimedGroups:
         """Puts what is in memory into files."""
         self.end_restore()
         held = self._take_held()
+        if self._changes:
+            self._hand_over_changes().spill(memory)
         if held is None:
             return
         if self._files is None:
@@ -295,6 +322,15 @@ class TimedGroups:
             self._files = SpilledGroups(self.layout, self._due, self._whole.combine, memory, self.divided_from)
         self._files.add(held)
         self._forget()
+
+    def of(self, keys: Sequence[pa.Array]) -> Iterator[Partial]:
+        """The groups whose first keys are among these, each once, some at a time; they stay."""
+        self.collapse()
+        held = self.together([part for run in self._runs if (part := with_keys(run.rest(), keys)).num_rows])
+        if self._files is not None:
+            yield from self._files.of(held, keys)
+        elif held is not None:
+            yield held
 
     def partials(self) -> list[Partial]:
         """All that was taken, as it lies there, and stays."""
@@ -372,7 +408,7 @@ class TimedGroups:
     def close(self) -> None:
         self._rows, self._runs, self._row_count, self._files = [], [], 0, None
         self._saved_rows, self._saved_parts = [], 0
-        self._changes, self._change_count = [], 0
+        self._changes, self._change_count, self._spilled_changes = [], 0, None
 
 
 def is_rows(state: pa.RecordBatch) -> bool:
@@ -397,14 +433,6 @@ def _in_few_parts(rows: Sequence[Sequence[pa.Array]]) -> Iterator[Sequence[pa.Ar
         if columns is not None:
             parts.append(columns)
             count += len(columns[0])
-
-
-def with_keys(partial: Partial, keys: Sequence[pa.Array]) -> Partial:
-    """The states whose first keys are among these."""
-    both = [join_arrays([mine, other]) for mine, other in zip(partial.keys, keys, strict=False)]
-    codes, _ = factorise(both)
-    wanted = np.isin(codes[: partial.num_rows], codes[partial.num_rows :])
-    return partial.take(indexes(np.flatnonzero(wanted)))
 
 
 def is_constant(parts: Sequence[pa.Array]) -> bool:

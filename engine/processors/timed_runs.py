@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes, Mask, indexes, numbers, slices, validity
+from runnel.batches import Indexes, Mask, indexes, join_arrays, numbers, slices, validity
 from runnel.processors.event_time import event_times, less
 from runnel.processors.group_state import Layout, Partial, exported
+from runnel.processors.row_identity import factorise
 from runnel.streams import TimeBound
 
 NEVER = 2**63 - 1
@@ -123,3 +124,11 @@ def sorted_run(partial: Partial, due: list[Indexes]) -> TimedRun:
         order = np.argsort(first, kind="stable")
         return TimedRun(partial.take(indexes(order)), [item[order] for item in due])
     return TimedRun(partial, due)
+
+
+def with_keys(partial: Partial, keys: Sequence[pa.Array]) -> Partial:
+    """The states whose first keys are among these."""
+    both = [join_arrays([mine, other]) for mine, other in zip(partial.keys, keys, strict=False)]
+    codes, _ = factorise(both)
+    wanted = np.isin(codes[: partial.num_rows], codes[partial.num_rows :])
+    return partial.take(indexes(np.flatnonzero(wanted)))

@@ -41,12 +41,14 @@ def _check_file(path: Path, sections: Sequence[Section]) -> None:
 def read_state(folder: Path, manifest: Manifest, vertex: str) -> Sequence[pa.RecordBatch]:
     """The rows of one vertex. They lie in the mapped file, and stay readable when it is removed."""
     batches: list[pa.RecordBatch] = []
+    files: dict[str, pa.Buffer] = {}
     try:
         for section in manifest.sections:
             if section.vertex == vertex:
-                with _mapped(folder / section.file) as file:
-                    data = file.read_buffer().slice(section.start, section.bytes)
-                batches.extend(pa.ipc.open_stream(data))
+                if section.file not in files:
+                    with _mapped(folder / section.file) as file:
+                        files[section.file] = file.read_buffer()
+                batches.extend(pa.ipc.open_stream(files[section.file].slice(section.start, section.bytes)))
     except (OSError, pa.ArrowException) as error:
         raise OperationalError(f'the state of "{vertex}" in "{folder}" can\'t be read', detail=str(error)) from error
     return batches

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from runnel.processors.timed_aggregate import Timing, timed_aggregate
 from runnel.sqltypes import BOOLEAN
 from runnel.testing import verify_processor
 from runnel.testing.rows import rows_of
+from tests.streams.eager_memory import spill_eagerly
 from tests.streams.random_streams import Items, batch_of, cut, random_rows
 from tests.streams.test_timed_aggregate import CALLS, COLUMNS, DISTINCT, ONE, SCHEMA, batches_in, feed, made_of, windowed
 
@@ -63,6 +66,39 @@ def last_results(items: list[Any]) -> dict[Any, Any]:
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timed_groups, "BUFFERED_ROWS", 7)
     monkeypatch.setattr(timed_groups, "MERGED_ROWS", 9)
+
+
+@pytest.fixture(params=[False, True], ids=["", "in files"])
+def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
+    """A processor and where it puts its rows; with what it keeps in files."""
+    if not request.param:
+        return made_of
+    memory = spill_eagerly(monkeypatch)
+
+    def of(factory: Any) -> Any:
+        processor, outbox = made_of(factory)
+        context = processor.context
+        processor.init(outbox, replace(context, job=replace(context.job, memory=memory)))
+        return processor, outbox
+
+    return of
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_late_rows_change_the_result_without_distinct_arguments(seed: int, made: Callable[[Any], Any]) -> None:
+    rng = random.Random(seed)
+    lateness = rng.choice((3, 10, 25))
+    items = cut(rng, windowed(random_rows(rng, 100, disorder=40)), SCHEMA, lag=rng.choice((0, 5)))
+    wanted, late = groups_of(items, lateness, distinct=False)
+    calls = {name: CALLS[name] for name in ("count(*)", "sum(v)")}
+    processor, outbox = made(supplier(calls=calls, lateness=lateness))
+    feed(processor, items)
+    while not processor.complete():
+        pass
+    assert last_results(outbox.outputs[0]) == wanted
+    assert processor.late_rows == late
+    memory = processor.context.job.memory
+    assert memory is None or memory.spilled_bytes
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -161,8 +197,8 @@ def early(processor: Any, outbox: Any) -> list[tuple[Any, ...]]:
     return sorted(rows_of(batches_in(outbox))[before:], key=str)
 
 
-def test_only_groups_that_changed_come_early_again() -> None:
-    processor, outbox = made_of(supplier(every=1))
+def test_only_groups_that_changed_come_early_again(made: Callable[[Any], Any]) -> None:
+    processor, outbox = made(supplier(every=1))
     put(processor, row(5), row(15), row(25))
     assert [item[:3] for item in early(processor, outbox)] == [(10, 1, 1), (20, 1, 1), (30, 1, 1)]
     put(processor, row(16, 7), {**row(16), "k": None})
@@ -176,9 +212,9 @@ def test_only_groups_that_changed_come_early_again() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_early_results_of_changed_groups_are_what_rows_so_far_give(seed: int) -> None:
+def test_early_results_of_changed_groups_are_what_rows_so_far_give(seed: int, made: Callable[[Any], Any]) -> None:
     rng = random.Random(seed)
-    processor, outbox = made_of(supplier(every=1))
+    processor, outbox = made(supplier(every=1))
     seen: list[dict[str, Any]] = []
     for _ in range(12):
         rows = windowed(random_rows(rng, rng.randrange(1, 30), disorder=40))

@@ -102,6 +102,21 @@ SPILLING = {
         "GROUP BY s, window_end",
         "SELECT s, MAX(t) + 40010, COUNT(*), MAX(k) FROM a GROUP BY s",
     ),
+    "tumbling, lateness": (
+        "SELECT s, window_end, COUNT(*), MIN(k) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 30000)) GROUP BY s, window_end "
+        "ALLOWED LATENESS 20000",
+        "SELECT s, t // 30000 * 30000 + 30000 AS e, COUNT(*), MIN(k) FROM a GROUP BY ALL",
+    ),
+    "tumbling, early": (
+        "SELECT s, window_end, COUNT(*), COUNT(DISTINCT k) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 30000)) "
+        "GROUP BY s, window_end EMIT EVERY INTERVAL '1' DAY",
+        "SELECT s, t // 30000 * 30000 + 30000 AS e, COUNT(*), COUNT(DISTINCT k) FROM a GROUP BY ALL",
+    ),
+    "sessions, lateness": (
+        "SELECT s, window_end, COUNT(*), MAX(k) FROM TABLE(SESSION(TABLE a PARTITION BY s, DESCRIPTOR(t), 40010)) "
+        "GROUP BY s, window_end ALLOWED LATENESS 5000",
+        "SELECT s, MAX(t) + 40010, COUNT(*), MAX(k) FROM a GROUP BY s",
+    ),
     "rows of sessions": (
         "SELECT k, s, window_start FROM TABLE(SESSION(TABLE a PARTITION BY s, DESCRIPTOR(t), 40010))",
         "SELECT k, s, MIN(t) OVER (PARTITION BY s) FROM a",
