@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from runnel.memory import Memory, Reservation
@@ -35,3 +38,11 @@ def spill_eagerly(monkeypatch: pytest.MonkeyPatch) -> EagerMemory:
     for module in (spilled_groups, spilled_frames):
         monkeypatch.setattr(module, "LEAST_BYTES", PART // 4)
     return memory
+
+
+def with_memory(made: tuple[Any, Any], memory: Memory) -> tuple[Any, Any]:
+    """A processor, which was initialised, and its outbox: with that memory."""
+    processor, outbox = made
+    context = processor.context
+    processor.init(outbox, replace(context, job=replace(context.job, memory=memory)))
+    return processor, outbox

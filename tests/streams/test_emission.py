@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from runnel.processors.timed_aggregate import Timing, timed_aggregate
 from runnel.sqltypes import BOOLEAN
 from runnel.testing import verify_processor
 from runnel.testing.rows import rows_of
-from tests.streams.eager_memory import spill_eagerly
+from tests.streams.eager_memory import spill_eagerly, with_memory
 from tests.streams.random_streams import Items, batch_of, cut, random_rows
 from tests.streams.test_timed_aggregate import CALLS, COLUMNS, DISTINCT, ONE, SCHEMA, batches_in, feed, made_of, windowed
 
@@ -74,14 +73,7 @@ def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
     if not request.param:
         return made_of
     memory = spill_eagerly(monkeypatch)
-
-    def of(factory: Any) -> Any:
-        processor, outbox = made_of(factory)
-        context = processor.context
-        processor.init(outbox, replace(context, job=replace(context.job, memory=memory)))
-        return processor, outbox
-
-    return of
+    return lambda factory: with_memory(made_of(factory), memory)
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of
 from tests.processors.random_tables import duckdb_rows
+from tests.streams.eager_memory import spill_eagerly, with_memory
 from tests.streams.random_streams import Items, batch_of, cut, random_rows, schema_of
 from tests.streams.test_timed_aggregate import CALLS, COLUMNS, DISTINCT, ORDERED, as_numbers, batches_in, feed, made_of
 
@@ -171,8 +173,17 @@ def early(processor: Any, outbox: Any) -> list[tuple[Any, ...]]:
 FINAL = {"final": Aggregate(function=WINDOW_FINAL, arguments=(), type=BOOLEAN)}
 
 
-def test_early_results_are_of_open_sessions_that_changed() -> None:
-    processor, outbox = made_of(supplier(COUNT | FINAL, every=1))
+@pytest.fixture(params=[False, True], ids=["", "in files"])
+def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], Any]:
+    """A processor and where it puts its rows; with what it keeps in files."""
+    if not request.param:
+        return made_of
+    memory = spill_eagerly(monkeypatch)
+    return lambda factory: with_memory(made_of(factory), memory)
+
+
+def test_early_results_are_of_open_sessions_that_changed(made: Callable[[Any], Any]) -> None:
+    processor, outbox = made(supplier(COUNT | FINAL, every=1))
     feed(processor, [rows(0), rows(8), rows(0, key=2)])
     assert processor.alarm
     expected = [(0, 1, 4, 3, "s", 1, False), (0, 2, 4, 3, "s", 1, False), (8, 1, 12, 11, "s", 1, False)]
@@ -187,7 +198,9 @@ def test_early_results_are_of_open_sessions_that_changed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_early_results_are_what_rows_so_far_give(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_early_results_are_what_rows_so_far_give(
+    seed: int, made: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those of sessions to which no row came are left out; sessions are renumbered in between."""
     rng = random.Random(seed)
     if seed % 2:
@@ -195,7 +208,7 @@ def test_early_results_are_what_rows_so_far_give(seed: int, monkeypatch: pytest.
     partition = rng.choice(((0,), (0, 1), ()))
     calls = {name: ALL[name] for name in ("count(*)", "sum(v)", "count(distinct s)")}
     items = cut(rng, random_rows(rng, 120, disorder=0, step=4), SCHEMA, 0)
-    processor, outbox = made_of(supplier(calls | FINAL, partition, every=1))
+    processor, outbox = made(supplier(calls | FINAL, partition, every=1))
     other, other_outbox = made_of(supplier(calls | FINAL, partition))
     known: set[tuple[Any, ...]] = set()
     for number, item in enumerate(items):
@@ -280,7 +293,7 @@ def last_given(found: list[Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_allowed_lateness_comes_to_what_all_rows_give(seed: int) -> None:
+def test_allowed_lateness_comes_to_what_all_rows_give(seed: int, made: Callable[[Any], Any]) -> None:
     """The last results, those that they took the place of left out, are what the same rows give in order; nothing is late."""
     rng = random.Random(f"lateness {seed}")
     rows_ = random_rows(rng, 150, disorder=40, step=rng.choice((1, 4)))
@@ -289,7 +302,7 @@ def test_allowed_lateness_comes_to_what_all_rows_give(seed: int) -> None:
     in_order = [item for item in items if not isinstance(item, Watermark)]
     wanted, late = expected(in_order, ALL, (0,))
     assert late == 0
-    processor, outbox = made_of(supplier(ALL, (0,), lateness=100))
+    processor, outbox = made(supplier(ALL, (0,), lateness=100))
     feed(processor, items)
     while not processor.complete():
         pass
@@ -312,8 +325,8 @@ def _given_again(seed: int) -> bool:
     return len(rows_of(batches_in(outbox))) > len({row[:3] for row in rows_of(batches_in(outbox))})
 
 
-def test_a_late_row_brings_given_sessions_together() -> None:
-    processor, outbox = made_of(supplier(COUNT, lateness=20, diverts=True))
+def test_a_late_row_brings_given_sessions_together(made: Callable[[Any], Any]) -> None:
+    processor, outbox = made(supplier(COUNT, lateness=20, diverts=True))
     outbox.outputs.append([])
 
     def given(*items: Any) -> list[Any]:
