@@ -36,11 +36,8 @@ def _held_in_memory(node: Physical) -> str | None:
         return "all, since what was given may change"
     if isinstance(node, physical_streams.AsOfJoin):
         return "the versions"
-    if isinstance(node, physical_streams.TimedWindow):
-        if node.reaches:
-            return "rows behind the watermark"
-        if node.most is not None:
-            return "all"
+    if isinstance(node, physical_streams.TimedWindow) and node.reaches:
+        return "rows behind the watermark"
     return None
 
 

@@ -304,6 +304,25 @@ class HeldRows:
         self.clear()
         return found
 
+    @property
+    def count_in_memory(self) -> int:
+        """How many rows wait that are in no file."""
+        return self.count - sum(file.left for file in self._files)
+
+    def take_held(self) -> list[pa.RecordBatch]:
+        """The rows that are in memory; they wait no more."""
+        runs, self._runs = self._runs, []
+        self.count -= sum(len(run.rows) for run in runs)
+        return [run.taken for run in runs]
+
+    def take_last_file(self, most_rows: int, most_bytes: int) -> pa.RecordBatch | None:
+        """The rows of the file that was written last, unless there are more than so many, which then wait no more."""
+        if not self._files or self._files[-1].left > most_rows or self._files[-1].size > most_bytes:
+            return None
+        file = self._files.pop()
+        self.count -= file.left
+        return file.batch.slice(file.start)
+
     def _spilled_rows(self) -> Iterator[pa.RecordBatch]:
         for file in self._files:
             yield file.batch.slice(file.start)

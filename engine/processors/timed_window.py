@@ -13,7 +13,7 @@ from runnel.expressions.nodes import Expression
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import constant
 from runnel.processors.held_rows import CompiledHolding, Holding
-from runnel.processors.holding import HoldingProcessor
+from runnel.processors.holding import TAKEN_SHARE, HoldingProcessor
 from runnel.processors.window_calls import CompiledWindow, by_arrangement
 from runnel.processors.window_frames import check_offset
 from runnel.windows import WindowCall
@@ -44,10 +44,10 @@ class TimedWindow(HoldingProcessor):
         if self._plan.most is not None:
             self._most = constant(self._plan.most[1], context.job.evaluation) or 0
 
-    @property
-    def can_spill(self) -> bool:
-        """Where only the first rows of each partition are wanted, the others don't wait."""
-        return super().can_spill and self._plan.most is None
+    def spill(self) -> None:
+        if self._plan.most is not None and self.can_spill:
+            self._prune(self._plan.most[0], self._reservation.memory.allowed // TAKEN_SHARE)
+        super().spill()
 
     def results_of(self, batches: Sequence[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:
         if not self.can_spill or not most or sum(batch.nbytes for batch in batches) <= 2 * most:
@@ -72,17 +72,25 @@ class TimedWindow(HoldingProcessor):
 
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         super().take(ordinal, batch)
-        if self._plan.most is not None and self.held.count > self._next_prune:
+        if self._plan.most is not None and self.held.count_in_memory > self._next_prune:
             self._prune(self._plan.most[0])
 
-    def _prune(self, call: int) -> None:
-        """Keeps the rows that may still be among the first of their partition."""
-        rows = join_batches(self.held.take_all())
-        self.held.put_back(self._plan.first_rows(rows, call, self._most, self.context), self.context.job.evaluation)
-        self._next_prune = max(2 * self.held.count, PRUNE_ROWS)
+    def _prune(self, call: int, most_bytes: int = 0) -> None:
+        """Keeps of the rows that are in memory those that may still be among the first of their partition. With `most_bytes`
+        together with what is in small files, so that there don't remain many of these."""
+        held = self.held.take_held()
+        if held:
+            rows = self._plan.first_rows(join_batches(held), call, self._most, self.context)
+            while (more := self.held.take_last_file(2 * rows.num_rows, most_bytes)) is not None:
+                rows = self._plan.first_rows(join_batches([more, rows]), call, self._most, self.context)
+            self.held.put_back(rows, self.context.job.evaluation)
+        self._expect_more()
+
+    def _expect_more(self) -> None:
+        self._next_prune = max(2 * self.held.count_in_memory, PRUNE_ROWS)
 
     def results(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        self._next_prune = max(2 * self.held.count, PRUNE_ROWS)
+        self._expect_more()
         yield from self._plan.results(rows, self.context)
 
 

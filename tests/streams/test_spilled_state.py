@@ -160,6 +160,11 @@ SPILLING = {
         "FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 30000))",
         "SELECT t, s, ROW_NUMBER() OVER (PARTITION BY t // 30000, s ORDER BY t) FROM a",
     ),
+    "first rows of windows": (
+        "SELECT t, s FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 30000)) "
+        "QUALIFY ROW_NUMBER() OVER (PARTITION BY window_end, k % 9000 ORDER BY s, t) <= 2",
+        "SELECT t, s FROM a QUALIFY ROW_NUMBER() OVER (PARTITION BY t // 30000, k % 9000 ORDER BY s, t) <= 2",
+    ),
     "OVER event time": (
         "SELECT t, MAX(s) OVER (ORDER BY t RANGE 300 PRECEDING) FROM TABLE(IMPOSE_ORDER(TABLE a, DESCRIPTOR(t), 50000))",
         "SELECT t, MAX(s) OVER (ORDER BY t RANGE 300 PRECEDING) FROM a",
