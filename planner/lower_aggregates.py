@@ -39,15 +39,18 @@ def lower_stream_aggregate(to: Lowering, node: StreamAggregate, rows: Output) ->
 
 
 def _timed(node: physical_streams.TimedAggregate, names: tuple[str, ...]) -> _Stages:
+    """Groups that differ by their times alone meet in one processor, so that they come out in the order of these."""
     from runnel.processors.timed_aggregate import Timing, timed_aggregate
 
     timing = Timing(node.bounds, node.late is not None, node.every, node.lateness)
+    bounded = {key for key, _ in node.bounds}
+    lasting = [i for i in range(len(node.keys)) if i not in bounded]
     keys = tuple(f"k{i}" for i in range(len(node.keys)))
 
     def make(stage: Stage) -> Supplier:
         return timed_aggregate(node.keys, node.aggregates, names, stage, timing)
 
-    return _Stages(make, node.keys, node.two_stage, keys, keys)
+    return _Stages(make, tuple(node.keys[i] for i in lasting), node.two_stage, keys, tuple(keys[i] for i in lasting))
 
 
 def _framed(node: physical_streams.FramedAggregate, names: tuple[str, ...]) -> _Stages:

@@ -19,7 +19,7 @@ from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Expression
 from runnel.frozen import frozen
-from runnel.key_hash import RECOMBINED, keyed_state
+from runnel.key_hash import KEY_METADATA, RECOMBINED, keyed_state
 from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.aggregate import PASS_ON_SHARE
@@ -276,7 +276,8 @@ class TimedAggregateProcessor(DivertingProcessor):
         return self._final_results(self.with_distinct(partial, distinct), is_final)
 
     def _final_results(self, partial: Partial, is_final: bool = True) -> Iterator[pa.RecordBatch]:
-        """The results of groups with all their states."""
+        """The results of groups with all their states, in the order of their times."""
+        partial = self._due.ordered(partial)
         for start in range(0, partial.num_rows, MAX_ROWS):
             piece = partial.slice(start, min(MAX_ROWS, partial.num_rows - start))
             yield self._aggregation.result_of(piece, self.context.job.evaluation, is_final)
@@ -373,18 +374,25 @@ class TimedAggregateProcessor(DivertingProcessor):
 
     def _state_of(self, sets: Sequence[TimedGroups], prefix: str) -> Iterator[pa.RecordBatch]:
         """Groups, and sets of distinct arguments, in columns whose names begin with `prefix`."""
-        count = len(self._aggregation.keys)
+        lasting = self._due.lasting(range(len(self._aggregation.keys)))
         for i, groups in enumerate(sets):
 
             def keyed(batch: pa.RecordBatch, i: int = i) -> pa.RecordBatch:
                 names = [f"{prefix}d{i - 1}_{j}" if i else prefix + name for j, name in enumerate(batch.schema.names)]
-                return self.keyed(batch.rename_columns(names), names[:count])
+                return self.keyed(batch.rename_columns(names), [names[key] for key in lasting])
 
             yield from groups.saved(keyed)
 
     def keyed(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
         """State by the keys that divide it over processors."""
         return keyed_state(batch, *keys)
+
+    def divided_as_now(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Groups were once divided by all their keys, their times too."""
+        names = (batch.schema.metadata or {}).get(KEY_METADATA, b"").decode().split("\n")
+        divide = [batch.schema.names[key] for key in self._due.lasting(range(len(self._aggregation.keys)))]
+        is_older = len(names) == len(self._aggregation.keys) > len(divide)
+        return keyed_state(batch, *divide) if is_older else batch
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         first = batch.schema.names[0]

@@ -44,6 +44,17 @@ class DueTimes:
             found.append(due)
         return found
 
+    def ordered(self, groups: Partial) -> Partial:
+        """The groups in the order of their due times by the first watermark."""
+        due = self.of(groups.keys)[0]
+        if (due[1:] >= due[:-1]).all():
+            return groups
+        return groups.take(indexes(np.argsort(due, kind="stable")))
+
+    def lasting(self, keys: Sequence[int]) -> Sequence[int]:
+        """Those of the keys, by number, that no watermark bounds; all, if each is bounded."""
+        return [key for key in keys if key not in self.bounded_keys] or keys
+
 
 def _least(column: pa.Array) -> int:
     times = event_times(column)

@@ -137,7 +137,7 @@ class SnapshotCoordinator:
         ended = {vertex for batch in saved[ENDED] for vertex in batch.column(0).to_pylist()}
         for tasklet in execution.tasklets:
             tasklet.is_unwanted = tasklet.vertex in ended
-            tasklet.state_rows = _shares(saved[tasklet.vertex], tasklet.index, parallelism[tasklet.vertex])
+            tasklet.state_rows = _shares(saved[tasklet.vertex], tasklet, parallelism[tasklet.vertex])
 
     def begin(self, *, is_terminal: bool = False, on_done: OnDone | None = None) -> int | None:
         """Begins a snapshot, as soon as the inputs that others wait for have ended; its id, or None if one is under way or
@@ -303,9 +303,9 @@ class SnapshotCoordinator:
             self._start_if_possible()
 
 
-def _shares(rows: Sequence[pa.RecordBatch], index: int, parallelism: int) -> Iterator[pa.RecordBatch]:
+def _shares(rows: Sequence[pa.RecordBatch], tasklet: ProcessorTasklet, parallelism: int) -> Iterator[pa.RecordBatch]:
     for batch in rows:
-        share = share_of(batch, index, parallelism)
+        share = share_of(tasklet.processor.divided_as_now(batch), tasklet.index, parallelism)
         if share.num_rows:
             yield share
 
