@@ -34,8 +34,6 @@ def _held_in_memory(node: Physical) -> str | None:
     """What of an operator on a stream stays in memory, where memory_limit has no room for it; all else goes to files."""
     if isinstance(node, physical_streams.TimedAggregate) and node.lateness and any(call.distinct for call in node.aggregates):
         return "all, since what was given may change"
-    if isinstance(node, physical_streams.AsOfJoin):
-        return "the versions"
     if isinstance(node, physical_streams.TimedWindow) and node.reaches:
         return "rows behind the watermark"
     return None

@@ -8,6 +8,7 @@ for: the last one before the left watermark, and those after it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,9 @@ LEFT, RIGHT = 0, 1
 
 PRUNED_FROM = 4_096
 """Versions are looked through for old ones when there are so many, and twice as many as were kept the last time."""
+
+FORGOTTEN_SHARE = 4
+"""A run in a file is written anew when at least one in so many of its versions is old."""
 
 
 class AsOfPlan:
@@ -99,14 +103,6 @@ class AsOfJoin(WaitingProcessor):
         self._left_rows, self._versions = self.buffers
         self._kept = 0
 
-    @property
-    def weight(self) -> int:
-        return 1
-
-    def spill(self) -> None:
-        """Not of versions: those that are no longer asked for are found by looking through all."""
-        self._left_rows.spill(self._reservation.memory)
-
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         if ordinal == RIGHT:
             self._add_versions(batch)
@@ -165,7 +161,10 @@ class AsOfJoin(WaitingProcessor):
         due, versions = self._plan.shape.due, self._versions
         if due is None or due.watermark not in self.seen or versions.held < max(PRUNED_FROM, 2 * self._kept):
             return
-        least = min([self._due(due), *(int(run.living_rows(self._left_rows.horizon).times.min()) for run in self._left_rows)])  # type: ignore[union-attr]
+        least = min([self._due(due), *(run.least_time(self._left_rows.horizon) for run in self._left_rows)])
+        if versions.is_spilled:
+            self._prune_runs(least)
+            return
         rows = joined([run.rows for run in versions])
         assert rows.times is not None
         codes = factorise(rows.keys)[0] if rows.keys else np.zeros(rows.count, np.int64)
@@ -175,6 +174,23 @@ class AsOfJoin(WaitingProcessor):
         kept = rows.kept(~has_next)
         versions.runs = [Run(kept)]
         self._kept = kept.count
+
+    def _prune_runs(self, least: int) -> None:
+        """The same where some are in files: run by run, those of which enough can be forgotten."""
+        runs = list(self._versions)
+        kept = []
+        for run in runs:
+            old = superseded(run, runs, least)
+            if np.count_nonzero(old) * FORGOTTEN_SHARE < run.rows.count:
+                kept.append(run)
+                continue
+            rest = run.rows.kept(~old)
+            if rest.count:
+                kept.append(Run(rest))
+                if run.is_spilled:
+                    kept[-1].put_into_file(self._reservation.memory)
+        self._versions.runs = kept
+        self._kept = self._versions.held
 
     def _resolved(self, rows: Rows, chosen: Indexes) -> Iterator[pa.RecordBatch]:
         """Left rows with their versions."""
@@ -261,6 +277,30 @@ class AsOfJoin(WaitingProcessor):
         if rows.count:
             (self._left_rows if side == LEFT else self._versions).add(Run(rows))
             self.account_for(batch)
+
+
+def superseded(run: Run, runs: Sequence[Run], least: int) -> Mask:
+    """Which versions of one of the runs are older than another one of their key that is not after `least`."""
+    rows = run.rows
+    assert rows.times is not None
+    old: Mask = np.zeros(rows.count, np.bool_)
+    sought = replace(rows, times=np.full(rows.count, least))
+    is_later = False
+    for other in runs:
+        is_later |= other is run
+        for start in range(0, rows.count, MAX_ROWS):
+            chosen = run.order[start : start + MAX_ROWS]
+            found = latest(sought, chosen, other)
+            hits = np.flatnonzero(found >= 0)
+            mine, theirs = chosen[hits], found[hits]
+            assert other.rows.times is not None
+            given, own = other.rows.times[theirs], rows.times[mine]
+            # Of equal times the one that came last counts.
+            is_next = given >= own if is_later else given > own
+            if other is run:
+                is_next &= theirs != mine
+            old[mine[is_next]] = True
+    return old
 
 
 def latest(rows: Rows, chosen: Indexes, run: Run) -> Indexes:

@@ -263,6 +263,12 @@ class Run:
             self._least_holds = [np.full(1, hold.min()) for hold in self.rows.holds]
         return int(self._least_holds[place][self.dead])
 
+    def least_time(self, horizon: int | None) -> int:
+        """The smallest time of the rows that live."""
+        assert self.rows.times is not None
+        mask = self._living(horizon)
+        return int((self.rows.times if mask is None else self.rows.times[mask]).min(initial=NEVER))
+
     def living_rows(self, horizon: int | None) -> Rows:
         mask = self._living(horizon)
         return self.rows if mask is None else self.rows.kept(mask)

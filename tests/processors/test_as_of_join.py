@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from runnel.key_hash import hash_columns
+from runnel.memory import Reservation
 from runnel.processors import as_of_join as module
-from runnel.processors.as_of_join import as_of_join
+from runnel.processors import diverting
+from runnel.processors.as_of_join import as_of_join, superseded
+from runnel.processors.time_runs import Rows, Run
 from runnel.stream_joins import AsOfShape
 from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from tests.processors.disorder import check_promises, stream_of
 from tests.processors.random_tables import columns_of, duckdb_rows, fields_of
+from tests.streams.eager_memory import EagerMemory, spill_eagerly
 
 LEFT_TIME, RIGHT_TIME = 1, 2
 SIGNS = {(False, False): ">=", (True, False): ">", (False, True): "<=", (True, True): "<"}
@@ -64,8 +71,18 @@ def test_tables_agree_with_duckdb(outer: bool, strict: bool, forward: bool, keys
     )
 
 
+@pytest.fixture(params=[False, True], ids=["", "in files"])
+def memory(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> EagerMemory | None:
+    """Memory that has no room for what joins keep."""
+    if not request.param:
+        return None
+    given = spill_eagerly(monkeypatch)
+    monkeypatch.setattr(diverting, "Reservation", lambda memory, weight=1: Reservation(given, weight))
+    return given
+
+
 @pytest.mark.parametrize("seed", range(8))
-def test_streams_agree_with_duckdb(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_agree_with_duckdb(seed: int, memory: EagerMemory | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PRUNED_FROM", 3)
     rng = random.Random(seed)
     keys = rng.choice(("", "i", "s", "is"))
@@ -89,6 +106,31 @@ def test_streams_agree_with_duckdb(seed: int, monkeypatch: pytest.MonkeyPatch) -
         check_promises(items, {LEFT_TIME: [2]})
 
     verify_processor(joined(shape, keys, left, right), inputs, check, priorities=(0, 0))
+    assert memory is None or memory.spilled_bytes or not left.num_rows + right.num_rows
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_old_versions_are_those_that_another_one_comes_after(seed: int) -> None:
+    """In several runs, and with equal times, of which the last counts."""
+    rng = random.Random(seed)
+    with_key = rng.random() < 0.7
+    given = [(rng.randint(0, 3) if with_key else 0, rng.randint(0, 9)) for _ in range(rng.randint(1, 40))]
+    cuts = sorted({0, len(given), *(rng.randint(0, len(given)) for _ in range(3))})
+    runs = [Run(_versions(given[start:stop], with_key)) for start, stop in pairwise(cuts)]
+    least = rng.randint(-1, 10)
+    last: dict[int, int] = {}
+    for number, (key, time) in enumerate(given):
+        if time <= least and (key not in last or time >= given[last[key]][1]):
+            last[key] = number
+    wanted = [time <= least and number != last[key] for number, (key, time) in enumerate(given)]
+    assert [bool(old) for run in runs for old in superseded(run, runs, least)] == wanted
+
+
+def _versions(rows: list[tuple[int, int]], with_key: bool) -> Rows:
+    keys = [pa.array([key for key, _ in rows], pa.int64())] if with_key else []
+    times = np.array([time for _, time in rows], np.int64)
+    batch = pa.RecordBatch.from_arrays([pa.array(times)], ["t"])
+    return Rows(batch, hash_columns(keys) if keys else None, keys, times, None, [], np.zeros(len(rows), np.bool_))
 
 
 def test_of_equal_times_the_last_version_counts() -> None:

@@ -155,6 +155,10 @@ SPILLING = {
         "JOIN TABLE(TUMBLE(TABLE b, DESCRIPTOR(t), 30000)) y ON x.window_end = y.window_end AND x.k = y.k",
         "SELECT a.k, b.s FROM a JOIN b ON a.k = b.k AND a.t // 30000 = b.t // 30000",
     ),
+    "as of": (
+        "SELECT a.t, a.k, b.s FROM a ASOF LEFT JOIN b ON a.k = b.k - 1 AND a.t >= b.t",
+        "SELECT a.t, a.k, b.s FROM a ASOF LEFT JOIN b ON a.k = b.k - 1 AND a.t >= b.t",
+    ),
     "OVER windows": (
         "SELECT t, s, ROW_NUMBER() OVER (PARTITION BY window_end, s ORDER BY t) "
         "FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 30000))",
@@ -253,6 +257,33 @@ def test_a_late_row_is_in_no_window_that_is_over(monkeypatch: pytest.MonkeyPatch
         found = con.execute(sql, timeout=60).fetchall()
     assert sorted(found) == [(5, 1), (10, 1), (105, 1), (305, 2), (310, 2)]
     assert memory.spilled_bytes > 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system doesn't tell what is mapped")
+def test_few_files_are_mapped_at_once() -> None:
+    """A process may map some 65,000; a window of many frames has groups of each frame in each leaf."""
+
+    def mapped() -> int:
+        with Path("/proc/self/maps").open() as file:
+            return sum(1 for _ in file)
+
+    columns = [
+        (first, [number * 7_919 % 5_003 for number in range(first, first + 10_000)]) for first in range(0, 60_000, 10_000)
+    ]
+    script = [
+        pa.RecordBatch.from_arrays([pa.array(range(first, first + 10_000)), pa.array(keys)], names=["t", "k"])
+        for first, keys in columns
+    ]
+    with runnel.connect(query_parallelism=1, memory_limit=1_000_000) as con:
+        con._register("a", ScriptedTable("a", script[0].schema, [script], EventTime(0, 0, 0)))
+        before = mapped()
+        sql = (
+            "SELECT k, window_end, COUNT(*), MAX(t) FROM TABLE(HOP(TABLE a, DESCRIPTOR(t), 20000, 1000)) GROUP BY k, window_end"
+        )
+        cursor = con.execute(sql, timeout=300)
+        most = max(mapped() for _ in cursor.fetch_record_batch())
+        assert con._database.memory.spilled_bytes > 10_000_000
+    assert most - before < 1_300
 
 
 BOUNDED = """

@@ -16,7 +16,6 @@ from tests.streams.scripted_table import ScriptedTable
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("s", pa.string())])
 LIMIT = 2_000_000
 KEEPING = {
-    "SELECT a.k, b.s FROM a ASOF JOIN b ON a.k = b.k AND a.t >= b.t": "the versions of an as-of join",
     "SELECT t, s, MAX(s) OVER (ORDER BY t RANGE 1000000 PRECEDING) FROM a": "the rows that OVER keeps",
     "SELECT t, s, LAG(s) OVER (PARTITION BY s ORDER BY t) FROM a OPTIONS ('allowUnboundedState'='true')": "OVER keeps",
     "SELECT s, window_end, COUNT(DISTINCT k) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 1000000)) GROUP BY s, window_end "
