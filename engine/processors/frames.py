@@ -87,6 +87,14 @@ class Frame:
     end: int
     partial: Partial
     whole: Partial | None = None
+    known_size: int = -1
+
+    @property
+    def size(self) -> int:
+        """About how many bytes its groups take."""
+        if self.known_size < 0:
+            self.known_size = self.partial.size
+        return self.known_size
 
 
 class HasEnd(Protocol):
@@ -118,13 +126,14 @@ class WindowFrames:
         self._total: Partial | None = None
         self._waiting: list[Frame] = []
 
-    def add(self, end: int, partial: Partial) -> None:
-        """Takes groups of a frame. Where windows that contain it have been given already, those to come start anew."""
+    def add(self, end: int, partial: Partial, size: int = -1) -> None:
+        """Takes groups of a frame. Where windows that contain it have been given already, those to come start anew. `size`:
+        how many bytes they take, where that is known."""
         newest = max((frames[-1].end for frames in (self._front, self._back) if frames), default=None)
         if newest is not None and end <= newest:
-            self._waiting = [Frame(frame.end, frame.partial) for frame in self._frames()]
+            self._waiting = [Frame(frame.end, frame.partial, None, frame.known_size) for frame in self._frames()]
             self._front, self._back, self._total = [], [], None
-        insort(self._waiting, Frame(end, partial), key=lambda frame: frame.end)
+        insort(self._waiting, Frame(end, partial, None, size), key=lambda frame: frame.end)
 
     def add_groups(self, ends: Sequence[int], bounds: Sequence[int], groups: Partial) -> bool:
         """Takes groups of frames: those from bounds[i] to bounds[i + 1] are of the frame that ends at ends[i]. True: they are
@@ -144,7 +153,7 @@ class WindowFrames:
     def size(self) -> tuple[int, int]:
         """How many groups all frames have, and about how many bytes they take. May be asked by other threads."""
         frames = self._frames()
-        return sum(frame.partial.num_rows for frame in frames), sum(frame.partial.size for frame in frames)
+        return sum(frame.partial.num_rows for frame in frames), sum(frame.size for frame in frames)
 
     @property
     def is_empty(self) -> bool:

@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import from_numbers, indexes, numbers
+from runnel.batches import Indexes, from_numbers, indexes, numbers
 from runnel.key_hash import Hashes, hash_columns
 from runnel.memory import LEAST_BYTES, Memory
 from runnel.processors.frames import Combine, FrameTimes, WindowFrames
@@ -22,6 +22,10 @@ from runnel.processors.spilled_groups import BITS, COUNT, DEEPEST
 
 LARGEST = 2
 """A leaf is divided when its frames take so many times what is combined at once."""
+
+
+LOOKED_AT = 4
+"""Whether a leaf is too large is looked at when one in so many parts of that has come to it."""
 
 
 class SpilledFrames:
@@ -36,7 +40,7 @@ class SpilledFrames:
         self._level = level
         self._parts: list[SpilledFrames] = []
         self._is_divisible = level < DEEPEST and bool(layout.key_types)
-        self._largest = 0
+        self._largest = self._fresh = 0
         self._begin()
 
     def _begin(self) -> None:
@@ -46,12 +50,12 @@ class SpilledFrames:
         """The same groups in a file: one for all, since a process can map only so many."""
         if not parts:
             return []
-        together = appended(parts)
-        found = partial_of(self._memory.mapped(exported(together, self._layout)), self._layout)
+        batch = self._memory.mapped(exported(appended(parts), self._layout))
+        found = partial_of(batch, self._layout)
         starts = [0, *accumulate(part.num_rows for part in parts)]
-        kept = [found.slice(start, part.num_rows) for start, part in zip(starts, parts, strict=False)]
-        self._largest = max(self._largest, *(part.size for part in kept))
-        return kept
+        most = max(part.num_rows for part in parts)
+        self._largest = max(self._largest, batch.nbytes * most // max(batch.num_rows, 1))
+        return [found.slice(start, part.num_rows) for start, part in zip(starts, parts, strict=False)]
 
     @property
     def is_empty(self) -> bool:
@@ -67,21 +71,28 @@ class SpilledFrames:
         """Takes groups whose first key is the end of their frame. They are in one file, for all leaves."""
         if not groups.num_rows:
             return
-        for _, leaf in self._leaves():
-            leaf._divide_large()
-        leaves = list(self._leaves())
-        starts = np.array([start for start, _ in leaves], np.uint64)
         ends = numbers(groups.keys[0], np.int64)
-        if len(leaves) > 1:
-            places = np.searchsorted(starts, self._hashes(groups.keys[1:]), side="right") - 1
-            order = np.lexsort((ends, places))
-        else:
-            places, order = np.zeros(len(ends), np.int64), np.argsort(ends, kind="stable")
-        [kept] = self._kept([Partial(groups.keys[1:], groups.columns, groups.num_rows).take(indexes(order))])
+        leaves, places = self._routed(groups)
+        divided = [place for place in np.unique(places).tolist() if leaves[place]._divide_large()]
+        if divided:
+            leaves, places = self._routed(groups)
+        order = np.lexsort((ends, places))
+        sorted_groups = Partial(groups.keys[1:], groups.columns, groups.num_rows).take(indexes(order))
+        batch = self._memory.mapped(exported(sorted_groups, self._layout))
+        kept, size = partial_of(batch, self._layout), batch.nbytes
         ends, places = ends[order], places[order]
         bounds = [0, *(np.flatnonzero((np.diff(ends) != 0) | (np.diff(places) != 0)) + 1).tolist(), len(ends)]
         for start, stop in pairwise(bounds):
-            leaves[int(places[start])][1]._hold(int(ends[start]), kept.slice(start, stop - start))
+            share = size * (stop - start) // len(ends)
+            leaves[int(places[start])]._hold(int(ends[start]), kept.slice(start, stop - start), share)
+
+    def _routed(self, groups: Partial) -> tuple[list[SpilledFrames], Indexes]:
+        """The leaves, and the number of that which each of the groups belongs to."""
+        starts, leaves = zip(*self._leaves(), strict=True)
+        if len(leaves) == 1:
+            return list(leaves), np.zeros(groups.num_rows, np.int64)
+        places: Indexes = np.searchsorted(np.array(starts, np.uint64), self._hashes(groups.keys[1:]), side="right") - 1
+        return list(leaves), places
 
     def _leaves(self, start: int = 0) -> Iterator[tuple[int, SpilledFrames]]:
         """The leaves from here on down, each with the first of its hashes, in order."""
@@ -96,25 +107,31 @@ class SpilledFrames:
         hashes &= np.uint64((1 << (64 - BITS * self._level)) - 1)
         return hashes
 
-    def _hold(self, end: int, groups: Partial) -> None:
-        """Takes the groups of one frame, which are in a file."""
-        self._largest = max(self._largest, groups.size)
-        self._frames.add(end, groups)
+    def _hold(self, end: int, groups: Partial, size: int) -> None:
+        """Takes the groups of one frame, which take so many bytes of a file."""
+        self._largest = max(self._largest, size)
+        self._fresh += size
+        self._frames.add(end, groups, size)
 
-    def _divide_large(self) -> None:
+    def _divide_large(self) -> bool:
+        """Whether it was too large, and has leaves of its own now."""
         most = max(LEAST_BYTES, self._memory.allowed // WEIGHT)
-        if not self._is_divisible or (self._largest <= most and self._frames.size[1] <= LARGEST * most):
-            return
+        if not self._is_divisible or (self._largest <= most and self._fresh * LOOKED_AT <= most):
+            return False
+        self._fresh = 0
+        if self._largest <= most and self._frames.size[1] <= LARGEST * most:
+            return False
         held = self._frames.frames()
         hashes = [hash_columns(partial.keys) for _, partial in held]
         if all((item == hashes[0][0]).all() for item in hashes):
             self._is_divisible = False
-            return
+            return False
         level = self._level + 1
         self._parts = [SpilledFrames(self._times, self._layout, self._combine, self._memory, level) for _ in range(COUNT)]
         self._begin()
         for some in _some_at_a_time(held, most):
             self.add(appended([with_end(partial, end) for end, partial in some]))
+        return True
 
     def windows(self, after: int, until: int | None) -> Iterator[Partial]:
         """The groups of the windows that end beyond `after`, and not beyond `until` (None: of all), some at a time; the first
