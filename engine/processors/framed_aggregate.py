@@ -321,13 +321,11 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
 
     def _frame_state(self, number: int, groups: Partial, keys: Sequence[str]) -> pa.RecordBatch:
         """Groups of frames as state, plain ones or (from 1 on) distinct arguments."""
+        divided_by = keys[1:] or keys
         if number:
             names = [f"d{number - 1}_{i}" for i in range(len(groups.keys))]
-            return self.keyed(pa.RecordBatch.from_arrays(groups.keys, names=names), names[: len(keys)])
-        return self.keyed(exported(groups, self._framed.plain_layout), keys)
-
-    def keyed(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
-        return keyed_state(batch, *(keys[1:] or keys))
+            return keyed_state(pa.RecordBatch.from_arrays(groups.keys, names=names), *names[: len(keys)][-len(divided_by) :])
+        return keyed_state(exported(groups, self._framed.plain_layout), *divided_by)
 
     def finish_restore(self) -> bool:
         self.end_restore()

@@ -19,7 +19,7 @@ from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Expression
 from runnel.frozen import frozen
-from runnel.key_hash import KEY_METADATA, RECOMBINED, keyed_state
+from runnel.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, keyed_state
 from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.aggregate import PASS_ON_SHARE
@@ -379,20 +379,22 @@ class TimedAggregateProcessor(DivertingProcessor):
 
             def keyed(batch: pa.RecordBatch, i: int = i) -> pa.RecordBatch:
                 names = [f"{prefix}d{i - 1}_{j}" if i else prefix + name for j, name in enumerate(batch.schema.names)]
-                return self.keyed(batch.rename_columns(names), [names[key] for key in lasting])
+                return keyed_state(batch.rename_columns(names), *(names[key] for key in lasting))
 
             yield from groups.saved(keyed)
 
-    def keyed(self, batch: pa.RecordBatch, keys: Sequence[str]) -> pa.RecordBatch:
-        """State by the keys that divide it over processors."""
-        return keyed_state(batch, *keys)
-
     def divided_as_now(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Groups were once divided by all their keys, their times too."""
-        names = (batch.schema.metadata or {}).get(KEY_METADATA, b"").decode().split("\n")
-        divide = [batch.schema.names[key] for key in self._due.lasting(range(len(self._aggregation.keys)))]
-        is_older = len(names) == len(self._aggregation.keys) > len(divide)
-        return keyed_state(batch, *divide) if is_older else batch
+        metadata = batch.schema.metadata or {}
+        names = metadata.get(KEY_METADATA, b"").decode().split("\n")
+        count = len(self._aggregation.keys)
+        lasting = self._due.lasting(range(count))
+        if len(names) != count or len(lasting) == count:
+            return batch
+        # Processors had other groups then, whatever it says of who has saved it.
+        left = {name: value for name, value in metadata.items() if name not in (SAVER_METADATA, RUN_METADATA)}
+        divided_by = "\n".join(names[key] for key in lasting).encode()
+        return batch.replace_schema_metadata({**left, KEY_METADATA: divided_by})
 
     def restore_snapshot(self, batch: pa.RecordBatch) -> None:
         first = batch.schema.names[0]
