@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from threading import Condition, RLock
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from runnel.awaiting import Wake, until
@@ -13,7 +14,8 @@ from runnel.jobs import JobStatus
 from runnel.named_jobs.job_view import JobView
 from runnel.named_jobs.listeners import Listener
 from runnel.named_jobs.record import JobRecord
-from runnel.named_jobs.states import FAILED, seconds
+from runnel.named_jobs.states import FAILED, NOT_RUNNING, SUSPENDED, check_allowed, seconds
+from runnel.patience import current
 
 if TYPE_CHECKING:
     from runnel.named_jobs.registry import NamedJobs
@@ -106,6 +108,30 @@ class JobWaiting(JobView):
             if not condition():
                 self._home.check_open()
             return condition()
+
+    def _wait_for(self, condition: Callable[[], bool], timeout: float | None, what: str) -> None:
+        """Waits for what was asked for. Not on the thread of errands, which brings it about."""
+        if self._home.errands.is_here:
+            return
+        until = None if timeout is None else monotonic() + timeout
+        patience = current()
+        with patience.telling(self._wake), self._changed:
+            while not condition():
+                patience.check()
+                self._home.check_open()
+                if self.is_done and what != "cancelled":
+                    if self.status is FAILED and self.error is not None:
+                        raise self.error
+                    check_allowed("suspended" if what == "suspended" else "restarted", self.name, self.status)
+                if self.status is NOT_RUNNING and self._home.is_closing:
+                    raise InterfaceError("the connection is closed", hint="the job runs when its directory is opened again")
+                if self.status in (SUSPENDED, NOT_RUNNING) and what == "restarted":  # it failed on the way
+                    raise self.error or OperationalError(f'job "{self.name}" was suspended', code=ErrorCode.GENERIC)
+                left = None if until is None else until - monotonic()
+                if left is not None and left <= 0:
+                    message = f'job "{self.name}" is not {what} after {timeout:g} s'
+                    raise OperationalError(message, code=ErrorCode.TIMEOUT, hint="that goes on; SHOW JOBS tells how far it is")
+                self._changed.wait(left)
 
     def _wake(self) -> None:
         """Has those who wait look again."""

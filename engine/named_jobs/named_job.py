@@ -7,15 +7,13 @@ come about. What happens by itself (the execution ended, a restart is due) is an
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from enum import Enum
 from threading import Lock
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, internal
+from runnel.errors import Error, ErrorCode, OperationalError, internal
 from runnel.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
 from runnel.named_jobs.job_waiting import JobWaiting
@@ -37,7 +35,6 @@ from runnel.named_jobs.states import (
     check_allowed,
     seconds,
 )
-from runnel.patience import current
 from runnel.processor import Guarantee
 from runnel.processors.scan import ScanMetaSupplier, beginnings_of
 
@@ -85,6 +82,7 @@ class NamedJob(JobWaiting):
         self.is_clean = False
         self.cleaning = Lock()
         self._aim = Aim.COMPLETE
+        self._resumes = False
         self._dag: DAG | None = None
         self._failures = 0
 
@@ -96,7 +94,8 @@ class NamedJob(JobWaiting):
     def start_again(self) -> None:
         """Starts what ran when the directory was left; a failure is treated as one of an execution."""
         with self._lock:
-            if self.status not in ENDED and self.status not in (SUSPENDED, EXPORTING):
+            is_suspended = self.status in (SUSPENDED, EXPORTING) and not self._record.resumes
+            if self.status not in ENDED and not is_suspended:
                 self._record = replace(self._record, status=NOT_RUNNING)
                 self._launch_or_fail("resumed when the directory was opened")
                 if self._run is not None:
@@ -107,12 +106,29 @@ class NamedJob(JobWaiting):
     def suspend(self, timeout: float | None = None) -> None:
         """Takes a last snapshot and stops; waits until it is suspended (OperationalError after `timeout` seconds, while it goes
         on being suspended)."""
-        timeout = seconds(timeout)
+        self._suspend(seconds(timeout))
+
+    def pause(self, timeout: float | None = None) -> None:
+        """Suspends it to be changed and resumed: if the waiting, or the process, ends before that, it goes on as it is."""
+        try:
+            self._suspend(seconds(timeout), resumes=True)
+        except BaseException as error:
+            if isinstance(error, OperationalError) and error.code is ErrorCode.TIMEOUT:
+                error.hint = "it goes on as it was; give the statement more time"
+            with self._lock, suppress(Error):
+                if self._run is not None and self._aim is Aim.SUSPEND and self._resumes:
+                    self._aim = Aim.RESTART
+                elif self.status is SUSPENDED and self._record.resumes:
+                    self.resume()
+            raise
+
+    def _suspend(self, timeout: float | None, resumes: bool = False) -> None:
         with self._lock:
             self._check("suspended")
+            self._resumes = resumes
             if self.status is NOT_RUNNING:
                 self._home.jobs.pool.forget((), self._restart_due)
-                self._set(SUSPENDED, "suspended while it waited for a restart", is_user=True)
+                self._set(SUSPENDED, "suspended while it waited for a restart", is_user=True, resumes=resumes)
                 self._save()
                 if self.unsaved is not None:
                     raise self.unsaved.error()
@@ -303,7 +319,7 @@ class NamedJob(JobWaiting):
         self._dag = prepared.dag
         now = self._home.jobs.clock.wall()
         found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "promise": prepared.promise, "is_resumable": False}
-        found["meanings"] = prepared.meanings
+        found |= {"meanings": prepared.meanings, "resumes": False}
         passed_over = self.store.passed_over if run.restored_from is not None else None
         if passed_over is not None:
             self.last_snapshot = None
@@ -347,7 +363,7 @@ class NamedJob(JobWaiting):
                 self._save()
             elif aim is Aim.SUSPEND:
                 failure = run.stop_failure or self._record.last_error
-                self._set(SUSPENDED, "suspended", is_resumable=run.is_stopped, last_error=failure)
+                self._set(SUSPENDED, "suspended", is_resumable=run.is_stopped, last_error=failure, resumes=self._resumes)
                 self._save()
             elif aim is Aim.RESTART and error is None:
                 failure = run.stop_failure or self._record.last_error
@@ -468,27 +484,3 @@ class NamedJob(JobWaiting):
         with self._lock:
             if self.unsaved is not None:
                 self._save()
-
-    def _wait_for(self, condition: Callable[[], bool], timeout: float | None, what: str) -> None:
-        """Waits for what was asked for. Not on the thread of errands, which brings it about."""
-        if self._home.errands.is_here:
-            return
-        until = None if timeout is None else monotonic() + timeout
-        patience = current()
-        with patience.telling(self._wake), self._changed:
-            while not condition():
-                patience.check()
-                self._home.check_open()
-                if self.is_done and what != "cancelled":
-                    if self.status is FAILED and self.error is not None:
-                        raise self.error
-                    check_allowed("suspended" if what == "suspended" else "restarted", self.name, self.status)
-                if self.status is NOT_RUNNING and self._home.is_closing:
-                    raise InterfaceError("the connection is closed", hint="the job runs when its directory is opened again")
-                if self.status in (SUSPENDED, NOT_RUNNING) and what == "restarted":  # it failed on the way
-                    raise self.error or OperationalError(f'job "{self.name}" was suspended', code=ErrorCode.GENERIC)
-                left = None if until is None else until - monotonic()
-                if left is not None and left <= 0:
-                    message = f'job "{self.name}" is not {what} after {timeout:g} s'
-                    raise OperationalError(message, code=ErrorCode.TIMEOUT, hint="that goes on; SHOW JOBS tells how far it is")
-                self._changed.wait(left)

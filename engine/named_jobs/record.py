@@ -53,11 +53,12 @@ class Failure:
 class JobRecord:
     """A named job as it is kept. `query` is the INSERT or SINK that it runs, `text` the statement that made it, `arguments`
     those of its parameters; times are in µs since the epoch (UTC). `is_resumable`: its last snapshot is to be used although it
-    promises nothing after a failure, since it was taken when the job was stopped. `may_drop_state`: the state that it starts
-    with may be of another query. `promise`: what holds of its guarantee from end to end. `meanings`: what the vertices of its
-    plan are for. `modules`: sources of Python modules, by name. `beginnings`: where sources were read first that may begin
-    anywhere, by vertex and partition. `runtime`: what runs it, for ever. Rows are those of the execution that ended last, but
-    for `late_in_all`: those of all that have ended."""
+    promises nothing after a failure, since it was taken when the job was stopped. `resumes`: it is suspended to be changed, and
+    goes on if that doesn't come about. `may_drop_state`: the state that it starts with may be of another query. `promise`: what
+    holds of its guarantee from end to end. `meanings`: what the vertices of its plan are for. `modules`: sources of Python
+    modules, by name. `beginnings`: where sources were read first that may begin anywhere, by vertex and partition. `runtime`:
+    what runs it, for ever. Rows are those of the execution that ended last, but for `late_in_all`: those of all that have
+    ended."""
 
     id: int
     name: str
@@ -75,6 +76,7 @@ class JobRecord:
     is_user_cancelled: bool = False
     is_unbounded: bool = False
     is_resumable: bool = False
+    resumes: bool = False
     may_drop_state: bool = False
     promise: str = ""
     meanings: Mapping[str, str] = field(default_factory=dict)

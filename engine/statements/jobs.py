@@ -206,7 +206,7 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
     check_fates(job.name, _fates(job, plan.write), may_drop=True)
     was_running = job.status is not SUSPENDED
     if was_running:
-        job.suspend(_left(call))
+        job.pause(_left(call))
     before = job.record
     try:
         job.change(query=plan.text, text=call.sql, arguments=arguments, options=options, may_drop_state=True)

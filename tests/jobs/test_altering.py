@@ -1,0 +1,104 @@
+"""ALTER JOB … AS that is cut short, by a time-out or by the end of the process: the job runs all the same."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+import runnel
+from runnel import Connection, JobStatus
+from runnel.errors import ErrorCode
+from runnel.named_jobs.named_job import NamedJob
+
+PATIENCE = 20
+
+
+def insert(size: int) -> str:
+    return f"INSERT INTO o SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE s, DESCRIPTOR(ts), {size})) GROUP BY window_end"
+
+
+def started(folder: Path) -> Connection:
+    """A connection with a job "j" that counts rows in windows of 10."""
+    (folder / "in").mkdir()
+    connection = runnel.connect(folder / "db")
+    connection.execute(
+        "CREATE MAPPING s (ts BIGINT, WATERMARK FOR ts AS ts) TYPE File "
+        f"OPTIONS ('path'='{folder / 'in'}', 'format'='csv', 'header'='false', 'follow'='true')"
+    )
+    connection.execute("CREATE MAPPING o (until BIGINT, n BIGINT) TYPE DuckDB")
+    connection.execute(f"CREATE JOB j AS {insert(10)}")
+    return connection
+
+
+def count(connection: Connection, folder: Path) -> list[tuple[Any, ...]]:
+    """What the job gives of three rows and of one that completes their windows."""
+    (folder / "in" / "a.csv").write_text("1\n11\n12\n100\n")
+    connection.execute("CREATE OR REPLACE SNAPSHOT s FOR JOB j", timeout=PATIENCE)
+    while connection.job("j").rows_in < 4:
+        connection.execute("CREATE OR REPLACE SNAPSHOT s FOR JOB j", timeout=PATIENCE)
+    connection.execute("CREATE OR REPLACE SNAPSHOT s FOR JOB j", timeout=PATIENCE)
+    return connection.execute("SELECT * FROM o ORDER BY 1").fetchall()
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_process_that_ends_in_the_middle(tmp_path: Path, is_kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    change, left = NamedJob.change, tmp_path / "left"
+
+    def changing(job: NamedJob, **changes: Any) -> None:
+        if is_kept:
+            change(job, **changes)
+        shutil.copytree(tmp_path / "db", left)
+        if not is_kept:
+            change(job, **changes)
+
+    with started(tmp_path) as connection:
+        monkeypatch.setattr(NamedJob, "change", changing)
+        connection.execute(f"ALTER JOB j AS {insert(20)}", timeout=PATIENCE)
+        monkeypatch.undo()
+        assert connection.job("j").status is JobStatus.RUNNING
+    with runnel.connect(left) as connection:
+        assert connection.job("j").status is JobStatus.RUNNING
+        assert count(connection, tmp_path) == ([(20, 3)] if is_kept else [(10, 1), (20, 2)])
+        connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
+    with runnel.connect(left) as connection:
+        assert connection.job("j").status is JobStatus.SUSPENDED, "a job that is suspended by hand stays so"
+
+
+@contextmanager
+def held_up(job: NamedJob) -> Iterator[None]:
+    """The end of the job's execution, which is an errand, has to wait meanwhile."""
+    event = Event()
+    job._home.errands.post(event.wait)
+    try:
+        yield
+    finally:
+        event.set()
+
+
+def test_a_time_out_before_it_is_suspended(tmp_path: Path) -> None:
+    with started(tmp_path) as connection:
+        job = connection.job("j")
+        with held_up(job), pytest.raises(runnel.OperationalError, match=r"not suspended|took longer") as caught:
+            connection.execute(f"ALTER JOB j AS {insert(20)}", timeout=0.5)
+        assert caught.value.code == ErrorCode.TIMEOUT
+        assert job.await_status(JobStatus.RUNNING, PATIENCE)
+        assert count(connection, tmp_path) == [(10, 1), (20, 2)], "with the query that it had"
+        connection.execute(f"ALTER JOB j AS {insert(20)}", timeout=PATIENCE)
+        assert job.status is JobStatus.RUNNING
+
+
+def test_another_one_that_suspends_it_is_not_disturbed(tmp_path: Path) -> None:
+    with started(tmp_path) as connection:
+        job = connection.job("j")
+        with held_up(job):
+            with pytest.raises(runnel.OperationalError):
+                job.suspend(0)
+            with pytest.raises(runnel.OperationalError, match="its status is COMPLETING"):
+                connection.execute(f"ALTER JOB j AS {insert(20)}", timeout=PATIENCE)
+        assert job.await_status(JobStatus.SUSPENDED, PATIENCE)
