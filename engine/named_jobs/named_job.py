@@ -35,6 +35,7 @@ from runnel.named_jobs.states import (
     check_allowed,
     seconds,
 )
+from runnel.patience import seconds as seconds_left
 from runnel.processor import Guarantee
 from runnel.processors.scan import ScanMetaSupplier, beginnings_of
 
@@ -52,6 +53,8 @@ LONGEST_DELAY = 60_000_000_000
 """Nanoseconds before a restart: twice as many after each failure, until a snapshot has succeeded."""
 SAVE_AGAIN = 1_000_000_000
 """Nanoseconds after which a record that couldn't be written is written again."""
+LONGEST = 1e6
+"""Seconds that a change waits at most for the state to be copied; the statement's time-out is the real limit."""
 _LASTING = (ErrorCode.CANCELLED, ErrorCode.GENERIC, ErrorCode.POSITION_EXPIRED)
 """What an OperationalError may say that doesn't pass by itself."""
 CANCELLING = 5.0
@@ -142,6 +145,7 @@ class NamedJob(JobWaiting):
         suspended."""
         with self._lock:
             self._check("resumed")
+            self._wait_for_export()
             if self.status is not SUSPENDED:
                 return
             self._failures = 0
@@ -209,6 +213,10 @@ class NamedJob(JobWaiting):
                 if self.status is EXPORTING:
                     self._set(SUSPENDED, "its snapshot was copied")
 
+    def _wait_for_export(self) -> None:
+        """Waits until its state, if it is being copied, is copied: who does that doesn't need the lock. Under the lock."""
+        self._wait_for(lambda: self.status is not EXPORTING, seconds_left(LONGEST), "exported")
+
     def last_point(self, timeout: float | None = None) -> int | None:
         """Takes a snapshot, if the job runs, and waits until the sinks have committed it; gives its number, or that of the last
         one, which the sinks have committed then. None: there is none, or the job has ended and all that it read counts."""
@@ -243,6 +251,7 @@ class NamedJob(JobWaiting):
     def change(self, **changes: Any) -> None:
         """Changes what is kept of a suspended job."""
         with self._lock:
+            self._wait_for_export()
             self._check("changed")
             if "query" in changes and self._promises:
                 # The new one may have no such sinks.

@@ -120,9 +120,11 @@ class NamedSnapshots:
         _copy(found.store, _ID, target)
         return found.meanings
 
-    def drop(self, name: str) -> None:
-        """Forgets one, and its files."""
+    def drop(self, name: str, if_exists: bool = False) -> None:
+        """Forgets one, and its files; nothing where there is none and there need be none."""
         with self._lock:
+            if if_exists and self.find(name) is None:
+                return
             found = self.get(name)
             try:
                 _remove(found.folder)

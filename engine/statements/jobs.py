@@ -19,7 +19,7 @@ from runnel.named_jobs.options import AUTO, NamedJobOptions, changed_options, re
 from runnel.named_jobs.promises import promises_of, weaker
 from runnel.named_jobs.record import JobRecord, encode
 from runnel.named_jobs.run import PreparedJob
-from runnel.named_jobs.states import ENDED, SUSPENDED, check_allowed
+from runnel.named_jobs.states import ENDED, EXPORTING, SUSPENDED, check_allowed
 from runnel.patience import patient
 from runnel.planner.physical import Physical
 from runnel.planner.plans import (
@@ -204,7 +204,7 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
     arguments = _kept(call)
     check_allowed("suspended" if job.status in ENDED else "resumed", job.name, job.status)
     check_fates(job.name, _fates(job, plan.write), may_drop=True)
-    was_running = job.status is not SUSPENDED
+    was_running = job.status not in (SUSPENDED, EXPORTING)
     if was_running:
         job.pause(_left(call))
     before = job.record
@@ -271,10 +271,7 @@ def create_snapshot(database: Database, plan: CreateSnapshotPlan, call: Call) ->
 
 def drop_snapshot(database: Database, plan: DropSnapshotPlan, call: Call) -> int:
     """Forgets a named snapshot."""
-    snapshots = database.named_jobs.snapshots
-    if plan.if_exists and snapshots.find(plan.name) is None:
-        return NO_COUNT
-    snapshots.drop(plan.name)
+    database.named_jobs.snapshots.drop(plan.name, plan.if_exists)
     return NO_COUNT
 
 

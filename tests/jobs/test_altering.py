@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -15,6 +16,7 @@ import runnel
 from runnel import Connection, JobStatus
 from runnel.errors import ErrorCode
 from runnel.named_jobs.named_job import NamedJob
+from runnel.named_jobs.named_snapshots import NamedSnapshots
 
 PATIENCE = 20
 
@@ -102,3 +104,28 @@ def test_another_one_that_suspends_it_is_not_disturbed(tmp_path: Path) -> None:
             with pytest.raises(runnel.OperationalError, match="its status is COMPLETING"):
                 connection.execute(f"ALTER JOB j AS {insert(20)}", timeout=PATIENCE)
         assert job.await_status(JobStatus.SUSPENDED, PATIENCE)
+
+
+@pytest.mark.parametrize("statement", ["RESUME", f"AS {insert(20)}"])
+def test_a_job_whose_snapshot_is_being_copied(tmp_path: Path, statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    copying, copied, export = Event(), Event(), NamedSnapshots.export
+
+    def slowly(snapshots: NamedSnapshots, *args: Any) -> None:
+        copying.set()
+        assert copied.wait(PATIENCE)
+        export(snapshots, *args)
+
+    with started(tmp_path) as connection, ThreadPoolExecutor() as threads:
+        connection.execute("ALTER JOB j SUSPEND", timeout=PATIENCE)
+        monkeypatch.setattr(NamedSnapshots, "export", slowly)
+        first = threads.submit(connection.execute, "CREATE SNAPSHOT a FOR JOB j", timeout=PATIENCE)
+        assert copying.wait(PATIENCE)
+        assert connection.job("j").status is JobStatus.SUSPENDED_EXPORTING_SNAPSHOT
+        with pytest.raises(runnel.OperationalError) as caught:
+            connection.execute(f"ALTER JOB j {statement}", timeout=0.1)
+        assert caught.value.code == ErrorCode.TIMEOUT
+        second = threads.submit(connection.execute, f"ALTER JOB j {statement}", timeout=PATIENCE)
+        copied.set()
+        first.result()
+        second.result()
+        assert connection.job("j").status is (JobStatus.RUNNING if statement == "RESUME" else JobStatus.SUSPENDED)
