@@ -186,7 +186,7 @@ class SpilledGroups:
                 here = indexes(np.flatnonzero(keys_at == number))
                 sought = [key.take(here) for key in keys]
             if len(sought[0]):
-                chosen = [] if held_at is None else np.flatnonzero(held_at == number)
+                chosen = np.flatnonzero(held_at == number) if held_at is not None else np.zeros(0, np.int64)
                 yield from part.of(held.take(indexes(chosen)) if held is not None and len(chosen) else None, sought)
         self._note()
 
