@@ -84,8 +84,7 @@ def _converted(name: str, index: int, argument: Expression, parameter: Parameter
     elif source == parameter or takes_type(argument, parameter) or _widens(source, parameter):
         return convert(argument, parameter)
     raise ProgrammingError(
-        f"argument {index} of {name} must be {parameter.name if isinstance(parameter, Group) else parameter}"
-        f", not {source}",
+        f"argument {index} of {name} must be {parameter.name if isinstance(parameter, Group) else parameter}, not {source}",
         hint="add an explicit CAST",
         position=argument.position or position,
     )
