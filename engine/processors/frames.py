@@ -210,14 +210,16 @@ class WindowFrames:
             spacing = max(2, int(known**0.5))
         whole = front[known].whole if known < len(front) else None
         made: list[tuple[Frame, Partial]] = []
+        rows = 0
         for i in range(known - 1, -1, -1):
             frame = front[i]
             whole = frame.partial if whole is None else self._combine([frame.partial, whole])
             if i % spacing == 0 or i < spacing:
                 made.append((frame, whole))
-            if sum(partial.num_rows for _, partial in made) > KEPT_ROWS:
+                rows += whole.num_rows
+            if rows > KEPT_ROWS:
                 self._keep_wholes(made)
-                made = []
+                made, rows = [], 0
         self._keep_wholes(made)
         found = front[0].whole
         assert found is not None
