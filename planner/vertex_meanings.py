@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
+from runnel.connector import WritableTable
 from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import WINDOW_FINAL, Expression
 from runnel.expressions.nodes import Aggregate as AggregateCall
@@ -52,6 +53,16 @@ class _Recording(Lowering):
         self.meanings[made.name] = _meaning(self._nodes[-1])
         return made
 
+    def with_late(self, rows: Output, *sides: physical_streams.LateRows | None) -> Output:
+        """What is beside a node keeps nothing of the node's."""
+        before = set(self.meanings)
+        made = super().with_late(rows, *sides)
+        tables = [side.table for side in sides if side is not None]
+        for vertex in self.meanings.keys() - before:
+            is_sink = vertex.startswith("write ")
+            self.meanings[vertex] = _written(tables[0]) if is_sink else Meaning(text="late rows", same={"": "late rows"})
+        return made
+
 
 def _meaning(node: Physical) -> Meaning:
     """Of a scan only its table counts, and of a sink: their state are places in these."""
@@ -59,8 +70,7 @@ def _meaning(node: Physical) -> Meaning:
         text = f"read {node.table.name} of connector {node.table.connector}"
         return Meaning(text=text, keeps=True, same={"": text}, reads=(node.table.name,), watermarks=_watermarks(node))
     if isinstance(node, physical.Write):
-        text = f"write {node.table.name} of connector {node.table.connector}"
-        return Meaning(text=text, keeps=True, same={"": text}, watermarks=_watermarks(node))
+        return _written(node.table, _watermarks(node))
     form, windows, same = _state_of(node)
     return Meaning(
         text=_whole_text(node),
@@ -72,6 +82,11 @@ def _meaning(node: Physical) -> Meaning:
         watermarks=_watermarks(node),
         windows=windows,
     )
+
+
+def _written(table: WritableTable, watermarks: Mapping[int, str] | None = None) -> Meaning:
+    text = f"write {table.name} of connector {table.connector}"
+    return Meaning(text=text, keeps=True, same={"": text}, watermarks=watermarks or {})
 
 
 def _whole_text(node: Physical) -> str:

@@ -17,6 +17,7 @@ from runnel import Connection, JobStatus
 from runnel.errors import ErrorCode
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshots
+from tests.waiting import eventually
 
 PATIENCE = 20
 
@@ -129,3 +130,36 @@ def test_a_job_whose_snapshot_is_being_copied(tmp_path: Path, statement: str, mo
         first.result()
         second.result()
         assert connection.job("j").status is (JobStatus.RUNNING if statement == "RESUME" else JobStatus.SUSPENDED)
+
+
+def passed(connection: Connection) -> int:
+    """The watermark of the job."""
+    cursor = connection.execute("SHOW JOBS")
+    (watermark,) = (row[[name for name, *_ in cursor.description or ()].index("watermark")] for row in cursor.fetchall())
+    return -1 if watermark is None else int(watermark)
+
+
+@pytest.mark.parametrize("kind", ["TUMBLE", "SESSION"])
+def test_the_sink_of_late_rows_is_no_step_of_the_windows(tmp_path: Path, kind: str) -> None:
+    """Its state is not taken for that of the windows."""
+    (tmp_path / "in").mkdir()
+
+    def late(size: int) -> str:
+        windows = f"TABLE({kind}(TABLE s, DESCRIPTOR(ts), {size}))"
+        return f"INSERT INTO o SELECT window_end, COUNT(*) FROM {windows} GROUP BY window_start, window_end LATE DATA INTO late"
+
+    with runnel.connect(tmp_path / "db") as connection:
+        connection.execute(
+            "CREATE MAPPING s (ts BIGINT, WATERMARK FOR ts AS ts) TYPE File "
+            f"OPTIONS ('path'='{tmp_path / 'in'}', 'format'='csv', 'header'='false', 'follow'='true')"
+        )
+        connection.execute("CREATE MAPPING o (until BIGINT, n BIGINT) TYPE DuckDB")
+        connection.execute("CREATE MAPPING late (ts BIGINT) TYPE DuckDB")
+        connection.execute(f"CREATE JOB j OPTIONS ('snapshotIntervalMillis'='3600000') AS {late(10)}")
+        for number, size in enumerate((20, 5, 10), 1):
+            (tmp_path / "in" / f"{number}.csv").write_text(f"{number * 1000}\n")
+            assert eventually(lambda: passed(connection) == number * 1000)  # noqa: B023
+            plan = [line for (line,) in connection.execute(f"EXPLAIN ALTER JOB j AS {late(size)}").fetchall()]
+            assert "  write late: kept" in plan
+            assert not any(line.startswith("  late rows") for line in plan)
+            connection.execute(f"ALTER JOB j AS {late(size)}", timeout=PATIENCE)
