@@ -41,7 +41,7 @@ class RecordParser(ABC):
     def begin(self, data: bytes, is_end: bool) -> int | None:
         """How many bytes at the file's start are no records; what they say is remembered. None: more of the file is
         needed."""
-        if len(data) < len(BYTE_ORDER_MARK) and not is_end:
+        if BYTE_ORDER_MARK.startswith(data) and data != BYTE_ORDER_MARK and not is_end:
             return None
         return len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
 

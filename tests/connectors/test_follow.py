@@ -444,3 +444,15 @@ def test_another_file_in_the_place_of_a_removed_one_is_read(tmp_path: Path) -> N
         file = written(tmp_path / f"{number}.csv", "id,name\n1,a\n")
         assert follower.look() == [1]
         file.unlink()
+
+
+@pytest.mark.parametrize("first", ["1\n", "\ufeff1\n"])
+def test_a_whole_record_that_is_shorter_than_a_byte_order_mark(tmp_path: Path, first: str) -> None:
+    with runnel.connect() as connection:
+        connection.execute(
+            "CREATE MAPPING s (n BIGINT) TYPE File "
+            f"OPTIONS ('path'='{tmp_path}', 'format'='csv', 'header'='false', 'follow'='true')"
+        )
+        with connection.execute("SELECT n FROM s", timeout=20) as cursor:
+            (tmp_path / "a.csv").write_text(first)
+            assert cursor.fetchone() == (1,)
