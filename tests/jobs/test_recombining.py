@@ -314,7 +314,8 @@ def test_every_type_of_time(kind: pa.DataType, row: Any, unit: str, bounds: str)
         first = bounds.split(", ")[0]
         connection.execute(f"CREATE JOB j AS {text.format(first, 'HOP', f'{size(20)}, {size(5)}', bounds)}")
         writer.write([(row(t),) for t in range(57)])
-        assert eventually(lambda: connection.job("j").rows_in == 57)
+        # The windows that end at 5, 10 … 55 are given before the query changes.
+        assert eventually(lambda: connection.job("j").rows_out == 11)
         connection.execute(f"ALTER JOB j AS {text.format(first, 'TUMBLE', size(10), bounds)}", timeout=PATIENCE)
         connection.execute(f"ALTER JOB j AS {text.format(first, 'TUMBLE', size(20), bounds)}", timeout=PATIENCE)
         connection.execute("DELETE FROM m")

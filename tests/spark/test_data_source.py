@@ -90,6 +90,7 @@ def test_the_state_of_a_job(registered: Any, con: runnel.Connection) -> None:
         "FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 10)) GROUP BY window_end"
     )
     writer.write([(1, 1), (1, 12)])
+    con.execute("CREATE SNAPSHOT first FOR JOB counting")
     rows = read(registered, query="SELECT * FROM TABLE(JOB_STATE('counting', 'write counts'))").toArrow()
     assert rows.schema.names == ["epoch", "written", "token", "text", "watermark", "time"]
     assert rows.num_rows >= 1
