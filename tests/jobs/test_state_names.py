@@ -121,8 +121,7 @@ def test_a_view_that_is_used_has_names_of_its_own(counting: Connection) -> None:
     assert found == {
         "accumulate inner_one": "kept (state of accumulate)",
         "combine inner_one": "kept (state of combine)",
-        "accumulate outer_one": "starts empty",
-        "combine outer_one": "starts empty",
+        "aggregate outer_one": "starts empty",
     }
 
 
@@ -134,7 +133,7 @@ def test_a_common_table_has_a_name_of_its_own_or_none(counting: Connection) -> N
     ):
         query = f"WITH c AS ({inner.format(hint)}) SELECT /*+ STATE(outer_one) */ e, MAX(n), MIN(n) FROM c GROUP BY e"
         found = outcomes(explained(counting, f"SINK INTO m SELECT e, a FROM ({query}) AS t(e, a, b)"))
-        assert set(found) == {*names, "accumulate outer_one", "combine outer_one"}
+        assert set(found) == {*names, "aggregate outer_one"}
 
 
 def test_meanings_of_earlier_versions_are_texts() -> None:
