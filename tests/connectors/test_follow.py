@@ -231,7 +231,7 @@ def test_a_replaced_file_is_told_and_read_anew(tmp_path: Path, caplog: pytest.Lo
     with caplog.at_level(logging.WARNING, "runnel.connectors"):
         other.replace(file)
         assert follower.look() == [5, 6, 7]
-    assert "was replaced" in caplog.text
+    assert "was replaced" in "\n".join(caplog.messages)
 
 
 def test_a_file_that_was_copied_and_grew_goes_on(tmp_path: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_removed_file_is_told_and_a_new_one_of_its_name_is_read(tmp_path: Path
     with caplog.at_level(logging.WARNING, "runnel.connectors"):
         file.unlink()
         assert follower.look() == []
-    assert f'file "{file}" was removed after 12 of its bytes were read' in caplog.text
+    assert f'file "{file}" was removed after 12 of its bytes were read' in "\n".join(caplog.messages)
     written(file, "id,name\n1,a\n2,b\n")
     assert follower.look() == [1, 2]
 

@@ -357,7 +357,7 @@ def test_what_a_group_has_committed_and_is_gone_is_told(cluster: Cluster, caplog
     with caplog.at_level("WARNING"):
         for part in partitions(table):
             part.close()
-    assert "offset 99 of partition 0" in caplog.text
+    assert "offset 99 of partition 0" in "\n".join(caplog.messages)
     del table.client_options["auto.offset.reset"]
     with pytest.raises(OperationalError, match='which group "late" has committed, is not there any more') as caught:
         partitions(table)

@@ -181,7 +181,7 @@ def test_a_torn_last_change_is_left_out(tmp_path: Path, cut: int, caplog: pytest
     log.write_bytes(log.read_bytes()[:-cut])
     with caplog.at_level(logging.WARNING, "runnel.maps"):
         opened = Opened(tmp_path)
-    assert "not finished" in caplog.text
+    assert "not finished" in "\n".join(caplog.messages)
     assert read_rows(opened.table) == [(1, 1)]
     opened.table.put((3, 3), SINK)
     opened.crash()
@@ -438,7 +438,7 @@ def test_no_room_for_a_checkpoint_is_no_error(
         patch.setattr(DurableMap, "checkpoint", full)
         for i in range(100):
             opened.table.put((i, i), INSERT)
-    assert "no checkpoint of map m: No space left on device" in caplog.text
+    assert "no checkpoint of map m: No space left on device" in "\n".join(caplog.messages)
     opened.crash()
     assert reopened(tmp_path) == [(i, i) for i in range(100)]
 

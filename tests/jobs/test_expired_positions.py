@@ -72,7 +72,7 @@ def test_a_followed_file_that_was_replaced(
         assert eventually(lambda: job.status is JobStatus.SUSPENDED), "nothing goes on by itself"
         with caplog.at_level(logging.WARNING, "runnel.job"):
             connection.execute(f"ALTER JOB j OPTIONS ('expiredPosition'='{choice}') RESUME")
-            assert eventually(lambda: "reading goes on at" in caplog.text)
+            assert eventually(lambda: "reading goes on at" in "\n".join(caplog.messages))
         with file.open("a") as stream:
             stream.write(line(11))
         assert eventually(lambda: keys(connection) == kept)

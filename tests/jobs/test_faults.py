@@ -140,7 +140,7 @@ def test_old_snapshots_that_cant_be_removed_harm_nothing(bench: Bench, caplog: p
         seen(bench, job, limit)
         snapshot(bench, job)
     assert eventually(lambda: bench.world.rows == [0, 1, 2, 3, 4])
-    assert "can't be removed: " in caplog.text
+    assert "can't be removed: " in "\n".join(caplog.messages)
     down(bench, job)
     assert bench.world.starts == [5]
 
@@ -260,7 +260,9 @@ def test_a_damaged_snapshot_is_told_and_the_one_before_used(
             down(bench, job)
     try:
         assert job.status is RUNNING and eventually(lambda: world.starts == [2])
-        assert "snapshot 2 can't be used" in caplog.text and "snapshot 1 is used instead" in caplog.text
+        assert "snapshot 2 can't be used" in "\n".join(caplog.messages) and "snapshot 1 is used instead" in "\n".join(
+            caplog.messages
+        )
         assert "snapshot 2 can't be used, so snapshot 1 is" in (job.last_trouble or "")
         assert eventually(lambda: last_given(job) == 5)
         snapshot(bench, job)

@@ -49,7 +49,7 @@ def test_the_function_is_there_when_the_directory_is_opened(tmp_path: Path) -> N
         connection.execute("DROP JOB j", timeout=PATIENCE)
     with runnel.connect(tmp_path / "db") as connection:
         job = connection.job("without")
-        assert job.status is JobStatus.SUSPENDED and job.error is not None and "TWICE" in job.error.message
+        assert job.status is JobStatus.SUSPENDED and job.error is not None and '"twice"' in job.error.message
 
 
 @pytest.mark.parametrize(

@@ -409,7 +409,7 @@ def test_a_listener_that_fails_harms_nobody(bench: Bench, caplog: pytest.LogCapt
     job.add_listener(heard.append)
     job.suspend(PATIENCE)
     assert eventually(lambda: len(heard) == 2)
-    assert 'a listener of job "j" failed' in caplog.text
+    assert 'a listener of job "j" failed' in "\n".join(caplog.messages)
 
 
 def test_a_listener_may_act_on_the_job(bench: Bench) -> None:
@@ -500,7 +500,7 @@ def test_a_record_that_is_damaged_is_told_and_left(tmp_path: Path, caplog: pytes
     place.write_text("{")
     bench = Bench(tmp_path)
     assert bench.named.all() == [] and place.exists()
-    assert str(place) in caplog.text
+    assert str(place) in "\n".join(caplog.messages)
     bench.close()
 
 
@@ -599,7 +599,7 @@ def test_a_disk_that_is_full_is_told_and_the_job_goes_on(tmp_path: Path, caplog:
         bench.world.give(2)
         assert eventually(lambda: job.rows_out == 2)
         job.suspend(PATIENCE)
-        assert job.status is SUSPENDED and "No space left on device" in caplog.text
+        assert job.status is SUSPENDED and "No space left on device" in "\n".join(caplog.messages)
         with pytest.raises(OperationalError, match="record of job") as caught:
             job.change(zone="CET")
         assert caught.value.detail == "No space left on device" and job.record.zone == "UTC"

@@ -620,7 +620,7 @@ def test_callback_that_fails_is_logged(jobs: Jobs, caplog: pytest.LogCaptureFixt
     job = start(jobs, chain(source(numbers(1)), result_sink()))
     job.on_end(lambda: 1 // 0)
     assert read(job) == [1]
-    assert f"a callback at the end of job {job.id} failed" in caplog.text
+    assert f"a callback at the end of job {job.id} failed" in "\n".join(caplog.messages)
 
 
 def test_cancelled_reader_does_not_spin_while_a_blocking_call_ends(jobs: Jobs) -> None:

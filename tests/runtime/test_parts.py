@@ -283,7 +283,7 @@ def test_store_that_fails_gives_the_snapshot_up(caplog: pytest.LogCaptureFixture
     coordinator.begin()
     assert len(simulation.run()) == 9
     assert outcomes == [False]
-    assert "snapshot 1 of job 1 failed: disk full" in caplog.text
+    assert "snapshot 1 of job 1 failed: disk full" in "\n".join(caplog.messages)
 
 
 def test_execution_is_made_without_owners() -> None:

@@ -129,9 +129,9 @@ def test_damaged_one_is_told_and_the_one_before_used(tmp_path: Path, damage: str
     again = FileSnapshotStore(tmp_path)
     with caplog.at_level(logging.WARNING):
         assert again.completed == 1
-    assert "snapshot 2 can't be used" in caplog.text
-    assert reason in caplog.text
-    assert "snapshot 1 is used instead" in caplog.text
+    assert "snapshot 2 can't be used" in "\n".join(caplog.messages)
+    assert reason in "\n".join(caplog.messages)
+    assert "snapshot 1 is used instead" in "\n".join(caplog.messages)
     assert values(again) == list(range(100, 150))
     assert again.last_id == 2
     # A sound predecessor is kept for as long as it is needed.
