@@ -45,6 +45,12 @@ def read(connection: Connection, count: int) -> None:
     assert eventually(lambda: connection.job("j").rows_in == count)
 
 
+def give(connection: Connection, shape: Shape) -> None:
+    """Waits until the older rows are read, and the windows given that they complete."""
+    read(connection, len(OLDER))
+    assert eventually(lambda: connection.job("j").rows_out == len(given_before(OLDER, shape, 56)))
+
+
 def at_end(connection: Connection, clicks: Path, rows: Sequence[Row]) -> Result:
     """What has come out when a row has come that completes everything."""
     last = max(row[1] for row in rows) + 1000
@@ -60,7 +66,7 @@ def test_a_crash_after_the_change_and_before_the_next_snapshot(tmp_path: Path, s
     folder, crashed, clicks = tmp_path / "a.db", tmp_path / "b.db", tmp_path / "clicks.csv"
     append(clicks, OLDER)
     with started(folder, clicks, shapes[0]) as connection:
-        read(connection, len(OLDER))
+        give(connection, shapes[0])
         connection.execute(f"ALTER JOB j AS {query(shapes[1], VALUES)}", timeout=PATIENCE)
         append(clicks, NEWER[:30])
         read(connection, 30)
@@ -79,7 +85,7 @@ def test_a_snapshot_from_before_the_change_that_takes_the_place_of_a_damaged_one
     shapes = (hop(20, 5), tumble(10))
     append(clicks, OLDER)
     with started(folder, clicks, shapes[0]) as connection:
-        read(connection, len(OLDER))
+        give(connection, shapes[0])
         connection.execute(f"ALTER JOB j AS {query(shapes[1], VALUES).replace('INSERT', 'SINK')}", timeout=PATIENCE)
         append(clicks, NEWER[:30])
         read(connection, 30)
