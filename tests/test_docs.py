@@ -51,7 +51,7 @@ def test_the_options_of_a_connector_are_those_of_its_code(connector: str) -> Non
 
 
 def test_the_options_of_spark_are_those_that_it_keeps_for_itself() -> None:
-    assert list(rows_of("connectors.md", "TYPE Spark")) == SPARK_OWN
+    assert list(rows_of("connectors.md", "TYPE Spark")) == [*SPARK_OWN, "follow"]
 
 
 def test_every_format_of_files_has_its_row() -> None:

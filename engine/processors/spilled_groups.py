@@ -168,7 +168,7 @@ class SpilledGroups:
         """The groups whose first keys are among these, together with `held`, which are such groups, too: some at a time. They
         stay."""
         if not self._parts:
-            parts = [part for run in self._runs if (part := with_keys(run.rest(), keys)).num_rows]
+            parts = [found for run in self._runs if (found := with_keys(run.rest(), keys)).num_rows]
             self._check_size(parts)
             if held is not None:
                 parts.append(held)

@@ -74,7 +74,7 @@ class _Part:
     @property
     def size(self) -> int:
         """About how many bytes they take."""
-        return int(self._batch.nbytes) * self._count // max(self._batch.num_rows, 1)
+        return int(self._batch.nbytes * self._count // max(self._batch.num_rows, 1))
 
     @property
     def all(self) -> pa.RecordBatch:
