@@ -158,10 +158,11 @@ def test_a_sink_that_was_down_gets_everything_once(connection: Connection, tmp_p
     connection.execute("CREATE MAPPING tape (n BIGINT) TYPE Tape")
     connection.execute(f"CREATE JOB j {OFTEN} AS INSERT INTO tape SELECT k FROM lines")
     assert eventually(lambda: len(tape.disk.visible) == 100)
+    assert eventually(lambda: connection.job("j").status is JobStatus.RUNNING)
     shown = connection.execute("SHOW JOBS")
     names = [column[0] for column in shown.description or ()]
     row = dict(zip(names, shown.fetchall()[0], strict=True))
-    assert (row["restarts"], row["status"]) == (1, "RUNNING")
+    assert row["restarts"] == 1
     assert "the tape is torn" in str(row["last_error"])
     with path.open("a") as file:
         file.write('{"k": 100, "v": 0}\n')
