@@ -61,6 +61,7 @@ class Fetch:
         self._share_size = 1
         self._least_size = 1
         self._partitions = 0
+        self._computed = 0
         self._waiting = 0
         self._readers = 0
         self._working = 0
@@ -73,16 +74,21 @@ class Fetch:
         return self._readers == 1
 
     def tasks(self) -> tuple[int, int]:
-        """Tasks of Spark, done and known in all: those of stages that have begun, and partitions that are still to come."""
-        done, known = 0, self._partitions - self._next
+        """Tasks of Spark, done and known in all: the partitions, and those of the stages before them that have begun."""
+        # Spark's tracker hears of a job some time after it was submitted, and lists stages again that a later job skips.
+        known, done, rows_done = self._partitions, 0, 0
         with suppress(Exception):  # the session may be gone; whoever reads the rows is told so
-            tracker = self._spark.context.statusTracker()
+            tracker = self._spark.context.statusTracker()._jtracker
             jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(self._group)]
-            stages = {number for job in jobs if job is not None for number in job.stageIds}
+            stages = {number for job in jobs if job is not None for number in job.stageIds()}
             for stage in map(tracker.getStageInfo, stages):
-                if stage is not None:
-                    done, known = done + stage.numCompletedTasks, known + stage.numTasks
-        return done, known
+                if stage is None or not stage.submissionTime():
+                    continue
+                if stage.name() == self._group:
+                    rows_done += stage.numCompletedTasks()
+                else:
+                    done, known = done + stage.numCompletedTasks(), known + stage.numTasks()
+        return done + min(max(rows_done, self._computed), self._partitions), known
 
     def open(self, wake: Callable[[], None]) -> None:
         """Begins with the first caller."""
@@ -214,7 +220,10 @@ class Fetch:
     def _compute(self, batches: Any, schema: pa.Schema, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Runs one job, which has ended when the first batch comes."""
         context = self._spark.context
+        context.setLocalProperty("callSite.short", self._group)  # the name of the stage that gives rows
         served = context._jvm.PythonRDD.runJob(context._jsc.sc(), batches, list(partitions))
+        with self._changed:
+            self._computed += len(partitions)
         for message in _messages(served):
             yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
 

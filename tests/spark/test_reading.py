@@ -47,6 +47,14 @@ def test_progress_tells_the_tasks_of_spark(session: Any, connection: runnel.Conn
     assert told.steps[0].tasks == 40
     assert 0 < told.steps[0].tasks_done < 40
     assert "of 40 tasks" in str(told)
+    # Of a query with a shuffle: one task per partition of its input, and those that give rows, however often they are listed.
+    connection.register("fewer", session.range(0, 200_000, 1, 40))
+    cursor.execute("SELECT COUNT(*) FROM fewer GROUP BY id")
+    assert cursor.fetchone() is not None
+    told = cursor.progress()
+    assert told is not None
+    assert told.steps[0].tasks in (41, 42)
+    assert told.steps[0].tasks_done > 40
 
 
 def test_no_rows(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
