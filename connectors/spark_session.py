@@ -1,4 +1,4 @@
-"""The one Spark session of a connection: given to it, brought by a registered DataFrame, or started on first need.
+"""A Spark session and the copy of it in which we work.
 
 What we run goes through a copy of that session (same catalog, same cached data, settings of its own), in which the same SQL
 always means the same: ANSI errors, UTC, names without regard to case. The session itself is left as it is.
@@ -7,12 +7,14 @@ always means the same: ANSI errors, UTC, names without regard to case. The sessi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count
+from pathlib import Path
 from threading import RLock, local
 from time import monotonic
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -20,10 +22,13 @@ from runnel.connectors import spark_start
 from runnel.connectors.spark_errors import spark_error
 from runnel.connectors.spark_start import quiet
 from runnel.connectors.spark_types import travelling_schema
-from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.errors import ErrorCode, OperationalError
 from runnel.sqltypes import SqlType
 
-_OWN_SETTINGS = {
+if TYPE_CHECKING:
+    from runnel.connectors.spark_fetch import Fetch
+
+OWN_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "false",
@@ -54,6 +59,9 @@ class Running(Protocol):
 
 class Spark:
     """A session that runs, and our copy of it. Safe for threads."""
+
+    is_remote = False
+    """Whether it is a session of Spark Connect: its driver is another process, perhaps on another machine."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -115,21 +123,109 @@ class Spark:
         with suppress(Exception):  # the session may be gone
             self.own._jsparkSession.catalog().dropTempView(name)
 
-    def register_function(self, name: str, make: Callable[[], Any]) -> None:
-        """Makes a function known to our session, once."""
+    def register_function(self, name: str, make: Callable[[], tuple[Callable[..., Any], str]]) -> None:
+        """Makes a function of Arrow columns known to our session, once: what runs, and Spark's name of its type."""
         with self._lock:
             if name not in self._known:
                 with spark_errors(), quiet():
-                    self.own.udf.register(name, make())
+                    self._register(name, *make())
                 self._known.add(name)
 
+    def _register(self, name: str, run: Callable[..., Any], result: str) -> None:
+        from pyspark.sql import functions
+
+        self.own.udf.register(name, functions.arrow_udf(run, result, functions.ArrowUDFType.SCALAR))
+
+    def fetch(self, frame: Any, is_ordered: bool, description: str) -> Fetch:
+        """A run of a DataFrame of our session, not begun yet."""
+        from runnel.connectors.spark_fetch import Fetch
+
+        return Fetch(self, frame, is_ordered, description)
+
+    def counted(self, frame: Any) -> tuple[Any, Callable[[], int]]:
+        """The DataFrame, and how many rows it had when it was written."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as f
+
+        seen = Observation()
+        return frame.observe(seen, f.count(f.lit(1)).alias("rows")), lambda: int(seen.get["rows"])
+
+    def insert(self, frame: Any, table: str) -> None:
+        """Appends to a table of the catalog, by the names of the columns."""
+        # In the DataFrame's own session: the batches of a streaming query have one each.
+        view, session = f"runnel_rows_{uuid4().hex}", frame.sparkSession
+        frame.createOrReplaceTempView(view)
+        try:
+            session.sql(f"INSERT INTO IDENTIFIER(:target) BY NAME SELECT * FROM {view}", args={"target": table})
+        finally:
+            session.catalog.dropTempView(view)
+
+    def statistics(self, frame: Any) -> tuple[int | None, int | None]:
+        """How many rows Spark thinks a DataFrame has, and how many bytes, as far as it says."""
+        found = frame._jdf.queryExecution().optimizedPlan().stats()
+        rows = int(str(found.rowCount().get())) if found.rowCount().isDefined() else None
+        return rows, int(str(found.sizeInBytes()))  # py4j makes a Python number of some of Scala's
+
+    def is_command(self, frame: Any) -> bool:
+        """Whether a DataFrame that `sql` gave is of a command."""
+        return bool(frame._jdf.queryExecution().commandExecuted().getClass().getSimpleName() == "CommandResult")
+
+    def checkpoint(self, place: Path) -> str:
+        """Where a streaming query whose folder is `place` keeps its state, as Spark names it."""
+        return place.resolve().as_uri()
+
+    def start_stream(self, writer: Any, take: Callable[[Any, int], None]) -> Any:
+        """Starts a streaming query that gives its batches to `take`, one after the other, on a thread of its own."""
+        return writer.foreachBatch(take).start()
+
     def name(self, kind: str) -> str:
-        """A name that is used once."""
-        return f"runnel-{kind}-{id(self):x}-{next(self._names)}"
+        """A name that is used once: Spark remembers which it was told to cancel, also what is to come by them."""
+        return f"runnel-{kind}-{uuid4().hex}"
+
+    @contextmanager
+    def group(self, name: str, description: str) -> Iterator[None]:
+        """What this thread has Spark run inside can be cancelled by the name."""
+        self.context.setJobGroup(name, description, interruptOnCancel=True)
+        yield
+
+    def cancel(self, group: str) -> None:
+        """Ends what runs by that name, and what is still to come."""
+        self.context._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+    def rows_read(self, group: str) -> int:
+        """Rows that Spark's stages by that name have read so far; 0 where it doesn't tell."""
+        tracker, store = self.context.statusTracker(), self.context._jsc.sc().statusStore()
+        stages: set[int] = set()
+        for job in tracker.getJobIdsForGroup(group):
+            info = tracker.getJobInfo(job)
+            stages.update(() if info is None else info.stageIds)
+        rows = 0
+        for stage in stages:
+            with suppress(Exception):  # one that was skipped has no attempt
+                rows += int(store.lastStageAttempt(stage).inputRecords())
+        return rows
 
     @property
     def context(self) -> Any:
         return self.session.sparkContext
+
+    @property
+    def place(self) -> str:
+        """Where it runs, in words."""
+        return str(self.context.master)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it was stopped, or its process has ended. Asks nobody."""
+        return self.context._jsc is None or spark_start.has_ended(self.context)
+
+    def is_same(self, session: Any) -> bool:
+        """Whether that is the session."""
+        return self.session is session or bool(self.session._jsparkSession.equals(session._jsparkSession))
+
+    def stop(self) -> None:
+        """Gives back a session that was started for us."""
+        spark_start.release(self.session)
 
     def began(self, running: Running) -> None:
         with self._lock:
@@ -140,7 +236,7 @@ class Spark:
             self._running.discard(running)
 
     def close(self) -> None:
-        """Ends what runs; the session goes on."""
+        """Ends what runs; the session goes on. The copy is gone."""
         with self._lock:
             running = list(self._running)
         for item in running:
@@ -150,84 +246,14 @@ class Spark:
             item.join(until - monotonic())
 
     def _check_alive(self) -> None:
-        if self.session.sparkContext._jsc is None:
+        if self.is_gone:
+            how = "was stopped" if self.context._jsc is None else "is gone: its Java process has ended"
             raise OperationalError(
-                "the Spark session of this connection was stopped",
-                code=ErrorCode.CONNECTION_PROBLEM,
-                hint="open a new connection, and register its DataFrames there",
+                f"the Spark session of this connection {how}",
+                # A job that would try again would find nothing else.
+                code=ErrorCode.GENERIC,
+                hint="make a new session, open a new connection with it, and register its DataFrames there",
             )
-
-
-class SessionOwner:
-    """Which session a connection has. Asking for it starts it, nothing else does."""
-
-    def __init__(self) -> None:
-        self._lock = RLock()
-        self._master: str | None = None
-        self._spark: Spark | None = None
-        self._is_acquired = False
-        self._is_closed = False
-
-    def use(self, given: Any) -> None:
-        """What `connect(spark=…)` was given: a session, or a master URL that is started when Spark is first needed."""
-        if isinstance(given, str):
-            master = spark_start.check_master(given)
-            if master.startswith("sc://"):
-                refuse_connect()
-            self._master = master
-            return
-        self.adopt(given, "connect(spark=…)")
-
-    def adopt(self, session: Any, what: str) -> Spark:
-        """Makes `session` the connection's, or checks that it is; `what` brought it."""
-        _check_session(session, what)
-        with self._lock:
-            self._check_open()
-            if self._spark is None:
-                if self._master is not None and session.sparkContext.master != self._master:
-                    raise ProgrammingError(
-                        f'{what} belongs to a Spark session on "{session.sparkContext.master}", but this connection was '
-                        f'opened with spark="{self._master}"',
-                        hint="open the connection with that session: runnel.connect(spark=session)",
-                    )
-                self._spark = Spark(session)
-            elif not _is_same(self._spark.session, session):
-                raise ProgrammingError(
-                    f"{what} belongs to another Spark session than the one that this connection has",
-                    detail=f"it has application {self._spark.context.applicationId}, on {self._spark.context.master}",
-                    hint="make all DataFrames with one session, or open a second connection for the other",
-                )
-            return self._spark
-
-    def get(self) -> Spark:
-        """The connection's session, started if need be."""
-        with self._lock:
-            self._check_open()
-            if self._spark is None:
-                session = spark_start.acquire(self._master)
-                self._is_acquired = True
-                self._spark = Spark(session)
-            return self._spark
-
-    @property
-    def running(self) -> Spark | None:
-        """The session, if there is one by now."""
-        return self._spark
-
-    def close(self) -> None:
-        """Ends what runs on the session, and the session too if it was started for this connection alone."""
-        with self._lock:
-            self._is_closed = True
-            spark, self._spark = self._spark, None
-        if spark is None:
-            return
-        spark.close()
-        if self._is_acquired:
-            spark_start.release(spark.session)
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
 
 
 _inside = local()
@@ -266,44 +292,10 @@ class spark_errors:  # noqa: N801 - reads as a statement, like contextlib.suppre
                 raise found from error
 
 
-def session_of(frame: Any) -> Any:
-    """The session of a DataFrame."""
-    if not hasattr(frame, "_jdf"):
-        refuse_connect()
-    return frame.sparkSession
-
-
-def refuse_connect() -> None:
-    """Spark Connect has no Arrow path that gives partitions as they come under a job of ours."""
-    raise InterfaceError(
-        "Spark Connect sessions (sc://…) are not supported",
-        hint="use a classic session: runnel.connect(spark='local[4]'), or 'spark://host:7077'",
-    )
-
-
-def _check_session(session: Any, what: str) -> None:
-    module = type(session).__module__
-    if not (module.startswith("pyspark.sql") and type(session).__name__ == "SparkSession"):
-        raise InterfaceError(
-            f"{what} takes a SparkSession or a master URL, not a value of class {type(session).__name__}",
-            hint="write connect(spark='local[4]') or connect(spark=session)",
-        )
-    if "connect" in module.split("."):
-        refuse_connect()
-    if session.sparkContext._jsc is None:
-        raise OperationalError(
-            f"the Spark session of {what} is stopped", code=ErrorCode.CONNECTION_PROBLEM, hint="make a new one"
-        )
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    return one is other or bool(one._jsparkSession.equals(other._jsparkSession))
-
-
 def _copy(session: Any) -> Any:
     with quiet():
         own = type(session)(session.sparkContext, session._jsparkSession.cloneSession())
-        for name, value in _OWN_SETTINGS.items():
+        for name, value in OWN_SETTINGS.items():
             with suppress(Exception):  # a name that this version of Spark doesn't know
                 own.conf.set(name, value)
     return own
