@@ -424,7 +424,9 @@ def test_a_view_that_means_something_else_now_is_no_silent_change(connection: Co
 
 def test_state_can_be_read(counting: Connection) -> None:
     cursor = counting.execute("SELECT * FROM TABLE(SNAPSHOT_STATE('s', 'write m'))")
-    assert [column[0] for column in cursor.description or ()] == ["epoch", "written", "token", "text", "watermark", "time"]
+    names = [column[0] for column in cursor.description or ()]
+    assert names[:4] == ["epoch", "written", "token", "text"]
+    assert names[4:] in ([], ["watermark", "time"]), "there may have been no watermark yet"
     lines = [row[0] for row in counting.execute(f"EXPLAIN ALTER JOB j AS {KEYED.format('COUNT(*)')}").fetchall()]
     kept = {line.split(":")[0].strip() for line in lines if line.endswith(": kept")}
     assert {"scan clicks", "write m"} < kept
