@@ -1,10 +1,12 @@
 """Runs the benchmarks and writes RESULTS.md.
 
-    python -m benchmarks.run [rounds] [minutes] [suite …]
+    python -m benchmarks.run [rounds] [minutes] [suite …] [--gb=N] [--events=N] [--rows=N] [--folder=PATH]
 
 With names of suites only their sections are measured, and take the place of the old ones. Every benchmark's contestants take
 turns for `rounds` rounds (7 by default, at least 5); the figures are medians. A job at full speed is watched for `minutes`
-(10 by default).
+(10 by default). `--gb` (0.1 by default) is the largest input of the suite "scale", which keeps its tables and what it has
+measured in `--folder`, a temporary one by default, and goes on from there; `--events` (10 by default) is how many millions a
+streaming job on Spark takes, `--rows` (1,000,000 by default) how many rows jobs have at most that run on both runtimes.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import platform
 import re
 import sqlite3
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +26,7 @@ from benchmarks import (
     bids,
     cold_start,
     group_by,
+    job_runtimes,
     latency,
     memory,
     nexmark_speed,
@@ -31,17 +35,32 @@ from benchmarks import (
     snapshots,
     soak,
     spark,
+    spark_stream,
     streams,
     tpch_parquet,
 )
 from benchmarks.measure import Result, spelled
+from benchmarks.scale.section import scale_section
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 SUITES = {
     module.__name__.rpartition(".")[2]: module
-    for module in (streams, latency, point_queries, scans, group_by, cold_start, spark, tpch_parquet, bids, memory, snapshots)
+    for module in (
+        streams,
+        latency,
+        point_queries,
+        scans,
+        group_by,
+        cold_start,
+        spark,
+        job_runtimes,
+        tpch_parquet,
+        bids,
+        memory,
+        snapshots,
+    )
 }
-ORDER = ("streams", "latency", "nexmark_speed", "soak", *list(SUITES)[2:])
+ORDER = ("streams", "latency", "nexmark_speed", "soak", *list(SUITES)[2:], "spark_stream", "scale")
 OF_OTHERS = ("### jobs that are killed",)
 """How the titles of sections begin that other programs write: they stay when all is measured anew."""
 
@@ -74,10 +93,29 @@ def heading(rounds: int) -> str:
     )
 
 
-def suite_parts(name: str, rounds: int, minutes: float) -> Iterator[str]:
+def scale_part(limits: Mapping[str, str], rounds: int) -> str:
+    """The section of the suite "scale"."""
+    largest = float(limits.get("gb", "0.1")) * 1e9
+    if "folder" in limits:
+        return scale_section(Path(limits["folder"]).resolve(), largest, rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        return scale_section(Path(folder), largest, rounds)
+
+
+def suite_parts(name: str, rounds: int, minutes: float, limits: Mapping[str, str]) -> Iterator[str]:
     """The sections of one suite, each when it was measured."""
     if name == "soak":
         yield soak.section(minutes)
+        return
+    if name == "scale":
+        yield scale_part(limits, rounds)
+        return
+    if name == "spark_stream":
+        folder = Path(limits["folder"]) if "folder" in limits else None
+        yield from map(table, spark_stream.results(rounds, int(limits.get("events", "10")), folder))
+        return
+    if name == "job_runtimes":
+        yield from map(table, job_runtimes.results(rounds, int(float(limits.get("rows", "1e6")))))
         return
     if name != "nexmark_speed":
         yield from map(table, SUITES[name].results(rounds))
@@ -108,7 +146,8 @@ def of_others(text: str) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    numbers = [float(item) for item in arguments if item not in ORDER]
+    limits = dict(item[2:].split("=", 1) for item in arguments if item.startswith("--"))
+    numbers = [float(item) for item in arguments if item not in ORDER and not item.startswith("--")]
     rounds = max(int(numbers[0]) if numbers else 7, 5)
     minutes = numbers[1] if len(numbers) > 1 else soak.MINUTES
     chosen = [name for name in ORDER if name in arguments]
@@ -116,7 +155,7 @@ def main(arguments: list[str]) -> None:
     text = text if chosen else heading(rounds) + of_others(text)
     day = f" Measured on {date.today().isoformat()}, apart from the others." if chosen else ""
     for name in chosen or ORDER:
-        for section in suite_parts(name, rounds, minutes):
+        for section in suite_parts(name, rounds, minutes, limits):
             print(section, end="\n\n", flush=True)
             head, _, rest = section.partition("\n\n")
             note, _, figures = rest.partition("\n")

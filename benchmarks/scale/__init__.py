@@ -1,0 +1,37 @@
+"""One query over more and more Parquet, a megabyte to 20 GB, on our own operators, on DuckDB and on Spark.
+
+`python -m benchmarks.scale` measures it in pieces; see there.
+"""
+
+from __future__ import annotations
+
+QUERY = """
+    SELECT o_orderpriority, l_shipmode, COUNT(*) AS lines, SUM(l_quantity) AS pieces, SUM(l_extendedprice) AS price,
+        MAX(l_shipdate) AS last_shipped
+    FROM lineitem JOIN orders ON o_orderkey = l_orderkey
+    WHERE l_shipdate >= DATE '1995-01-01' AND o_orderdate >= DATE '1995-01-01'
+    GROUP BY o_orderpriority, l_shipmode
+"""
+"""Understood alike by all: half of all orders are joined with half of all their lines, so at 20 GB what is joined doesn't fit
+into the memory."""
+
+TABLES = ("lineitem", "orders")
+
+MEMORY = "2GB"
+"""The memory_limit of Runnel and of DuckDB."""
+JAVA_HEAP = "2g"
+"""The memory of Spark's driver, in which its tasks run."""
+
+SIZES = {"1 MB": 10**6, "10 MB": 10**7, "100 MB": 10**8, "1 GB": 10**9, "5 GB": 5 * 10**9, "20 GB": 20 * 10**9}
+"""Bytes of Parquet, about."""
+
+CONTESTANTS = {
+    "planned": "Runnel (DuckDB fragment)",
+    "tasklets": "Runnel's tasklets",
+    "duckdb": "DuckDB",
+    "through_spark": "Runnel on Spark",
+    "pyspark": "PySpark",
+}
+"""Ours as the planner chooses; all of it on our own operators; DuckDB alone; a cursor over Spark's mappings; PySpark alone."""
+
+ON_SPARK = ("through_spark", "pyspark")

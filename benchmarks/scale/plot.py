@@ -1,0 +1,101 @@
+"""The picture: seconds and memory by size, both axes logarithmic."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from benchmarks.scale import CONTESTANTS, ON_SPARK, SIZES
+from benchmarks.scale.points import Summary, break_even
+
+IMAGE = Path(__file__).parent.parent.parent / "docs" / "images" / "scale.png"
+COLORS = {"planned": "C0", "tasklets": "C1", "duckdb": "C2", "through_spark": "C3", "pyspark": "C4"}
+MARKS = {"planned": "o", "tasklets": "s", "duckdb": "v", "through_spark": "^", "pyspark": "x"}
+Summaries = dict[tuple[str, str], Summary]
+
+
+def sizes_of(found: Summaries) -> list[str]:
+    """The sizes that were measured, smallest first."""
+    return [size for size in SIZES if any(key[0] == size for key in found)]
+
+
+def line(found: Summaries, name: str, what: str) -> list[tuple[float, float]]:
+    """(bytes, seconds or bytes of memory) of one contestant by size, where it came to an end."""
+    items = [found[size, name] for size in sizes_of(found) if (size, name) in found]
+    return [(item.bytes, getattr(item, what)) for item in items if item.rounds]
+
+
+def spark_wins(found: Summaries, other: str, what: str) -> float | None:
+    """From how many bytes on the cursor on Spark is faster than another contestant; None where it isn't up to the largest."""
+    ours, theirs = dict(line(found, other, what)), dict(line(found, "through_spark", what))
+    both = sorted(theirs)
+    # What came to no end is slower than what did.
+    return break_even([(size, ours.get(size, 1e9)) for size in both], [(size, theirs[size]) for size in both])
+
+
+def verdict(found: Summaries, other: str) -> str:
+    """The same in words."""
+    largest = max((size for size, _ in line(found, "through_spark", "warm")), default=0.0)
+    name = CONTESTANTS[other]
+    words = []
+    for what, how in (("warm", "with a session that runs"), ("cold", "with the start of Java")):
+        size = spark_wins(found, other, what)
+        least = min((item for item, _ in line(found, "through_spark", what)), default=inf)
+        if size is None:
+            words.append(f"{how} not up to {spelled(largest)}")
+        elif size <= least:
+            words.append(f"{how} at every size")
+        else:
+            words.append(f"{how} from {spelled(size)} on")
+    return f"Spark is faster than {name}: {words[0]}; {words[1]}."
+
+
+def spelled(size: float) -> str:
+    """Bytes as people say them."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6)):
+        if size >= factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size / 1e3:.3g} kB"
+
+
+def draw(found: Summaries, path: Path = IMAGE) -> None:
+    """Writes the picture."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, (times, memory) = plt.subplots(1, 2, figsize=(11.5, 4.8))
+    for name, label in CONTESTANTS.items():
+        style: dict[str, Any] = {"color": COLORS[name], "marker": MARKS[name], "markersize": 5}
+        _lines(times, line(found, name, "warm"), label=label, **style)
+        if name in ON_SPARK:
+            _lines(times, line(found, name, "cold"), linestyle=":", label=f"{label}, with the start of Java", **style)
+        _lines(memory, [(size, peak / 1e6) for size, peak in line(found, name, "peak")], label=label, **style)
+    through = [(size, peak / 1e6) for size, peak in line(found, "through_spark", "java_peak")]
+    _lines(memory, through, color="grey", linestyle=":", marker="^", markersize=4, label="its Java")
+    crossing = spark_wins(found, "planned", "warm")
+    if crossing is not None:
+        times.axvline(crossing, color="grey", linewidth=0.8)
+    times.set_title(f"A join and GROUP BY over Parquet\n{verdict(found, 'planned')}", fontsize=8)
+    times.set_ylabel("seconds")
+    memory.set_title("Peak memory of the process\n(memory_limit 2 GB, Spark's driver 2 GB)", fontsize=8)
+    memory.set_ylabel("MB")
+    for axis in (times, memory):
+        axis.set_xlabel("bytes of Parquet")
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xticks([SIZES[size] for size in sizes_of(found)], sizes_of(found))
+        axis.minorticks_off()
+        axis.grid(visible=True, alpha=0.3)
+        axis.legend(fontsize=7)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(figure)
+
+
+def _lines(axis: Any, pairs: list[tuple[float, float]], **style: Any) -> None:
+    if pairs:
+        axis.plot([size for size, _ in pairs], [value for _, value in pairs], linewidth=1.3, **style)

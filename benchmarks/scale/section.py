@@ -1,0 +1,76 @@
+"""What was measured, as a section of RESULTS.md."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.measure import spelled as seconds
+from benchmarks.scale import CONTESTANTS, MEMORY, QUERY
+from benchmarks.scale.data import fitting, wanted
+from benchmarks.scale.plot import IMAGE, Summaries, draw, sizes_of, spelled, verdict
+from benchmarks.scale.points import Points, Summary, summaries
+from benchmarks.scale.runs import SECONDS, measure
+
+TITLE = "### scale: one query from 1 MB to 20 GB"
+
+
+def scale_section(root: Path, largest: float, rounds: int) -> str:
+    """Measures what isn't in the folder yet, and draws the picture."""
+    points = Points(root / "points.jsonl")
+    measure(root, points, fitting(root, wanted(largest)), list(CONTESTANTS), rounds, SECONDS)
+    return told(points, IMAGE)
+
+
+def told(points: Points, image: Path) -> str:
+    """The section; writes the picture."""
+    found = summaries(points.all)
+    draw(found, image)
+    sizes = sizes_of(found)
+    text = " ".join(QUERY.split())
+    lines = [TITLE, ""]
+    lines.append(
+        f"`{text}` over Parquet of TPC-H, {os.cpu_count()} cores, memory_limit {MEMORY} and Spark's driver with 2 GB. Each run "
+        "is a process of its own; the times are those of a query that has run before in it (the first time, where that takes "
+        "more than 10 s), in brackets from the start of the process on. All answers are the same."
+    )
+    lines += ["", "![seconds and memory by size](../docs/images/scale.png)", ""]
+    lines += _table(sizes, found, _times)
+    lines += ["", "Peak memory of the process; on Spark also that of its Java:", ""]
+    lines += _table(sizes, found, _peaks)
+    lines += ["", *(f"- {verdict(found, other)}" for other in ("planned", "tasklets", "duckdb"))]
+    overhead = _overhead(sizes, found)
+    if overhead:
+        lines.append(f"- Runnel on Spark takes {overhead} of PySpark's time.")
+    lines += [f"- {CONTESTANTS[name]} at {size}: {item.failure}" for (size, name), item in found.items() if item.failure]
+    return "\n".join(lines)
+
+
+def _table(sizes: Sequence[str], found: Summaries, cell: object) -> list[str]:
+    lines = ["| | " + " | ".join(sizes) + " |", "|---" * (len(sizes) + 1) + "|"]
+    for name, label in CONTESTANTS.items():
+        cells = [cell(found.get((size, name))) for size in sizes]  # type: ignore[operator]
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _times(item: Summary | None) -> str:
+    if item is None:
+        return "–"
+    return f"{seconds(item.warm)} ({seconds(item.cold)})" if item.rounds else "failed"
+
+
+def _peaks(item: Summary | None) -> str:
+    if item is None or not item.rounds:
+        return "–"
+    return spelled(item.peak) + (f" + {spelled(item.java_peak)}" if item.java_peak else "")
+
+
+def _overhead(sizes: Sequence[str], found: Summaries) -> str:
+    parts = []
+    for size in sizes:
+        ours, theirs = found.get((size, "through_spark")), found.get((size, "pyspark"))
+        if ours and theirs and ours.rounds and theirs.rounds:
+            parts.append(f"{ours.warm / theirs.warm:.2f} at {size}")
+    return ", ".join(parts)
