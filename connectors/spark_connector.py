@@ -9,7 +9,8 @@ from runnel.catalog import Table, TableColumn
 from runnel.connector import DataConnector, MappingDefinition
 from runnel.connectors.spark_options import SparkOptions, read_options
 from runnel.connectors.spark_origin import FollowedOrigin, Origin, RegisteredFrame, origin_of
-from runnel.connectors.spark_session import SessionOwner, session_of, spark_errors
+from runnel.connectors.spark_owner import SessionOwner, session_of
+from runnel.connectors.spark_session import spark_errors
 from runnel.connectors.spark_table import SparkSinkTable, SparkTable, found_columns, table_of_frame
 from runnel.errors import NotSupportedError, ProgrammingError
 

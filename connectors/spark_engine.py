@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import Table
 from runnel.connector import SourcePartition
-from runnel.connectors.spark_fetch import Fetch
 from runnel.connectors.spark_functions import python_calls, register
 from runnel.connectors.spark_inputs import can_take, check_columns, rows_of
-from runnel.connectors.spark_session import SessionOwner, Spark
+from runnel.connectors.spark_owner import SessionOwner
+from runnel.connectors.spark_session import Spark
 from runnel.connectors.spark_source import Views, partitions
 from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import quoted
@@ -124,7 +124,7 @@ class SparkFragment(FragmentSource):
         frame = self._frame(spark, relation, rendering, context)
         if limit is not None:
             frame = spark.first_rows(frame, limit)
-        return partitions(Fetch(spark, frame, is_ordered, self.text), relation.fields, limit, partial(place_of, self._relation))
+        return partitions(spark.fetch(frame, is_ordered, self.text), relation.fields, limit, partial(place_of, self._relation))
 
     def _frame(self, spark: Spark, relation: Relation, rendering: Rendering, context: JobContext) -> Any:
         """The query's DataFrame; it doesn't need the views any more that its text names."""

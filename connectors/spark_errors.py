@@ -40,6 +40,8 @@ _STREAM_FAILED = "terminated with exception:"
 _NO_FILES = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _CANCELLED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 _LOST = ("connection refused", "py4jnetworkerror", "answer from java side is empty", "sparkcontext was shut down")
+_LOST_THERE = ("statuscode.unavailable", "retries_exceeded", "invalid_handle.session_", "session_changed")
+"""The same of a session of Spark Connect."""
 
 
 def spark_error(error: BaseException) -> BaseException:
@@ -59,7 +61,14 @@ def spark_error(error: BaseException) -> BaseException:
             "the Spark session is gone: its Java process doesn't answer",
             code=ErrorCode.CONNECTION_PROBLEM,
             detail=text,
-            hint="open a new connection; look into Spark's log for why it ended",
+            hint="run the statement again, which starts a session anew; with a session of your own, open a new connection",
+        )
+    if any(words in lower for words in _LOST_THERE):
+        return OperationalError(
+            "the Spark session is gone: its Spark Connect server doesn't answer, or knows it no more",
+            code=ErrorCode.CONNECTION_PROBLEM,
+            detail=text,
+            hint="run the statement again, which makes a session anew; with a session of your own, open a new connection",
         )
     if not conditions:
         return OperationalError(f"Spark failed: {_sentence(_of_stream(text))}", detail=text)

@@ -161,8 +161,8 @@ class Fetch:
         """Runs in a thread of its own, under the job group; the first failure is the scan's."""
         try:
             with spark_errors():
-                self._spark.context.setJobGroup(self._group, self._description, interruptOnCancel=True)
-                run(*args)
+                with self._spark.group(self._group, self._description):
+                    run(*args)
         except Error as error:
             with self._changed:
                 is_first = self._error is None and not self._is_closed
@@ -252,7 +252,7 @@ class Fetch:
 
     def _cancel(self) -> None:
         with suppress(Exception):  # the session may be gone, and with it what was to be cancelled
-            self._spark.context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+            self._spark.cancel(self._group)
 
 
 def _next_size(current: int, size: int, seconds: float) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from importlib import import_module
+from functools import partial
 from typing import Any
 
 from runnel.connectors.spark_session import Spark
@@ -42,12 +42,11 @@ def _is_branching(expression: Expression) -> bool:
 def register(spark: Spark, calls: Iterable[PythonCall]) -> None:
     """Makes the functions known to our session."""
     for call in calls:
-        spark.register_function(python_name(call.function), lambda call=call: _arrow_function(call))  # type: ignore[misc]
+        spark.register_function(python_name(call.function), partial(_made, call))
 
 
-def _arrow_function(call: PythonCall) -> Any:
-    functions = import_module("pyspark.sql.functions")
-    return functions.arrow_udf(_runner(call), ddl(call.function.result), functions.ArrowUDFType.SCALAR)
+def _made(call: PythonCall) -> tuple[Callable[..., Any], str]:
+    return _runner(call), ddl(call.function.result)
 
 
 def _runner(call: PythonCall) -> Callable[..., Any]:

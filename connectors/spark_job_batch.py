@@ -48,17 +48,16 @@ class BatchExecution(RuntimeExecution):
 
     def _cancel(self) -> None:
         with suppress(Exception):  # the session may be gone, and with it what was to be cancelled
-            self._spark.context._jsc.sc().cancelJobGroupAndFutureJobs(self._group)
+            self._spark.cancel(self._group)
 
     def _run(self) -> None:
         began = monotonic_ns()
         try:
             try:
                 with spark_errors():
-                    description = f"job {self._start.name}"
-                    self._spark.context.setJobGroup(self._group, description, interruptOnCancel=True)
                     if not self._is_asked:
-                        self._sink.write(1, self._frame)
+                        with self._spark.group(self._group, f"job {self._start.name}"):
+                            self._sink.write(1, self._frame)
                         self._start.on_commit(Commit(1, monotonic_ns() - began))
                     else:
                         self.is_stopped = True
@@ -78,14 +77,4 @@ class BatchExecution(RuntimeExecution):
     def _count(self) -> None:
         """Rows that Spark's stages have read so far."""
         with suppress(Exception):  # a number isn't worth a failure
-            context = self._spark.context
-            tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
-            stages: set[int] = set()
-            for job in tracker.getJobIdsForGroup(self._group):
-                info = tracker.getJobInfo(job)
-                stages.update(() if info is None else info.stageIds)
-            rows = 0
-            for stage in stages:
-                with suppress(Exception):  # one that was skipped has no attempt
-                    rows += int(store.lastStageAttempt(stage).inputRecords())
-            self._rows_in = max(self._rows_in, rows)
+            self._rows_in = max(self._rows_in, self._spark.rows_read(self._group))

@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from runnel.batches import slices
 from runnel.connector import SinkRequest, WritableTable
-from runnel.connectors.spark_fetch import Fetch
 from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.connectors.spark_sink import GatheringSink
 from runnel.connectors.spark_types import own_batch
@@ -61,14 +60,11 @@ class JobSink:
             return
         sink = self._sink
         if isinstance(sink, GatheringSink):
-            from pyspark.sql import Observation
-            from pyspark.sql import functions as f
-
             with spark_errors():
-                seen = Observation()
-                sink.write_frame(frame.observe(seen, f.count(f.lit(1)).alias("rows")))
+                counted, count = self._spark.counted(frame)
+                sink.write_frame(counted)
                 token = sink.stage(number)
-                rows = int(seen.get["rows"])
+                rows = count()
         else:
             rows = 0
             for batch in self._batches(frame):
@@ -91,7 +87,7 @@ class JobSink:
 
     def _batches(self, frame: Any) -> Iterator[pa.RecordBatch]:
         """The rows on our side, as they come."""
-        fetch = Fetch(self._spark, frame, is_ordered=False, description="rows of a job")
+        fetch = self._spark.fetch(frame, is_ordered=False, description="rows of a job")
         fetch.add_reader()
         news = Event()
         try:

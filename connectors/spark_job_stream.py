@@ -17,7 +17,8 @@ from runnel.connectors.spark_errors import spark_error
 from runnel.connectors.spark_functions import python_calls, register
 from runnel.connectors.spark_inputs import check_columns, rows_of
 from runnel.connectors.spark_job_sink import JobSink, promise_of
-from runnel.connectors.spark_session import SessionOwner, Spark, spark_errors
+from runnel.connectors.spark_owner import SessionOwner
+from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.connectors.spark_source import Views
 from runnel.connectors.spark_stream import SparkStreamTable
 from runnel.connectors.spark_table import SparkTable
@@ -126,9 +127,10 @@ class StreamExecution(RuntimeExecution):
         logging.getLogger("py4j.clientserver").addFilter(_NOT_TOLD)
         place = self._start.place / CHECKPOINT
         with spark_errors():
-            writer = frame.writeStream.foreachBatch(self._take).outputMode("append").queryName(f"job {self._start.owner}")
-            writer = writer.option("checkpointLocation", place.resolve().as_uri())
-            self._query = writer.trigger(processingTime=f"{self._start.interval} milliseconds").start()
+            writer = frame.writeStream.outputMode("append").queryName(f"job {self._start.owner}")
+            writer = writer.option("checkpointLocation", self._spark.checkpoint(place))
+            writer = writer.trigger(processingTime=f"{self._start.interval} milliseconds")
+            self._query = self._spark.start_stream(writer, self._take)
         self._began.set()
         Thread(target=self._watch, name="runnel-spark-job", daemon=True).start()
 

@@ -101,7 +101,7 @@ class QueryOrigin(Origin):
     def frame(self, spark: Spark) -> Any:
         with spark_errors():
             frame = spark.session.sql(self._query)
-            if frame._jdf.queryExecution().commandExecuted().getClass().getSimpleName() == "CommandResult":
+            if spark.is_command(frame):
                 raise ProgrammingError('the option "query" of a Spark mapping is a command, not a query', hint="write a SELECT")
             return spark.brought(frame)
 

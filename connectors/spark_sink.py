@@ -45,7 +45,7 @@ def spark_sink(table: SparkSinkTable, request: SinkRequest) -> Sink:
     """A sink for the columns of a request; the others become NULL."""
     spark = table.owner.get()
     rows = Rows(spark, table.columns, request)
-    if table.options.is_file_format:
+    if table.stages_files:
         return FilesSink(spark, rows, table.options, request.owner)
     return AppendSink(spark, rows, table, is_durable=bool(request.owner))
 
@@ -312,14 +312,8 @@ class AppendSink(GatheringSink):
             writer.save() if options.path is None else writer.save(options.path)
 
     def _append_to_table(self, frame: Any, table: str) -> None:
-        # By name: the mapping's columns need not have the table's order, nor be all of it. In the DataFrame's own session: the
-        # batches of a streaming query have one each.
-        view, session = f"runnel_rows_{uuid4().hex}", frame.sparkSession
-        frame.createOrReplaceTempView(view)
-        try:
-            session.sql(f"INSERT INTO IDENTIFIER(:target) BY NAME SELECT * FROM {view}", args={"target": table})
-        finally:
-            session.catalog.dropTempView(view)
+        # By name: the mapping's columns need not have the table's order, nor be all of it.
+        self._spark.insert(frame, table)
         # The session that tables are read by may know their files from before.
         self._spark.session.catalog.refreshTable(table)
 

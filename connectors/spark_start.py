@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from threading import RLock
+from types import MappingProxyType
 from typing import Any
 
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
@@ -34,6 +36,11 @@ _SETTINGS = {
 }
 _LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Nothing of a local Spark is to be seen from outside."""
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+REACHING_SECONDS = 10.0
+"""How long a master or server has to take a connection."""
 
 _lock = RLock()
 _ours: dict[Any, int] = {}
@@ -59,24 +66,58 @@ def require_pyspark() -> Any:
         ) from error
 
 
-def acquire(master: str | None) -> Any:
+def acquire(master: str | None, settings: Mapping[str, str] = _NOTHING) -> Any:
     """The session of this process's Spark, started if there is none; `release` gives it back. OperationalError where the
-    one that runs has another master than `master`."""
+    one that runs has another master than `master`, or other settings."""
     with _lock:
         pyspark = require_pyspark()
         context = pyspark.SparkContext._active_spark_context
+        if context is not None and has_ended(context):
+            _forget(pyspark, context)
+            context = None
         if context is None or context._jsc is None:
-            context = _start(pyspark, master or DEFAULT_MASTER)
+            context = _start(pyspark, master or DEFAULT_MASTER, settings)
             _ours[context] = 0
-        elif master is not None and context.master != master:
-            raise OperationalError(
-                f'Spark can\'t be started on "{master}": this process runs one on "{context.master}" already',
-                hint="stop that session first, or hand it over: runnel.connect(spark=session)",
-            )
+        else:
+            _check_fits(context, master, settings)
         if context in _ours:
             _ours[context] += 1
         with quiet():
             return import_module("pyspark.sql").SparkSession.builder.getOrCreate()
+
+
+def has_ended(context: Any) -> bool:
+    """Whether the Java process of a context is no more."""
+    process = getattr(context._gateway, "proc", None)
+    return process is not None and process.poll() is not None
+
+
+def _forget(pyspark: Any, context: Any) -> None:
+    """Takes what is left in this process of a Java process that has ended for what it is: pyspark would go on asking it."""
+    _ours.pop(context, None)
+    session = import_module("pyspark.sql").SparkSession
+    session._instantiatedSession = None
+    with quiet(), suppress(Exception):  # there is nobody to be told
+        context._gateway.shutdown()
+    for holder in (pyspark.SparkContext, context):
+        holder._gateway = holder._jvm = None
+    context._jsc = None
+    pyspark.SparkContext._active_spark_context = None
+
+
+def _check_fits(context: Any, master: str | None, settings: Mapping[str, str]) -> None:
+    """OperationalError where the context isn't what is wanted."""
+    hint = "stop that session first, or hand it over: runnel.connect(spark=session)"
+    if master is not None and context.master != master:
+        raise OperationalError(
+            f'Spark can\'t be started on "{master}": this process runs one on "{context.master}" already', hint=hint
+        )
+    there = context.getConf()
+    for name, value in settings.items():
+        if there.get(name) != value:
+            raise OperationalError(
+                f"Spark can't be started with the setting {name}: this process runs one without it already", hint=hint
+            )
 
 
 def release(session: Any) -> None:
@@ -92,25 +133,23 @@ def release(session: Any) -> None:
                 session.stop()
 
 
-def remote(url: str) -> Any:
-    """A new session of the Spark Connect server at `url` (sc://…)."""
-    require_pyspark()
-    try:
-        with quiet():
-            return import_module("pyspark.sql.connect.session").SparkSession.builder.remote(url).create()
-    except ImportError as error:
-        raise InterfaceError(
-            "a Spark Connect session needs packages that are not installed",
-            detail=str(error),
-            hint="install them with: pip install 'pyspark[connect]'",
-        ) from error
-    except Exception as error:
-        raise OperationalError(
-            f'no Spark Connect server answers at "{url}"',
-            code=ErrorCode.CONNECTION_PROBLEM,
-            detail=f"{type(error).__name__}: {error}",
-            hint="check the address, and that the server runs",
-        ) from error
+def read_given(given: str | Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
+    """The master URL, or the address of a Spark Connect server, and Spark's settings, as `connect(spark=…)` was given them."""
+    if isinstance(given, str):
+        return check_master(given), _NOTHING
+    settings = {str(name): _text(value) for name, value in given.items()}
+    master = settings.pop("spark.remote", None) or settings.pop("spark.master", None) or DEFAULT_MASTER
+    for name in settings:
+        if not name.startswith("spark."):
+            raise ProgrammingError(
+                f'"{name}" is not a setting of Spark',
+                hint="its settings begin with \"spark.\", such as spark.master and spark.driver.memory",
+            )
+    return check_master(master), settings
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def check_master(text: str) -> str:
@@ -123,12 +162,25 @@ def check_master(text: str) -> str:
     )
 
 
-def _start(pyspark: Any, master: str) -> Any:
+def is_remote(master: str | None) -> bool:
+    """Whether that is the address of a Spark Connect server."""
+    return master is not None and master.startswith("sc://")
+
+
+def shown(master: str) -> str:
+    """A master URL as messages show it: what follows the address may be secret."""
+    return master.partition(";")[0].rstrip("/") if is_remote(master) else master
+
+
+def _start(pyspark: Any, master: str, settings: Mapping[str, str]) -> Any:
     """A new context, in a Java process of its own unless this process has one from before."""
     java = _java()
+    if master.startswith("spark://"):
+        check_reachable(master, master.removeprefix("spark://").split(","), "master")
     conf = pyspark.SparkConf().setMaster(master).setAll(list(_SETTINGS.items()))
     if master.startswith("local"):
         conf.setAll(list(_LOCAL_SETTINGS.items()))
+    conf.setAll(list(settings.items()))
     with _worker_python(), quiet(), tempfile.TemporaryFile() as said:
         try:
             gateway = pyspark.SparkContext._gateway
@@ -138,12 +190,37 @@ def _start(pyspark: Any, master: str) -> Any:
         except Exception as error:
             said.seek(0)
             lines = said.read().decode("utf-8", "replace").strip()
+            if "UnsupportedClassVersionError" in lines:
+                raise OperationalError(
+                    f"Spark needs Java 17 or later, and {java} is of an older version",
+                    code=ErrorCode.CONNECTION_PROBLEM,
+                    detail=lines[-2000:],
+                    hint="put a newer one first on the PATH, or set JAVA_HOME to its folder",
+                ) from error
             raise OperationalError(
                 f'Spark can\'t be started on "{master}"',
                 code=ErrorCode.CONNECTION_PROBLEM,
                 detail=f"{type(error).__name__}: {error}" + (f"; its process said: {lines[-2000:]}" if lines else ""),
                 hint=f"it needs Java 17 or later, and used {java}",
             ) from error
+
+
+def check_reachable(shown_as: str, addresses: Sequence[str], what: str) -> None:
+    """OperationalError where nothing listens at any of the addresses (host:port): Spark itself tries for minutes."""
+    reasons = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), REACHING_SECONDS):
+                return
+        except (OSError, ValueError) as error:
+            reasons.append(f"{address}: {getattr(error, 'strerror', None) or error}")
+    raise OperationalError(
+        f'no Spark {what} answers at "{shown_as}"',
+        code=ErrorCode.CONNECTION_PROBLEM,
+        detail="; ".join(reasons),
+        hint=f"check the address, and that the {what} runs",
+    )
 
 
 def _java() -> str:

@@ -19,7 +19,8 @@ from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
 from runnel.connectors.spark_errors import spark_error
 from runnel.connectors.spark_origin import Origin, RegisteredFrame, matched
-from runnel.connectors.spark_session import SessionOwner, Spark
+from runnel.connectors.spark_owner import SessionOwner
+from runnel.connectors.spark_session import Spark
 from runnel.connectors.spark_types import own_batch
 from runnel.connectors.stream import BUFFERED_ROWS, StreamChannel
 from runnel.errors import Error, InterfaceError, NotSupportedError, internal
@@ -87,15 +88,17 @@ class SparkStreamSource(Source):
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
         table = self._table
-        frame = table.frame(table.owner.get())
+        spark = table.owner.get()
+        frame = table.frame(spark)
         frame = frame.select(*[f"c{i}" for i in self._wanted]) if self._wanted else frame.selectExpr("TRUE AS c0")
-        return [SparkStreamPartition(frame, table.name, [table.columns[i] for i in self._wanted])]
+        return [SparkStreamPartition(spark, frame, table.name, [table.columns[i] for i in self._wanted])]
 
 
 class SparkStreamPartition(SourcePartition):
     """One query of Spark's, and the rows that it has handed over."""
 
-    def __init__(self, frame: Any, name: str, columns: Sequence[TableColumn]) -> None:
+    def __init__(self, spark: Spark, frame: Any, name: str, columns: Sequence[TableColumn]) -> None:
+        self._spark = spark
         self._frame = frame
         self._names = [column.name for column in columns]
         self._types = [column.type for column in columns]
@@ -107,7 +110,7 @@ class SparkStreamPartition(SourcePartition):
     def open(self, wake: Callable[[], None]) -> None:
         self._queue.wake = wake
         try:
-            self._query = self._frame.writeStream.foreachBatch(self._take).start()
+            self._query = self._spark.start_stream(self._frame.writeStream, self._take)
         except Exception as error:
             raise spark_error(error) from error
         Thread(target=self._watch, name="runnel-spark-stream", daemon=True).start()

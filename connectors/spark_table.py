@@ -11,7 +11,8 @@ from runnel.catalog import TableColumn
 from runnel.connector import ReadableTable, ScanRequest, Sink, SinkRequest, Source, SourcePartition, WritableTable, WriteMode
 from runnel.connectors.spark_options import SparkOptions
 from runnel.connectors.spark_origin import Origin, columns_of, matched, unique_names
-from runnel.connectors.spark_session import SessionOwner, Spark, spark_errors
+from runnel.connectors.spark_owner import SessionOwner
+from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.connectors.spark_types import row_width
 from runnel.errors import NotSupportedError
 from runnel.processor import Guarantee, JobContext
@@ -48,7 +49,7 @@ class SparkTable(ReadableTable):
                 frame = matched(self._origin.frame(spark), self.columns, self.name)
                 if self._origin.is_fixed:
                     self._own_frame = frame
-        self._count(frame)
+        self._count(spark, frame)
         return frame
 
     def lasting_view(self, spark: Spark) -> str | None:
@@ -91,16 +92,13 @@ class SparkTable(ReadableTable):
         if view is not None and spark is not None:
             spark.drop_view(view)
 
-    def _count(self, frame: Any) -> None:
+    def _count(self, spark: Spark, frame: Any) -> None:
         if self._is_counted:
             return
         self._is_counted = True
         with suppress(Exception):
-            statistics = frame._jdf.queryExecution().optimizedPlan().stats()
-            if statistics.rowCount().isDefined():
-                self._rows = int(str(statistics.rowCount().get()))
-            else:
-                size = int(str(statistics.sizeInBytes()))  # py4j makes a Python number of some of Scala's
+            self._rows, size = spark.statistics(frame)
+            if self._rows is None and size is not None:
                 width = row_width([column.type for column in self.columns])
                 self._rows = None if size >= _UNKNOWN_BYTES else size // width
 
@@ -113,7 +111,16 @@ class SparkSinkTable(SparkTable, WritableTable):
     ) -> None:
         super().__init__(name, columns, origin, owner, {})
         self.options = options
-        self.guarantee = Guarantee.EXACTLY_ONCE if options.is_file_format else Guarantee.AT_LEAST_ONCE
+
+    @property
+    def guarantee(self) -> Guarantee:  # type: ignore[override]
+        """Rows are staged by way of Spark's driver, which a session of Spark Connect doesn't lend."""
+        return Guarantee.EXACTLY_ONCE if self.stages_files else Guarantee.AT_LEAST_ONCE
+
+    @property
+    def stages_files(self) -> bool:
+        """Whether files are written beside their place, and moved to it."""
+        return self.options.is_file_format and not self.owner.is_remote
 
     @property
     def write_modes(self) -> frozenset[WriteMode]:
@@ -134,7 +141,6 @@ class SparkScan(Source):
         self._request = request
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        from runnel.connectors.spark_fetch import Fetch
         from runnel.connectors.spark_source import partitions
 
         table, request = self._table, self._request
@@ -148,7 +154,7 @@ class SparkScan(Source):
             if limit is not None:
                 frame = spark.first_rows(frame, limit)
         fields = [Field(table.columns[i].name, table.columns[i].type) for i in request.columns]
-        return partitions(Fetch(spark, frame, is_ordered=False, description=f"scan of {table.name}"), fields, limit)
+        return partitions(spark.fetch(frame, is_ordered=False, description=f"scan of {table.name}"), fields, limit)
 
 
 def table_of_frame(name: str, frame: Any, origin: Origin, owner: SessionOwner) -> SparkTable:

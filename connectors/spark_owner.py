@@ -1,0 +1,134 @@
+"""Which Spark session a connection has: given to it, brought by a registered DataFrame, or started on first need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from threading import RLock
+from typing import Any
+
+from runnel.connectors import spark_start
+from runnel.connectors.spark_session import Spark
+from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
+
+
+class SessionOwner:
+    """Which session a connection has. Asking for it starts it, nothing else does."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._master: str | None = None
+        self._settings: Mapping[str, str] = {}
+        self._spark: Spark | None = None
+        self._is_acquired = False
+        self._is_closed = False
+
+    def use(self, given: Any) -> None:
+        """What `connect(spark=…)` was given: a session, or where one is started when Spark is first needed: a master URL, or
+        settings of Spark's."""
+        if isinstance(given, str | Mapping):
+            self._master, self._settings = spark_start.read_given(given)
+            return
+        self.adopt(given, "connect(spark=…)")
+
+    def adopt(self, session: Any, what: str) -> Spark:
+        """Makes `session` the connection's, or checks that it is; `what` brought it."""
+        _check_session(session, what)
+        with self._lock:
+            self._check_open()
+            if self._spark is None:
+                spark = _spark_of(session)
+                if self._master is not None and spark.place != spark_start.shown(self._master):
+                    raise ProgrammingError(
+                        f'{what} belongs to a Spark session on "{spark.place}", but this connection was '
+                        f'opened with spark="{spark_start.shown(self._master)}"',
+                        hint="open the connection with that session: runnel.connect(spark=session)",
+                    )
+                self._spark = spark
+            elif not _is_same_kind(self._spark, session) or not self._spark.is_same(session):
+                raise ProgrammingError(
+                    f"{what} belongs to another Spark session than the one that this connection has",
+                    detail=f"it has one on {self._spark.place}",
+                    hint="make all DataFrames with one session, or open a second connection for the other",
+                )
+            return self._spark
+
+    def get(self) -> Spark:
+        """The connection's session, started if need be: anew where one that we started has ended."""
+        with self._lock:
+            self._check_open()
+            if self._spark is not None and self._is_acquired and self._spark.is_gone:
+                ended, self._spark = self._spark, None
+                with suppress(Exception):  # whatever it says, it is gone
+                    ended.stop()
+            if self._spark is None:
+                if self.is_remote:
+                    from runnel.connectors.spark_remote import started
+
+                    self._spark = started(str(self._master), self._settings)
+                else:
+                    self._spark = Spark(spark_start.acquire(self._master, self._settings))
+                self._is_acquired = True
+            return self._spark
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether its session is, or will be, one of Spark Connect."""
+        spark = self._spark
+        return spark_start.is_remote(self._master) if spark is None else spark.is_remote
+
+    @property
+    def running(self) -> Spark | None:
+        """The session, if there is one by now."""
+        return self._spark
+
+    def close(self) -> None:
+        """Ends what runs on the session, and the session too if it was started for this connection alone."""
+        with self._lock:
+            self._is_closed = True
+            spark, self._spark = self._spark, None
+        if spark is None:
+            return
+        spark.close()
+        if self._is_acquired:
+            spark.stop()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
+
+
+def session_of(frame: Any) -> Any:
+    """The session of a DataFrame."""
+    return frame.sparkSession
+
+
+def is_connect(session: Any) -> bool:
+    """Whether that is a session of Spark Connect."""
+    return "connect" in type(session).__module__.split(".")
+
+
+def _spark_of(session: Any) -> Spark:
+    if is_connect(session):
+        # Loaded on first use: few have a server.
+        from runnel.connectors.spark_remote import RemoteSpark
+
+        return RemoteSpark(session)
+    return Spark(session)
+
+
+def _check_session(session: Any, what: str) -> None:
+    module = type(session).__module__
+    if not (module.startswith("pyspark.sql") and type(session).__name__ == "SparkSession"):
+        raise InterfaceError(
+            f"{what} takes a SparkSession or a master URL, not a value of class {type(session).__name__}",
+            hint="write connect(spark='local[4]') or connect(spark=session)",
+        )
+    if session.is_stopped if is_connect(session) else session.sparkContext._jsc is None:
+        raise OperationalError(
+            f"the Spark session of {what} is stopped", code=ErrorCode.CONNECTION_PROBLEM, hint="make a new one"
+        )
+
+
+def _is_same_kind(spark: Spark, session: Any) -> bool:
+    return spark.is_remote == is_connect(session)

@@ -1,0 +1,275 @@
+"""A session of Spark Connect: its driver is a server's, which takes plans and gives back Arrow.
+
+There is no JVM here to be asked. What `Spark` does by way of it is done by what the protocol has: a clone of the session that
+the server makes, global temporary views to hand over what was analysed in one session to another, tags in the place of job
+groups.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+from weakref import finalize
+
+import pyarrow as pa
+
+from runnel.connectors import spark_start
+from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark_session import OWN_SETTINGS, Spark, spark_errors
+from runnel.connectors.spark_start import quiet
+from runnel.connectors.spark_types import travelling_schema
+from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.sqltypes import SqlType
+
+if TYPE_CHECKING:
+    from runnel.connectors.spark_fetch import Fetch
+
+DEFAULT_PORT = 15002
+RETRIES = 5
+"""How often a call is tried that doesn't reach the server: for some ten seconds."""
+ASKING_SECONDS = 2.0
+"""So often, at most, is the server asked whether it still knows the session."""
+CHECKPOINTS = "spark.sql.streaming.checkpointLocation"
+
+_PACKAGES = "a Spark Connect session needs packages that are not installed"
+_PIP = "install them with: pip install 'runnel[spark_connect]'"
+_SIZE = re.compile(r"Statistics\(sizeInBytes=([\d.]+(?:E[+-]?\d+)?) (B|[KMGTPE]iB)(?:, rowCount=([\d.]+(?:E[+-]?\d+)?))?")
+_UNITS = {"B": 1, **{f"{letter}iB": 1 << (10 * power) for power, letter in enumerate("KMGTPE", 1)}}
+
+
+def started(url: str, settings: Mapping[str, str]) -> RemoteSpark:
+    """A new session of the server at `url` (sc://…), with these settings."""
+    spark_start.require_pyspark()
+    shown = spark_start.shown(url)
+    try:
+        with quiet():
+            from pyspark.sql.connect.client import DefaultChannelBuilder
+            from pyspark.sql.connect.session import SparkSession
+    except ImportError as error:
+        raise InterfaceError(_PACKAGES, detail=str(error), hint=_PIP) from error
+    try:
+        builder = DefaultChannelBuilder(url)
+        endpoint = builder.endpoint
+    except Exception:
+        # What pyspark says of it has the URL in it, and so its token.
+        raise ProgrammingError(
+            f'"{shown}" is not the address of a Spark Connect server',
+            hint="write 'sc://host:15002', and its options behind a slash: 'sc://host:15002/;use_ssl=true;token=…'",
+        ) from None
+    spark_start.check_reachable(shown, [endpoint], "Connect server")
+    # Not by way of SparkSession.builder: it would be the program's active session.
+    session = SparkSession(connection=builder)
+    try:
+        with quiet(), spark_errors():
+            session.client.set_retry_policies([_policy()])
+            session.conf._set_all(configs=dict(settings), silent=False)
+            session.version  # noqa: B018 - asks the server
+    except Exception as error:
+        with suppress(Exception):
+            session.client.close()
+        raise OperationalError(
+            f'the Spark Connect server at "{shown}" gives no session: {getattr(error, "message", type(error).__name__)}',
+            code=ErrorCode.CONNECTION_PROBLEM,
+            detail=getattr(error, "detail", None),
+            hint="check the options of the address, such as use_ssl and token, and the settings",
+        ) from None
+    return RemoteSpark(session)
+
+
+def _policy() -> Any:
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    return DefaultPolicy(max_retries=RETRIES, initial_backoff=100, backoff_multiplier=2.5, max_backoff=5000)
+
+
+class RemoteSpark(Spark):
+    """A session of Spark Connect, and our copy of it on the server."""
+
+    is_remote = True
+
+    def __init__(self, session: Any) -> None:
+        super().__init__(session)
+        self._unused: deque[str] = deque()
+        """Views that no DataFrame needs any more."""
+        self._asked = monotonic()
+        self._is_lost = False
+        self._global: str | None = None
+
+    @property
+    def own(self) -> Any:
+        with self._lock:
+            if self._own is None:
+                with quiet(), spark_errors():
+                    own = self.session.cloneSession()
+                    own.client.set_retry_policies([_policy()])
+                    own.conf._set_all(configs=OWN_SETTINGS, silent=True)
+                self._own = own
+            return self._own
+
+    def frame(self, text: str) -> Any:
+        with quiet(), spark_errors():
+            return self._kept(self.own.sql(text))
+
+    def brought(self, frame: Any) -> Any:
+        # What a DataFrame means is settled where it is analysed: in its own session. A view has the analysed plan.
+        name = f"runnel_frame_{uuid4().hex}"
+        with quiet():
+            frame.createGlobalTempView(name)
+            try:
+                return self._kept(self.own.table(f"{self.global_views}.{name}"))
+            finally:
+                frame.sparkSession.catalog.dropGlobalTempView(name)
+
+    def _kept(self, frame: Any) -> Any:
+        """The DataFrame as it is analysed now: what its text names may go."""
+        name = self.view(frame)
+        kept = self.own.table(name)
+        finalize(kept._plan, self._unused.append, name)  # dropped later: this may be called anywhere
+        return kept
+
+    def first_rows(self, frame: Any, count: int) -> Any:
+        return frame.limit(min(count, 2**31 - 1))
+
+    def made(self, table: pa.Table, types: Sequence[SqlType]) -> Any:
+        columns = [item.cast(pa.int64()) if pa.types.is_duration(item.type) else item for item in table.columns]
+        names = [f"c{i}" for i in range(len(columns))]
+        with quiet(), spark_errors():
+            return self.own.createDataFrame(pa.Table.from_arrays(columns, names=names), schema=travelling_schema(types))
+
+    def view(self, frame: Any) -> str:
+        while self._unused:
+            self.drop_view(self._unused.popleft())
+        name = f"runnel_view_{next(self._names)}"
+        with quiet():
+            frame.createOrReplaceTempView(name)
+        return name
+
+    def drop_view(self, name: str) -> None:
+        with quiet(), suppress(Exception):  # the session may be gone
+            self.own.catalog.dropTempView(name)
+
+    def _register(self, name: str, run: Callable[..., Any], result: str) -> None:
+        from pyspark.util import PythonEvalType
+
+        self.own.client.register_udf(run, result, name, PythonEvalType.SQL_SCALAR_ARROW_UDF)
+
+    def fetch(self, frame: Any, is_ordered: bool, description: str) -> Fetch:
+        from runnel.connectors.spark_remote_fetch import RemoteFetch
+
+        return RemoteFetch(self, frame, is_ordered, description)
+
+    def counted(self, frame: Any) -> tuple[Any, Callable[[], int]]:
+        from pyspark.sql.connect import functions as f
+        from pyspark.sql.connect.observation import Observation
+
+        seen = Observation()
+        return frame.observe(seen, f.count(f.lit(1)).alias("rows")), lambda: int(seen.get["rows"])
+
+    def insert(self, frame: Any, table: str) -> None:
+        from pyspark.sql.connect.functions import lit
+        from pyspark.sql.connect.plan import SQL, SubqueryAlias
+
+        text = "INSERT INTO IDENTIFIER(:target) BY NAME SELECT * FROM runnel_rows"
+        plan = SQL(text, [], {"target": lit(table)}, [SubqueryAlias(frame._plan, "runnel_rows")])
+        client = self.own.client
+        with quiet():
+            client.execute_command(plan.command(client), frame._plan.observations)
+
+    def statistics(self, frame: Any) -> tuple[int | None, int | None]:
+        client = self.own.client
+        text = client.explain_string(frame._plan.to_proto(client), "cost")
+        found = _SIZE.search(text)
+        if found is None:
+            return None, None
+        number, unit, rows = found.groups()
+        return None if rows is None else int(float(rows)), int(float(number) * _UNITS[unit])
+
+    def is_command(self, frame: Any) -> bool:
+        relation = frame._plan.plan(self.session.client)
+        return bool(relation.WhichOneof("rel_type") in ("local_relation", "command"))
+
+    def checkpoint(self, place: Path) -> str:
+        with spark_errors():
+            root = self.own.conf.get(CHECKPOINTS, None)
+        return super().checkpoint(place) if root is None else _named_checkpoint(place, str(root))
+
+    def start_stream(self, writer: Any, take: Callable[[Any, int], None]) -> Any:
+        from runnel.connectors.spark_remote_stream import RemoteStream
+
+        return RemoteStream(self, take).start(writer)
+
+    @contextmanager
+    def group(self, name: str, description: str) -> Iterator[None]:
+        own = self.own
+        own.addTag(name)  # of this thread alone
+        try:
+            yield
+        finally:
+            own.removeTag(name)
+
+    def cancel(self, group: str) -> None:
+        with quiet():
+            self.own.interruptTag(group)
+
+    def rows_read(self, group: str) -> int:
+        return 0
+
+    @property
+    def global_views(self) -> str:
+        """The database of the views that all sessions see."""
+        if self._global is None:
+            self._global = str(self.own.conf.get("spark.sql.globalTempDatabase", "global_temp"))
+        return self._global
+
+    @property
+    def context(self) -> Any:
+        raise NotImplementedError("a session of Spark Connect has no SparkContext")
+
+    @property
+    def place(self) -> str:
+        return "sc://" + str(self.session.client._builder.endpoint)
+
+    @property
+    def is_gone(self) -> bool:
+        """Asks the server, now and then."""
+        if not self._is_lost and monotonic() - self._asked > ASKING_SECONDS:
+            try:
+                with quiet():
+                    self.session.client.get_configs("spark.app.name")
+            except Exception as error:
+                found = spark_error(error)
+                self._is_lost = getattr(found, "code", None) is ErrorCode.CONNECTION_PROBLEM
+            self._asked = monotonic()
+        return self._is_lost or bool(self.session.is_stopped)
+
+    def is_same(self, session: Any) -> bool:
+        return self.session is session or (
+            self.session.session_id == session.session_id and self.place == "sc://" + str(session.client._builder.endpoint)
+        )
+
+    def close(self) -> None:
+        super().close()
+        with self._lock:
+            own, self._own = self._own, None
+        if own is not None:
+            with quiet(), suppress(Exception):  # the server may be gone
+                own.stop()
+
+    def stop(self) -> None:
+        with quiet(), suppress(Exception):
+            self.session.stop()
+
+
+def _named_checkpoint(place: Path, root: str) -> str:
+    """The checkpoint of a folder of ours below a place that the server can reach: always the same."""
+    kept = place / "checkpoint.txt"
+    if not kept.exists():
+        place.mkdir(parents=True, exist_ok=True)
+        kept.write_text(f"{root.rstrip('/')}/runnel-{uuid4().hex}", "utf-8")
+    return kept.read_text("utf-8")

@@ -1,0 +1,63 @@
+"""The rows of a DataFrame of Spark Connect as Arrow: the server sends partition after partition, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
+from threading import Event
+from time import monotonic
+from typing import Any
+
+import pyarrow as pa
+
+from runnel.connectors.spark_fetch import Fetch, Share
+from runnel.connectors.spark_start import quiet
+
+CANCELLING_SECONDS = 30.0
+
+
+class RemoteFetch(Fetch):
+    """One thread takes what comes. Memory on our side is bounded by the batches that wait: the thread stops, and with it what
+    the server sends."""
+
+    _done = 0
+    _known = 0
+
+    def tasks(self) -> tuple[int, int]:
+        return self._done, self._known
+
+    def _lead(self) -> None:
+        share = Share()
+        with self._changed:
+            self._shares.append(share)
+        with quiet(), closing(self._batches()) as batches:
+            for batch in batches:
+                if not self._put(share, batch):
+                    return  # closing has the server give up what is left
+        with self._changed:
+            share.is_done = True
+        self._wake()
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        from pyspark.sql.connect.shell.progress import Progress
+
+        client, plan = self._frame.sparkSession.client, self._frame._plan
+        request = client._execute_plan_request_with_metadata()
+        request.plan.CopyFrom(plan.to_proto(client))
+        with Progress(handlers=[self._progressed], operation_id=request.operation_id) as progress:
+            for item in client._execute_and_fetch_as_iterator(request, plan.observations, progress):
+                if isinstance(item, pa.RecordBatch):
+                    yield item
+
+    def _progressed(self, stages: Iterable[Any], **more: object) -> None:
+        stages = list(stages)
+        self._known = max(self._known, sum(stage.num_tasks for stage in stages))
+        self._done = max(self._done, sum(stage.num_completed_tasks for stage in stages))
+
+    def _cancel(self) -> None:
+        """An interrupt that comes before the server knows of the query hits nothing, so it is repeated."""
+        until, pause = monotonic() + CANCELLING_SECONDS, Event()
+        while self._working and monotonic() < until:
+            with suppress(Exception):  # the session may be gone, and with it what was to be cancelled
+                self._spark.cancel(self._group)
+            pause.wait(0.2)

@@ -1,0 +1,139 @@
+"""The batches of a streaming query of Spark Connect, in this process.
+
+There a function for batches runs beside the server, in another process, so it can't hand anything to us. What it can do is to
+name the batch's rows for all sessions of the server, and to wait: it is this function's name that we look for, query under
+that name what we want of the batch, and leave another name behind that says that we are done, or have failed. So a batch
+ends there when it has ended here, and a batch that fails here fails the query, as with a session of this process.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event, Thread
+from typing import Any
+from uuid import uuid4
+
+from runnel.connectors.spark_session import Spark
+from runnel.connectors.spark_start import quiet
+
+PATIENCE = 60.0
+"""Seconds without a sign of life of ours after which the function there gives up, and with it the query."""
+LOOKING_SECONDS = 0.05
+IDLE_SECONDS = 0.5
+"""How often to look for a batch: at first, and when there was none for a while."""
+
+logger = logging.getLogger("runnel.spark")
+
+
+class RemoteStream:
+    """A streaming query, as pyspark has it, with a thread that takes its batches."""
+
+    def __init__(self, spark: Spark, take: Callable[[Any, int], None]) -> None:
+        self._spark = spark
+        self._take = take
+        self._key = f"runnel_batch_{uuid4().hex}"
+        self._query: Any = None
+        self._over = Event()
+
+    def start(self, writer: Any) -> RemoteStream:
+        """Starts the query and the thread."""
+        with quiet():
+            self._query = writer.foreachBatch(_offering(self._key, PATIENCE)).start()
+        Thread(target=self._serve, name="runnel-spark-batches", daemon=True).start()
+        return self
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 - pyspark's name
+        """Whether the query runs."""
+        return bool(self._query.isActive)
+
+    @property
+    def status(self) -> Any:
+        """What the query does."""
+        return self._query.status
+
+    @property
+    def lastProgress(self) -> Any:  # noqa: N802 - pyspark's name
+        """What the query tells of its last batch."""
+        return self._query.lastProgress
+
+    def awaitTermination(self) -> None:  # noqa: N802 - pyspark's name
+        """Waits for the end of the query; raises why it failed."""
+        try:
+            with quiet():
+                self._query.awaitTermination()
+        finally:
+            self._over.set()
+
+    def stop(self) -> None:
+        """Ends the query."""
+        self._over.set()
+        with quiet():
+            self._query.stop()
+
+    def _serve(self) -> None:
+        last, pause = -1, LOOKING_SECONDS
+        while not self._over.wait(pause):
+            number = self._offered()
+            if number is None or number == last:
+                pause = min(pause * 1.1, IDLE_SECONDS)
+                continue
+            last, pause = number, LOOKING_SECONDS
+            self._answer("done" if self._has_taken(number) else "failed")
+
+    def _offered(self) -> int | None:
+        """The number of the batch that waits."""
+        with quiet(), suppress(Exception):  # if it is the query that has failed, whoever waits for its end is told so
+            tables = self._spark.own.catalog.listTables(self._spark.global_views, f"{self._key}*")  # type: ignore[attr-defined]
+            numbers = [item.name.rpartition("_")[2] for item in tables if item.name.startswith(self._key)]
+            return next((int(number) for number in numbers if number.isdigit()), None)
+        return None
+
+    def _has_taken(self, number: int) -> bool:
+        ended = Event()
+        Thread(target=self._live, args=(ended,), name="runnel-spark-alive", daemon=True).start()
+        try:
+            frame = self._spark.own.table(f"{self._spark.global_views}.{self._key}_{number}")  # type: ignore[attr-defined]
+            self._take(frame, number)
+        except Exception as error:
+            logger.debug("batch %d failed: %s", number, error)  # whoever takes it keeps why
+            return False
+        finally:
+            ended.set()
+        return True
+
+    def _live(self, ended: Event) -> None:
+        while not ended.wait(PATIENCE / 6):
+            self._answer("alive")
+
+    def _answer(self, what: str) -> None:
+        with quiet(), suppress(Exception):
+            self._spark.own.range(0).createOrReplaceGlobalTempView(f"{self._key}_{what}")
+
+
+def _offering(key: str, patience: float) -> Callable[[Any, int], None]:
+    """The function for batches. It runs where Runnel needn't be installed, so it refers to nothing of it."""
+
+    def offer(rows: Any, number: int) -> None:
+        import time
+
+        catalog = rows.sparkSession.catalog
+        name = f"{key}_{number}"
+        rows.createOrReplaceGlobalTempView(name)
+        try:
+            until, pause = time.monotonic() + patience, 0.01
+            while not catalog.dropGlobalTempView(f"{key}_done"):
+                if catalog.dropGlobalTempView(f"{key}_failed"):
+                    raise RuntimeError("the batch failed where its rows were taken")
+                if catalog.dropGlobalTempView(f"{key}_alive"):
+                    until = time.monotonic() + patience
+                if time.monotonic() > until:
+                    raise RuntimeError("nobody takes the rows of the batch any more")
+                time.sleep(pause)
+                pause = min(pause * 1.3, 0.1)
+        finally:
+            catalog.dropGlobalTempView(name)
+
+    return offer
