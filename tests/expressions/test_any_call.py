@@ -30,6 +30,7 @@ from runnel.sqltypes import (
     row,
 )
 from runnel.sqltypes import UUID as SQL_UUID
+from tests import effort
 from tests.expressions.edge_values import EDGES, Rows, call, same
 
 ROWS = 12
@@ -141,8 +142,9 @@ def test_functions_describe_themselves() -> None:
 def test_a_value_or_an_error_of_ours(name: str) -> None:
     chooser = random.Random(name)
     bound = evaluated = 0
+    enough = 60 if effort.ALL else 25
     for attempt in range(600):
-        if attempt >= 60 and evaluated:
+        if attempt >= enough and evaluated:
             break
         rows, arguments = _arguments(name, chooser)
         try:

@@ -16,6 +16,7 @@ from runnel.relation import LEFT_ONLY, MARKS, JoinKind
 from runnel.stream_joins import IntervalShape, TimeLink, WaitingSide
 from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
+from tests.effort import some
 from tests.processors.disorder import check_promises, stream_of
 from tests.processors.random_tables import columns_of, duckdb_rows, fields_of
 
@@ -87,7 +88,7 @@ def promised(kind: JoinKind) -> dict[int, list[int]]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", some(range(6), 3))
 def test_agrees_with_duckdb(kind: JoinKind, seed: int) -> None:
     rng = random.Random(f"{kind} {seed}")
     keys = rng.choice(("", "i", "s", "is"))

@@ -18,6 +18,7 @@ from runnel.sqltypes import BIGINT
 from runnel.stream_joins import TimedShape, TimeLink
 from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
+from tests.effort import crossed
 from tests.processors.disorder import check_promises, stream_of
 from tests.processors.random_tables import columns_of, duckdb_rows, fields_of
 from tests.processors.test_interval_join import KINDS, LEFT_TIME, RIGHT_TIME, table_of
@@ -49,8 +50,9 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.usefixtures("parts")
-@pytest.mark.parametrize("kind", [*KINDS, *UNKNOWN], ids=lambda kind: kind.name)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    ("kind", "seed"), crossed([*KINDS, *UNKNOWN], range(4)), ids=lambda value: getattr(value, "name", value)
+)
 def test_agrees_with_duckdb(kind: JoinKind, seed: int) -> None:
     rng = random.Random(f"{kind} {seed}")
     apart = rng.choice((0, 0, 3, -5))

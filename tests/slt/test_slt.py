@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import crossed
 from tests.slt.runner import run_file
 
 FILES = sorted(Path(__file__).parent.glob("*.slt"))
 
 
-@pytest.mark.parametrize("parallelism", [1, 3])
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(("path", "parallelism"), crossed(FILES, [1, 3]), ids=lambda value: getattr(value, "stem", value))
 def test_file(path: Path, parallelism: int, tmp_path: Path) -> None:
     compared = run_file(path, tmp_path, {"query_parallelism": parallelism}, with_oracle=parallelism == 1)
     assert compared == 0 or parallelism == 1

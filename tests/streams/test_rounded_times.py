@@ -17,6 +17,7 @@ from runnel.expressions.nodes import columns_of
 from runnel.planner.event_time import bound_of
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.streams import TimeBound
+from tests.effort import crossed
 from tests.streams.scripted_table import HOLD, ScriptedTable
 from tests.streams.simulated import FAR, kept_by, late_rows, until_held
 
@@ -93,9 +94,9 @@ def stream_of(con: runnel.Connection, rng: random.Random, kind: str) -> pa.Table
     return table
 
 
-@pytest.mark.parametrize("parallelism", [1, 2])
-@pytest.mark.parametrize(("kind", "key"), CASES)
-def test_groups_are_those_of_tables(con: runnel.Connection, kind: str, key: str, parallelism: int) -> None:
+@pytest.mark.parametrize(("case", "parallelism"), crossed(CASES, [1, 2]))
+def test_groups_are_those_of_tables(con: runnel.Connection, case: tuple[str, str], parallelism: int) -> None:
+    kind, key = case
     for seed in (parallelism,):
         table = stream_of(con, random.Random(f"{kind} {key} {seed}"), kind)
         for sql in (

@@ -20,6 +20,7 @@ from runnel.sqltypes import BOOLEAN
 from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of
+from tests.effort import some
 from tests.processors.random_tables import duckdb_rows
 from tests.streams.eager_memory import spill_eagerly, with_memory
 from tests.streams.random_streams import Items, batch_of, cut, random_rows, schema_of
@@ -64,7 +65,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_states, "MOST_RUNS", 3)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", some(range(12), 3))
 def test_gives_what_the_rows_of_sessions_give(seed: int) -> None:
     rng = random.Random(seed)
     partition = rng.choice(((0,), (0, 1), ()))
@@ -197,7 +198,7 @@ def test_early_results_are_of_open_sessions_that_changed(made: Callable[[Any], A
     assert early(processor, outbox) == [], "what is final comes no more"
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", some(range(10), 3))
 def test_early_results_are_what_rows_so_far_give(
     seed: int, made: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,7 +293,7 @@ def last_given(found: list[Any]) -> list[Any]:
     return left
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", some(range(20), 5))
 def test_allowed_lateness_comes_to_what_all_rows_give(seed: int, made: Callable[[Any], Any]) -> None:
     """The last results, those that they took the place of left out, are what the same rows give in order; nothing is late."""
     rng = random.Random(f"lateness {seed}")

@@ -19,6 +19,7 @@ from runnel import spill
 from runnel.catalog import EventTime
 from runnel.connector import EventTimeMark
 from runnel.memory import Memory
+from tests.effort import crossed
 from tests.snapshots.crashes import Crashes, tried
 from tests.streams.eager_memory import spill_eagerly
 from tests.streams.generated import Bench
@@ -180,8 +181,7 @@ SPILLING = {
 }
 
 
-@pytest.mark.parametrize("parallelism", [1, 2])
-@pytest.mark.parametrize("name", SPILLING)
+@pytest.mark.parametrize(("name", "parallelism"), crossed(SPILLING, [1, 2]))
 def test_gives_what_tables_give(name: str, parallelism: int) -> None:
     """Several times what may be in memory."""
     sql, over_tables = SPILLING[name]

@@ -1,0 +1,29 @@
+"""How much the tests try.
+
+A property that is tried with many seeds, or at several parallelisms, is tried with some of them, so that the suite stays short;
+with `RUNNEL_TESTS=all` in the environment, with all of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import TypeVar
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+ALL = os.environ.get("RUNNEL_TESTS") == "all"
+
+
+def some(cases: Iterable[A], every: int) -> Sequence[A]:
+    """Each so-manieth of the cases, the first among them."""
+    return list(cases)[:: 1 if ALL else every]
+
+
+def crossed(first: Iterable[A], second: Sequence[B]) -> Sequence[tuple[A, B]]:
+    """Each of the first with one of the second, in turn; or each with each."""
+    if ALL:
+        return list(product(first, second))
+    return [(item, second[number % len(second)]) for number, item in enumerate(first)]
