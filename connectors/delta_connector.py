@@ -8,10 +8,21 @@ from runnel.connectors.delta_log import calling, delta, is_table, load, schema_o
 from runnel.connectors.delta_table import DeltaTable, FollowedDeltaTable
 from runnel.connectors.file_paths import file_path
 from runnel.connectors.file_system import RemotePath
-from runnel.connectors.lake_options import CREATE, FOLLOW, ON_CHANGE, PARTITION_BY, POLL_MILLIS, LakeSchema, moment, names_in
+from runnel.connectors.lake_options import (
+    CREATE,
+    FOLLOW,
+    ON_CHANGE,
+    PARTITION_BY,
+    POLL_MILLIS,
+    LakeSchema,
+    check_storable,
+    moment,
+    names_in,
+    new_columns,
+)
 from runnel.connectors.options import Options, OptionSet, integer, text
-from runnel.errors import NotSupportedError, ProgrammingError, suggest
-from runnel.sqltypes import Kind, SqlType, to_arrow
+from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.sqltypes import Kind, to_arrow
 
 PATH = text("path", required=True)
 VERSION = integer("version")
@@ -85,23 +96,8 @@ def _create(path: str, definition: MappingDefinition, partition_by: tuple[str, .
     """A new table without rows, of the columns declared."""
     import pyarrow as pa
 
-    if not definition.columns:
-        raise ProgrammingError(
-            f'a Delta table at "{path}" can\'t be made without columns',
-            hint=f"declare them: CREATE MAPPING {definition.name} (column type, …) …",
-        )
-    names = [item.external_name or item.name for item in definition.columns]
-    for name in partition_by:
-        if name not in names:
-            raise ProgrammingError(f'column "{name}" of option "partitionBy" is not declared', hint=suggest(name, names))
-    for item in definition.columns:
-        if _has(item.type, (Kind.TIME, Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL)):
-            raise NotSupportedError(f'column "{item.name}": Delta tables have no type {item.type}')
-    fields = [pa.field(name, to_arrow(item.type)) for name, item in zip(names, definition.columns, strict=True)]
+    columns = new_columns(definition, partition_by, f'the Delta table "{path}"')
+    check_storable(columns, (Kind.TIME, Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL), "Delta tables")
+    fields = [pa.field(name, to_arrow(kind)) for name, kind in columns]
     with calling(f'the Delta table "{path}" can\'t be made'):
         delta().DeltaTable.create(path, pa.schema(fields), partition_by=list(partition_by))
-
-
-def _has(kind: SqlType, kinds: tuple[Kind, ...]) -> bool:
-    inner = [item for item in (kind.element, kind.key) if item is not None] + [item for _, item in kind.fields]
-    return kind.kind in kinds or any(_has(item, kinds) for item in inner)

@@ -20,7 +20,7 @@ from runnel.connectors.duckdb_types import quoted, sql_type_of, type_text
 from runnel.connectors.options import Options, OptionSet, boolean, text
 from runnel.duckdb_errors import translated
 from runnel.duckdb_kernel import DuckDBKernel
-from runnel.errors import ErrorCode, NotSupportedError, OperationalError, ProgrammingError, suggest
+from runnel.errors import ErrorCode, NotSupportedError, OperationalError, ProgrammingError, as_written, suggest
 from runnel.sqltypes import Kind, SqlType, common_type
 
 PATH = text("path")
@@ -215,7 +215,7 @@ def _missing(place: Place, definition: MappingDefinition, may_create: bool) -> P
     found = _query(
         place.kernel, "SELECT table_name FROM information_schema.tables WHERE table_catalog = ?", [_unquoted(place.database)]
     )
-    otherwise = f"declare its columns and it is made: CREATE MAPPING {definition.name} (column type, …) TYPE DuckDB"
+    otherwise = f"declare its columns and it is made: CREATE MAPPING {as_written(definition.name)} (column type, …) TYPE DuckDB"
     if not may_create:
         otherwise = "to make it, add OPTIONS ('create' = 'true') and declare the columns"
     return ProgrammingError(

@@ -13,7 +13,17 @@ from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.iceberg_catalog import Catalogs, Place, calling, iceberg
 from runnel.connectors.iceberg_table import FollowedIcebergTable, IcebergTable
-from runnel.connectors.lake_options import CREATE, FOLLOW, ON_CHANGE, PARTITION_BY, POLL_MILLIS, moment, names_in
+from runnel.connectors.lake_options import (
+    CREATE,
+    FOLLOW,
+    ON_CHANGE,
+    PARTITION_BY,
+    POLL_MILLIS,
+    check_storable,
+    moment,
+    names_in,
+    new_columns,
+)
 from runnel.connectors.options import Option, Options, OptionSet, text
 from runnel.errors import NotSupportedError, OperationalError, ProgrammingError, suggest
 from runnel.sqltypes import Kind, SqlType, to_arrow
@@ -156,19 +166,9 @@ def _create(catalogs: Catalogs, place: Place, definition: MappingDefinition, par
     with calling(f"{place.what} can't be looked for"):
         if catalog.table_exists(place.identifier):
             return
-    if not definition.columns:
-        raise ProgrammingError(
-            f"{place.what} can't be made without columns",
-            hint=f"declare them: CREATE MAPPING {definition.name} (column type, …) …",
-        )
-    names = [item.external_name or item.name for item in definition.columns]
-    for name in partition_by:
-        if name not in names:
-            raise ProgrammingError(f'column "{name}" of option "partitionBy" is not declared', hint=suggest(name, names))
-    for item in definition.columns:
-        if item.type.kind in (Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL):
-            raise NotSupportedError(f'column "{item.name}": Iceberg tables have no type {item.type}')
-    fields = [pa.field(name, to_arrow(_stored(item.type))) for name, item in zip(names, definition.columns, strict=True)]
+    columns = new_columns(definition, partition_by, place.what)
+    check_storable(columns, (Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL), "Iceberg tables")
+    fields = [pa.field(name, to_arrow(_stored(kind))) for name, kind in columns]
     with calling(f"{place.what} can't be made"):
         catalog.create_namespace_if_not_exists(place.identifier.rpartition(".")[0])
         table = catalog.create_table_if_not_exists(place.identifier, pa.schema(fields))

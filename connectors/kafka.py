@@ -33,7 +33,7 @@ from runnel.connectors.malformed import OnError, on_error
 from runnel.connectors.map_columns import SINGLE_FORMATS
 from runnel.connectors.map_layout import KEY, VALUE
 from runnel.connectors.options import Options, OptionSet, integer, text
-from runnel.errors import NotSupportedError, ProgrammingError, suggest
+from runnel.errors import NotSupportedError, ProgrammingError, as_written, suggest
 from runnel.processor import Guarantee
 from runnel.sqltypes import BIGINT, INTEGER, TIMESTAMP_TZ, VARBINARY, SqlType
 
@@ -232,6 +232,6 @@ def _single_column(side: str, option: str, kind: SqlType, declared: list[tuple[C
     if column.type != kind:
         raise ProgrammingError(
             f'column "{column.name}" is of type {column.type}, but option "{option}" says {kind}',
-            hint=f"declare {column.name} {kind}",
+            hint=f"declare {as_written(column.name)} {kind}",
         )
     return TableColumn(column.name, kind, None if column.name == side else side)

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connector import ColumnDefinition
+from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.file_format import external_name, match_names
 from runnel.connectors.options import Option, Options, boolean, choice, integer, text
-from runnel.errors import NotSupportedError, OperationalError, ProgrammingError, suggest
-from runnel.sqltypes import INTEGER_WIDTHS, SqlType, can_cast, from_arrow, to_arrow
+from runnel.errors import NotSupportedError, OperationalError, ProgrammingError, as_written, suggest
+from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType, can_cast, from_arrow, to_arrow
 
 FOLLOW = boolean("follow", False)
 POLL_MILLIS = integer("pollMillis", 100, least=1, most=3_600_000)
@@ -36,6 +36,32 @@ def names_in(options: Options, option: Option[str]) -> tuple[str, ...]:
     """The names in an option, with commas between them; () where it isn't given."""
     given = options.get(option)
     return () if given is None else tuple(name.strip() for name in given.split(",") if name.strip())
+
+
+def new_columns(definition: MappingDefinition, partition_by: Sequence[str], what: str) -> list[tuple[str, SqlType]]:
+    """The columns of a table to be made: those that the mapping declares. `what` it will be called in errors."""
+    if not definition.columns:
+        raise ProgrammingError(
+            f"{what} can't be made without columns",
+            hint=f"declare them: CREATE MAPPING {as_written(definition.name)} (column type, …) …",
+        )
+    names = [item.external_name or item.name for item in definition.columns]
+    for name in partition_by:
+        if name not in names:
+            raise ProgrammingError(f'column "{name}" of option "partitionBy" is not declared', hint=suggest(name, names))
+    return [(name, item.type) for name, item in zip(names, definition.columns, strict=True)]
+
+
+def check_storable(columns: Sequence[tuple[str, SqlType]], kinds: Sequence[Kind], tables: str) -> None:
+    """NotSupportedError where a column, or something in it, is of one of these kinds, which `tables` don't have."""
+    for name, kind in columns:
+        if _has(kind, kinds):
+            raise NotSupportedError(f'column "{name}": {tables} have no type {kind}')
+
+
+def _has(kind: SqlType, kinds: Sequence[Kind]) -> bool:
+    inner = [item for item in (kind.element, kind.key) if item is not None] + [item for _, item in kind.fields]
+    return kind.kind in kinds or any(_has(item, kinds) for item in inner)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ from runnel.connectors.spark_table import SparkSinkTable, SparkTable, found_colu
 from runnel.errors import NotSupportedError, ProgrammingError
 
 if TYPE_CHECKING:
+    from runnel.connectors.spark_engine import SparkEngine
     from runnel.connectors.spark_stream import SparkStreamTable
-    from runnel.fragment import FragmentEngine
+    from runnel.job_runtime import JobRuntime
 
 AnyTable = TypeVar("AnyTable", bound=Table)
 
@@ -30,7 +31,7 @@ class SparkConnector(DataConnector):
 
     def __init__(self) -> None:
         self.owner = SessionOwner()
-        self._engine: FragmentEngine | None = None
+        self._engine: SparkEngine | None = None
 
     def use(self, given: Any) -> None:
         """What `connect(spark=…)` was given: a session, or the master URL to start one on when it is needed."""
@@ -89,15 +90,22 @@ class SparkConnector(DataConnector):
 
         return self._known(SparkStreamTable(name, columns, origin, self.owner, problems))
 
+    @property
+    def job_runtime(self) -> JobRuntime:
+        return self._known_engine().job_runtime
+
     def _known(self, table: AnyTable) -> AnyTable:
         """The table, with the engine that runs fragments over it, and jobs."""
+        table.engine = self._known_engine()
+        return table
+
+    def _known_engine(self) -> SparkEngine:
         if self._engine is None:
             # Loaded on first use: a connection that only knows of a mapping has no use for the rendering.
             from runnel.connectors.spark_engine import SparkEngine
 
             self._engine = SparkEngine(self.owner)
-        table.engine = self._engine
-        return table
+        return self._engine
 
     def close(self) -> None:
         self.owner.close()

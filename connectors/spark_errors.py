@@ -36,6 +36,16 @@ _CLASSES: dict[str, type[Error]] = {
 }
 """By the first two letters of the SQLSTATE; an OperationalError otherwise."""
 
+_PACKAGES = {
+    "delta": "start Spark with spark.jars.packages=io.delta:delta-spark_2.13:VERSION, "
+    "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and "
+    "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog, or take TYPE Delta, which needs no Spark",
+    "iceberg": "start Spark with spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-SPARK_2.13:VERSION, "
+    "spark.sql.extensions=org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions and, for tables by name, "
+    "spark.sql.catalog.NAME=org.apache.iceberg.spark.SparkCatalog, or take TYPE Iceberg, which needs no Spark",
+}
+"""What Spark must be started with for a data source that it has no package of."""
+
 _STREAM_FAILED = "terminated with exception:"
 _NO_FILES = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _CANCELLED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
@@ -94,6 +104,8 @@ def _hint(name: str, reason: str) -> str | None:
     if name != "DATA_SOURCE_NOT_FOUND" or found is None:
         return None
     source = found.group(1)
+    if source.lower() in _PACKAGES:
+        return _PACKAGES[source.lower()]
     if source.lower() in PACKAGED:
         return f"start Spark with the package that has {source}: its setting spark.jars.packages names it"
     otherwise = "Spark has " + ", ".join(FILE_FORMATS) + " and what its setting spark.jars.packages names"

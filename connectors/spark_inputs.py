@@ -19,7 +19,7 @@ from runnel.sqltypes import Kind, to_arrow
 MOST_ROWS = 100_000
 """More rows than these don't travel to Spark: so many, of two columns, take it a second or two to take in and look up."""
 
-_TRAVELLING = frozenset(
+TRAVELLING = frozenset(
     {
         *(Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.REAL, Kind.DOUBLE, Kind.DECIMAL),
         *(Kind.VARCHAR, Kind.VARBINARY, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ, Kind.INTERVAL, Kind.INTERVAL_MONTH),
@@ -40,7 +40,7 @@ def check_columns(scan: Scan, read: tuple[int, ...]) -> None:
     """Unrenderable where a column's values might not be the same in Spark."""
     for index in read:
         column = scan.table.columns[index]
-        if column.type.kind not in _TRAVELLING:
+        if column.type.kind not in TRAVELLING:
             raise Unrenderable(f"{column.type} values on their way to Spark", scan.position)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,8 +41,17 @@ class SparkJobs(JobRuntime):
         counts = [table.row_count() for table in tables]
         return None if None in counts else sum(count or 0 for count in counts)
 
+    def takes(self, table: Table) -> bool:
+        # Loaded on first use: jobs that read files of a File mapping on Spark ask for that.
+        from runnel.connectors.spark_files import can_read
+
+        return can_read(table)
+
     def plan(self, write: JobWrite) -> RuntimePlan:
+        from runnel.connectors.spark_files import taken_over
+
         self._check_sink(write)
+        write = replace(write, relation=taken_over(write.relation, self._owner))
         for node in walk(write.relation):
             if isinstance(node, Scan) and not self.has(node.table) and not can_take(node.table):
                 what = "a stream" if node.table.is_unbounded else "large, or of unknown size"
@@ -73,7 +83,7 @@ class BatchPlan(RuntimePlan):
         again = "a failure before the end begins anew" if self.guarantee is Guarantee.EXACTLY_ONCE else "rows may come twice"
         self.notes = [
             *(f"{item}: read by Spark" for item in spark_tables(write.relation)),
-            *([self._fragment.reason] if self._fragment.reason else []),
+            *filter(None, (self._fragment.reason, self._fragment.differs)),
             f"{write.table.name}: {self.guarantee}, {again}",
         ]
 

@@ -46,6 +46,9 @@ FILE_FORMATS: Mapping[str, tuple[str, ...]] = {
 PACKAGED = ("avro", "delta", "iceberg", "jdbc", "kafka", "xml")
 """Other data sources that many have; Spark has most of them in packages of their own."""
 
+VERSIONED = ("delta", "iceberg")
+"""The sources whose tables have versions that a writer can mark."""
+
 PARSED = ("csv", "json")
 """The formats whose values are text, which may be malformed."""
 
@@ -75,6 +78,11 @@ class SparkOptions:
     def is_file_format(self) -> bool:
         """Whether rows are in files of a format whose staging we know."""
         return self.format in FILE_FORMATS and self.path is not None
+
+    @property
+    def records_numbers(self) -> bool:
+        """Whether the table's versions can record what was committed, and it has a folder for rows that wait for that."""
+        return (self.format or "").lower() in VERSIONED and "/" in (self.path or "")
 
 
 def read_options(given: Mapping[str, str], external_name: str | None) -> SparkOptions:

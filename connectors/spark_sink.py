@@ -31,6 +31,7 @@ from runnel.connectors.spark_table import SparkSinkTable
 from runnel.connectors.spark_types import ddl, quoted
 from runnel.disk import sync_file, sync_folder
 from runnel.errors import OperationalError, ProgrammingError
+from runnel.processor import Guarantee
 from runnel.sqltypes import Kind, to_arrow
 
 PART_BYTES = 64 << 20
@@ -47,6 +48,11 @@ def spark_sink(table: SparkSinkTable, request: SinkRequest) -> Sink:
     rows = Rows(spark, table.columns, request)
     if table.stages_files:
         return FilesSink(spark, rows, table.options, request.owner)
+    if request.owner and table.guarantee is Guarantee.EXACTLY_ONCE:
+        # Loaded on first use: few jobs write to such tables.
+        from runnel.connectors.spark_version_sink import version_sink
+
+        return version_sink(spark, rows, table.options, request.owner)
     return AppendSink(spark, rows, table, is_durable=bool(request.owner))
 
 
@@ -69,6 +75,10 @@ class Rows:
     def empty(self) -> Any:
         """A DataFrame of no rows."""
         return self._spark.own.createDataFrame([], schema=schema_text(self._columns))
+
+    def staged(self, folder: str) -> Any:
+        """The DataFrame of rows that were written to Parquet files in a folder."""
+        return self._spark.own.read.schema(schema_text(self._columns)).parquet(folder)
 
     def arriving(self, frame: Any) -> Any:
         """A DataFrame whose columns are the request's, with all columns of the table."""

@@ -115,7 +115,8 @@ class SparkSinkTable(SparkTable, WritableTable):
     @property
     def guarantee(self) -> Guarantee:  # type: ignore[override]
         """Rows are staged by way of Spark's driver, which a session of Spark Connect doesn't lend."""
-        return Guarantee.EXACTLY_ONCE if self.stages_files else Guarantee.AT_LEAST_ONCE
+        is_staged = self.stages_files or (self.options.records_numbers and not self.owner.is_remote)
+        return Guarantee.EXACTLY_ONCE if is_staged else Guarantee.AT_LEAST_ONCE
 
     @property
     def stages_files(self) -> bool:

@@ -26,6 +26,7 @@ from runnel.sqltypes import SqlType, from_arrow
 
 if TYPE_CHECKING:
     from runnel.fragment import FragmentSource
+    from runnel.job_runtime import JobRuntime
 
 BATCH_ROWS = 65_536
 """The most rows that a source puts in one batch."""
@@ -62,6 +63,11 @@ class Connector(ABC):
     def open(self, definition: MappingDefinition) -> Table:
         """The table that a CREATE MAPPING defines. Validates options and declared columns, finds out columns that aren't
         declared (this may read data), and fails with an error that names the option or the file. Creates no data."""
+
+    @property
+    def job_runtime(self) -> JobRuntime | None:
+        """What runs jobs of the connection where an option names the connector; None: nothing."""
+        return None
 
     def close(self) -> None:
         """Gives back what the connector holds; no table of it is used afterwards."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from runnel.fragment import FragmentEngine
     from runnel.named_jobs.registry import NamedJobs
     from runnel.planner.plans import WritePlan
+    from runnel.statements.numbered_writes import NumberedWrites
 
 SEARCH_PATH = ("public",)
 
@@ -65,6 +66,7 @@ class Database:
         self.is_closed = False
         self._environment = self._make_environment()
         self._named_jobs: NamedJobs | None = None
+        self._numbered_writes: NumberedWrites | None = None
         if spark is not None:
             # Before the jobs of a directory are started, which may need it.
             self._use_spark(spark)
@@ -143,6 +145,17 @@ class Database:
                     directory = None if self.directory is None else self.directory.path
                     self._named_jobs = NamedJobs(self.jobs, lambda record: prepare_job(self, record), directory)
         return self._named_jobs
+
+    @property
+    def numbered_writes(self) -> NumberedWrites:
+        """The writes that clients number."""
+        with self.definitions:
+            if self._numbered_writes is None:
+                # Loaded on first use: streams that other systems write are few.
+                from runnel.statements.numbered_writes import NumberedWrites
+
+                self._numbered_writes = NumberedWrites(None if self.directory is None else self.directory.path)
+            return self._numbered_writes
 
     @property
     def has_named_jobs(self) -> bool:

@@ -125,6 +125,10 @@ class JobRuntime(ABC):
     def has(self, table: Table) -> bool:
         """Whether the table's rows are where the runtime works."""
 
+    def takes(self, table: Table) -> bool:
+        """Whether it may read a table of another connector in that one's place, where a job asks for this runtime."""
+        return False
+
     @abstractmethod
     def rows(self, tables: Sequence[Table]) -> int | None:
         """About how many rows these tables have together; None where nobody knows. May start the engine to find out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runnel.errors import NotSupportedError, Position, ProgrammingError
+from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written
 from runnel.planner.parse_statement import StatementReader
 from runnel.planner.parse_types import parse_type
 from runnel.planner.syntax import (
@@ -114,7 +114,7 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
     if reader.peek() == "EXTERNAL" and columns:
         raise ProgrammingError(
             'syntax error at "EXTERNAL"',
-            hint=f"EXTERNAL NAME stands before the columns: CREATE MAPPING {name} EXTERNAL NAME … (column type, …) TYPE …",
+            hint=f"EXTERNAL NAME stands before the columns: CREATE MAPPING {as_written(name)} EXTERNAL NAME … (column type, …) TYPE …",
             position=reader.position,
         )
     connector = connection = None

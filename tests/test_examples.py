@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.spark_examples import HEADING
+
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted(path.name for path in (ROOT / "examples").glob("*.py") if "def main(" in path.read_text())
 EXPECTED = {
@@ -23,6 +25,7 @@ EXPECTED = {
     "python_function.py": ["Zürich     592 km", "[('São Paulo',)]"],
     "sessions.py": ["ann 09:00-09:09 3 pages: home > shop > cart", "late: [('ann', 'help')]"],
     "sliding_averages.py": ["12:00:20 roof   20.00 °C of 1", "the other 6"],
+    "spark_by_one_option.py": ["here: 144 rows, Spark was not started", "on Spark: 144 rows, the same"],
     "spark_enrichment.py": ["(3, None, 25, 250)", "(3, 'Cid', 25, 375)"],
     "spark_and_map.py": ["Oslo Bo 16175 258803.00", "2 totals written: ('Lviv', Decimal('324998.00'))"],
     "quickstart.py": ["30 trades written", 'did you mean "ticker"?'],
@@ -31,6 +34,8 @@ EXPECTED = {
 }
 ARGUMENTS = {"main_job.py": ["20000"]}
 HAS_SPARK = find_spec("pyspark") is not None and (shutil.which("java") is not None or "JAVA_HOME" in os.environ)
+ON_SPARK = [name for name in sorted(EXPECTED, key="spark_by_one_option.py".__ne__) if name.startswith("spark")]
+"""First the one that looks whether Spark was started."""
 SPARK_TOUR = "## A Spark tour"
 QUICK_SPARK = {
     "PYSPARK_SUBMIT_ARGS": "--driver-java-options '-XX:+UseSerialGC -XX:TieredStopAtLevel=1' --conf spark.ui.enabled=false "
@@ -43,16 +48,20 @@ def test_the_list_of_examples_is_complete() -> None:
     assert sorted(EXPECTED) == SCRIPTS
 
 
+def output(*command: str, **environment: str) -> str:
+    """What a program of Python's prints; it must succeed, and warn of nothing."""
+    command = (sys.executable, "-W", "error", *command)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=280, env=os.environ | environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+@pytest.mark.parametrize("name", sorted(set(EXPECTED) - set(ON_SPARK)))
 def test_example(name: str) -> None:
-    if name.startswith("spark") and not HAS_SPARK:
-        pytest.skip("pyspark or Java is missing")
-    command = [sys.executable, "-W", "error", str(ROOT / "examples" / name), *ARGUMENTS.get(name, [])]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=280, env=os.environ | QUICK_SPARK)
-    assert done.returncode == 0, done.stderr
+    printed = output(str(ROOT / "examples" / name), *ARGUMENTS.get(name, []))
     for text in EXPECTED[name]:
-        assert text in done.stdout
+        assert text in printed
 
 
 def readme() -> tuple[str, str]:
@@ -73,11 +82,12 @@ def test_readme(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(not HAS_SPARK, reason="pyspark or Java is missing")
-def test_spark_tour(tmp_path: Path) -> None:
+def test_examples_on_spark_and_the_tour(tmp_path: Path) -> None:
+    """In one process, so that one JVM does."""
     path = tmp_path / "tour.md"
     path.write_text(">>> import runnel\n\n" + readme()[1], "utf-8")
-    assert readme()[1].count(">>>") >= 10
-    # In a process of its own, as pyspark's own calls warn of the version of pandas.
-    command = [sys.executable, "-W", "ignore", "-m", "doctest", "-o", "ELLIPSIS", str(path)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=280, env=os.environ | QUICK_SPARK)
-    assert done.returncode == 0, done.stdout + done.stderr
+    programs = [str(ROOT / "examples" / name) for name in ON_SPARK]
+    printed = output(str(ROOT / "tests" / "spark_examples.py"), str(path), *programs, **QUICK_SPARK)
+    for part in printed.split(HEADING)[1:-1]:
+        name, _, text = part.partition("\n")
+        assert [item for item in EXPECTED[name] if item not in text] == [], part

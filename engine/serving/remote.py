@@ -116,6 +116,11 @@ class RemoteDatabase:
         answer, _ = self._wait_for("executemany", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body)
         return int(answer["rowcount"])
 
+    def write(self, head: dict[str, Any]) -> int:
+        """Has the server do a write that has a number, once: what `statements.numbered_writes` says of it."""
+        answer, _ = self._wait_for("write", RemoteStatement(self), head, b"")
+        return int(answer["rowcount"])
+
     def register(self, name: str, table: pa.Table) -> None:
         """Gives the server a copy of a table under that name."""
         descriptor = flight.FlightDescriptor.for_command(packed({"register": name}))

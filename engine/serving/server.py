@@ -158,6 +158,8 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             return self._execute(head, body)
         if kind == "executemany":
             return self._execute_many(head, body)
+        if kind == "write":
+            return self._write(head)
         if kind == "cancel":
             self._statements.cancel(_text(head, "statement"))
         elif kind == "end":
@@ -198,6 +200,27 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         statement = self._statements.begin(name)
         try:
             return packed({"rowcount": self._database.run_many(sql, arguments_of(head, body), timeout, statement.watch)})
+        finally:
+            self._statements.end(name)
+
+    def _write(self, head: dict[str, Any]) -> bytes:
+        # Loaded on first use: few clients number what they write.
+        from runnel.statements.numbered_writes import NumberedWrite
+
+        name, number = _text(head, "statement"), head.get("number")
+        if not isinstance(number, int):
+            raise WrongMessage('a message has no "number"')
+        write = NumberedWrite(
+            writer=_text(head, "writer"),
+            number=number,
+            statement=_text(head, "kind"),
+            table=_text(head, "table"),
+            columns=tuple(map(str, head.get("columns", ()))),
+            rows=tuple(map(str, head.get("rows", ()))),
+        )
+        statement = self._statements.begin(name)
+        try:
+            return packed({"rowcount": self._database.numbered_writes.write(self._database, write, statement.watch)})
         finally:
             self._statements.end(name)
 

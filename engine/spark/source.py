@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from runnel.connection import connect
-from runnel.errors import NotSupportedError, ProgrammingError, suggest
+from runnel.errors import NotSupportedError, ProgrammingError, as_written, suggest
 from runnel.frozen import frozen
 
 NAME = "runnel"
@@ -72,9 +72,10 @@ class Request:
         raise ProgrammingError(f"data source {NAME} reads a query or a table", hint='add .option("query", "SELECT …")')
 
     def target(self) -> str:
+        """The name of the table that is written to."""
         if self.table is None:
             raise ProgrammingError(f"data source {NAME} writes to a table", hint='add .option("table", "name")')
-        return quoted(self.table)
+        return self.table
 
 
 def quoted(name: str) -> str:
@@ -151,6 +152,6 @@ def spark_schema(schema: pa.Schema) -> StructType:
         if pa.types.is_time(field.type):
             raise NotSupportedError(
                 f'column "{field.name}" is of type TIME, which most of Spark doesn\'t take',
-                hint=f"read CAST({field.name} AS VARCHAR)",
+                hint=f"read CAST({as_written(field.name)} AS VARCHAR)",
             )
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)

@@ -1,7 +1,7 @@
 """Writing from Spark: each task gives its rows to the server, and when all have done so one statement writes them, all or none.
 
-A task that is repeated takes the place of the one before. A micro-batch of a stream may come again after a failure: SINK writes
-it over itself where the table has a key.
+A task that is repeated takes the place of the one before. A micro-batch of a stream may come again after a failure: the server
+knows its number, with the id that Spark keeps for the query in its checkpoint, and writes it once.
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from runnel.errors import Error, NotSupportedError, ProgrammingError
 from runnel.spark.source import NAME, Request, quoted
 
 STATEMENTS = ("INSERT", "SINK")
+QUERY = "sql.streaming.queryId"
+"""The local property in which Spark tells tasks the id of their streaming query; it is the same after a restart."""
 PREFIX = "__runnel_spark_"
 """How the names begin under which rows wait on the server."""
 
 
 @dataclass
 class Written(WriterCommitMessage):
-    """Where the rows of a task wait; None: it had none."""
+    """Where the rows of a task wait (None: it had none), and the streaming query that it is of."""
 
     name: str | None
+    query: str | None = None
 
 
 class Staging:
@@ -59,20 +62,32 @@ class Staging:
         name = self._name(0 if context is None else context.partitionId())
         with self._request.server.connect() as con:
             con.register(name, pa.Table.from_batches(batches))
-        return Written(name)
+        return Written(name, None if context is None else context.getLocalProperty(QUERY))
 
-    def finish(self, messages: list[Any]) -> None:
-        """Writes what all tasks gave."""
-        names = [message.name for message in messages if message is not None and message.name is not None]
-        if not names:
+    def finish(self, messages: list[Any], number: int | None = None) -> None:
+        """Writes what all tasks gave; under a number of the query's, once."""
+        given = [message for message in messages if message is not None and message.name is not None]
+        if not given:
             return
-        columns = ", ".join(map(quoted, self._names))
-        rows = " UNION ALL ".join(f"SELECT {columns} FROM {quoted(name)}" for name in names)
+        names, query = [message.name for message in given], given[0].query
         try:
-            with self._request.server.connect() as con, con.cursor() as cursor:
-                cursor.execute(f"{self._statement} INTO {self._target} ({columns}) {rows}")
+            with self._request.server.connect() as con:
+                if number is None or query is None:
+                    self._write(con, names)
+                else:
+                    self._write_once(con, names, f"spark/{query}", number)
         finally:
             self.give_up(messages)
+
+    def _write(self, con: Any, names: list[str]) -> None:
+        columns = ", ".join(map(quoted, self._names))
+        rows = " UNION ALL ".join(f"SELECT {columns} FROM {quoted(name)}" for name in names)
+        with con.cursor() as cursor:
+            cursor.execute(f"{self._statement} INTO {quoted(self._target)} ({columns}) {rows}")
+
+    def _write_once(self, con: Any, names: list[str], writer: str, number: int) -> None:
+        head = {"writer": writer, "number": number, "kind": self._statement, "table": self._target}
+        con._database.write(head | {"columns": self._names, "rows": names})
 
     def give_up(self, messages: list[Any]) -> None:
         """Takes back what tasks gave, also those that failed half-way."""
@@ -100,7 +115,7 @@ class StreamWriter(Staging, DataSourceStreamArrowWriter):
     statement = "SINK"
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        self.finish(messages)
+        self.finish(messages, batchId)
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
         self.give_up(messages)

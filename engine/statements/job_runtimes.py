@@ -33,7 +33,7 @@ def choose_runtime(database: Database, options: NamedJobOptions, write: WritePla
         return Choice(TASKLETS, "the option 'runtime' says so")
     runtime = _runtime_of((*write.tables, write.table))
     if asked != AUTO:
-        return Choice(asked, "the option 'runtime' says so", foreign_plan(write, asked))
+        return Choice(asked, "the option 'runtime' says so", foreign_plan(database, write, asked))
     if runtime is None:
         return Choice(TASKLETS, "")
     if options.initial_snapshot is not None:
@@ -49,14 +49,16 @@ def choose_runtime(database: Database, options: NamedJobOptions, write: WritePla
         return Choice(TASKLETS, f"{runtime.name} can't run it: {refused.message}")
 
 
-def foreign_plan(write: WritePlan, name: str) -> RuntimePlan:
+def foreign_plan(database: Database, write: WritePlan, name: str) -> RuntimePlan:
     """The plan of a job that is to run on the runtime `name`; NotSupportedError with the first part that it can't run."""
     runtime = _runtime_of((*write.tables, write.table))
     if runtime is None or runtime.name != name:
-        raise NotSupportedError(
-            f"the job can't run on {name}: none of its tables is there",
-            hint="map them with CREATE MAPPING … TYPE Spark, or leave the option 'runtime' out",
-        )
+        runtime = database.connectors.get(name).job_runtime
+        if runtime is None or not any(map(runtime.takes, write.tables)):
+            raise NotSupportedError(
+                f"the job can't run on {name}: none of its tables is there",
+                hint="map them with CREATE MAPPING … TYPE Spark, or leave the option 'runtime' out",
+            )
     try:
         return runtime.plan(_job_write(write))
     except Unrenderable as refused:

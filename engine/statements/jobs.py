@@ -67,7 +67,7 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
     """What a job's query comes to now."""
     plan, evaluation = planned_job(database, record)
     if record.runtime != TASKLETS:
-        return _prepare_foreign(record, plan, evaluation)
+        return _prepare_foreign(database, record, plan, evaluation)
     limit = record.options.accumulation_limit
     processors = parallelism(database, plan.tables)
     # State goes by the names of vertices, so these may not depend on the number of processors.
@@ -87,11 +87,11 @@ def prepare_job(database: Database, record: JobRecord) -> PreparedJob:
     )
 
 
-def _prepare_foreign(record: JobRecord, plan: WritePlan, evaluation: EvaluationContext) -> PreparedJob:
+def _prepare_foreign(database: Database, record: JobRecord, plan: WritePlan, evaluation: EvaluationContext) -> PreparedJob:
     from runnel.statements.job_runtimes import foreign_plan
 
     try:
-        foreign = foreign_plan(plan, record.runtime)
+        foreign = foreign_plan(database, plan, record.runtime)
     except Error as error:
         error.sql = record.query
         raise

@@ -270,6 +270,51 @@ def test_tasks_and_commits_without_spark(served: Any) -> None:
     assert con.execute("SELECT count(*) FROM t").fetchone() == (4,), "a micro-batch that comes again is written over itself"
 
 
+def test_a_micro_batch_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the id of its query and its number: where the table has no key, and by another process after a crash."""
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    from runnel.serving.server import Server
+    from runnel.spark.source import request_of
+    from runnel.spark.writer import StreamWriter, Written
+
+    schema = StructType([StructField("name", StringType()), StructField("id", LongType())])
+    create = (
+        "CREATE MAPPING IF NOT EXISTS o (id INTEGER, name VARCHAR, more DOUBLE) TYPE File OPTIONS ('format' = 'csv', 'path' = "
+    )
+
+    def commits(con: runnel.Connection, *batches: tuple[str, int, list[int]]) -> list[Any]:
+        con.execute(f"{create}'{tmp_path}/o', 'ignoreFileNotFound' = 'true')")
+        server = Server(con, "a token of this test")
+        request = request_of({"table": "O", "url": server.url, "token": "a token of this test"}, {})
+        try:
+            for query, number, ids in batches:
+                writer = StreamWriter(request, schema, "1", overwrite=False)
+                rows = pa.RecordBatch.from_arrays([pa.array([f"n{i}" for i in ids]), pa.array(ids)], names=schema.names)
+                message = writer.write(iter([rows]))
+                writer.commit([Written(message.name, query), None, Written(None)], number)
+        finally:
+            server.stop()
+        return con.execute("SELECT id, name, more FROM o ORDER BY id").fetchall()
+
+    with runnel.connect(str(tmp_path / "db")) as con:
+        rows = commits(con, ("q", 0, [1, 2]), ("q", 0, [1, 2]), ("q", 1, [3]))
+        assert rows == [(1, "n1", None), (2, "n2", None), (3, "n3", None)]
+        with pytest.raises(runnel.DataError, match=r"3000000000"):
+            commits(con, ("q", 2, [3_000_000_000]))
+    with runnel.connect(str(tmp_path / "db")) as con, monkeypatch.context() as patch:
+        # The process ends between keeping the number and the commit.
+        patch.setattr("runnel.connectors.file_sink.FileSink.commit", lambda sink, token: 1 / 0)
+        with pytest.raises(runnel.Error):
+            commits(con, ("q", 2, [4]))
+    with runnel.connect(str(tmp_path / "db")) as con:
+        rows = commits(con, ("q", 2, [4]), ("q", 1, [3]), ("another", 0, [5]))
+        assert [row[0] for row in rows] == [1, 2, 3, 4, 5]
+    with runnel.connect() as con:
+        rows = commits(con, ("q", 0, [6]), ("q", 0, [6]))
+        assert [row[0] for row in rows] == [1, 2, 3, 4, 5, 6]
+
+
 def test_reading_without_spark(served: Any) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
     from pyspark.sql.types import LongType, StringType, StructField, StructType

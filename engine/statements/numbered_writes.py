@@ -1,0 +1,149 @@
+"""Writes that have numbers: what a writer outside has written under a number isn't written again.
+
+Such a writer, a stream of Spark's for one, hands over batch after batch, and after a failure maybe one that it has handed over
+before. Its rows are staged in the sink under the writer's name; then number and token are kept; then they are committed. So
+whatever is cut short, the next write of that writer knows what counts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from runnel.connector import Sink, SinkRequest, Token, WriteMode
+from runnel.disk import OWN_FOLDER, own_file, sync_file, sync_folder
+from runnel.errors import ErrorCode, IntegrityError, OperationalError, ProgrammingError
+from runnel.frozen import frozen
+from runnel.planner.ddl import quoted, type_text
+from runnel.planner.plans import WritePlan
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+FOLDER = "writers"
+
+
+@frozen(kw_only=True)
+class NumberedWrite:
+    """Rows of the tables named `rows`, which have these columns, for `table`. `statement` is INSERT or SINK. A writer's
+    numbers rise."""
+
+    writer: str
+    number: int
+    statement: str
+    table: str
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+
+    @property
+    def sql(self) -> str:
+        columns = ", ".join(map(quoted, self.columns))
+        return f"{self.statement} INTO {quoted(self.table)} ({columns}) {self.query(columns)}"
+
+    def query(self, columns: str) -> str:
+        """The rows, of these columns."""
+        return " UNION ALL ".join(f"SELECT {columns} FROM {quoted(name)}" for name in self.rows)
+
+
+class NumberedWrites:
+    """Those of one connection. With a directory, what was written is known to the next process too. Safe for threads."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._folder = None if directory is None else directory / FOLDER
+        self._kept: dict[str, tuple[int, Token]] = {}
+        self._locks: dict[str, Lock] = {}
+        self._lock = Lock()
+
+    def write(self, database: Database, write: NumberedWrite, on_start: Callable[[Any], object]) -> int:
+        """How many rows were written; 0 where the number was written before."""
+        plan = database.prepare(write.sql, ())
+        if not isinstance(plan, WritePlan) or plan.mode not in (WriteMode.INSERT, WriteMode.SINK):
+            raise ProgrammingError("a numbered write is an INSERT or SINK of rows")
+        owner = hashlib.sha256(f"{write.writer} {plan.table.name}".encode()).hexdigest()
+        with self._lock:
+            lock = self._locks.setdefault(owner, Lock())
+        with lock:
+            before = self._load(owner)
+            sink = plan.table.sink(SinkRequest(plan.mode, plan.columns, f"writer/{owner}"))
+            try:
+                sink.recover([] if before is None else [before[1]])
+                if before is not None and write.number <= before[0]:
+                    return 0
+                count = _put(database, plan, write, sink, on_start)
+                self._commit(owner, write.number, sink, before)
+                return count
+            finally:
+                sink.close()
+
+    def _commit(self, owner: str, number: int, sink: Sink, before: tuple[int, Token] | None) -> None:
+        token = sink.stage(number)
+        self._keep(owner, (number, token))
+        try:
+            sink.commit(token)
+        except IntegrityError:
+            # Nothing of it is there, and it won't be.
+            self._keep(owner, before)
+            sink.abort(token)
+            raise
+
+    def _load(self, owner: str) -> tuple[int, Token] | None:
+        if self._folder is None or owner in self._kept:
+            return self._kept.get(owner)
+        file = self._folder / f"{owner}.json"
+        try:
+            number, token = json.loads(file.read_text("utf-8"))
+            return int(number), token
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError) as error:
+            raise OperationalError(
+                "what is kept of the batches that a writer has committed can't be read",
+                code=ErrorCode.INPUT_OUTPUT,
+                detail=f"{file}: {error}",
+                hint="bring the file back; without it the writer's last batch may be there twice",
+            ) from error
+
+    def _keep(self, owner: str, value: tuple[int, Token] | None) -> None:
+        if value is None:
+            self._kept.pop(owner, None)
+        else:
+            self._kept[owner] = value
+        if self._folder is None:
+            return
+        file = self._folder / f"{owner}.json"
+        try:
+            self._folder.mkdir(mode=OWN_FOLDER, exist_ok=True)
+            if value is None:
+                file.unlink(missing_ok=True)
+            else:
+                unfinished = file.with_name(f".{file.name}")
+                with open(unfinished, "w", encoding="utf-8", opener=own_file) as opened:
+                    json.dump(value, opened)
+                    opened.flush()
+                    sync_file(opened.fileno())
+                unfinished.replace(file)
+            sync_folder(self._folder)
+        except OSError as error:
+            raise OperationalError(
+                "the number of a writer's batch can't be kept",
+                code=ErrorCode.INPUT_OUTPUT,
+                detail=f"{file}: {error.strerror or error}",
+                hint="make room on the disk",
+            ) from error
+
+
+def _put(database: Database, plan: WritePlan, write: NumberedWrite, sink: Sink, on_start: Callable[[Any], object]) -> int:
+    """Gives the sink all rows, each value in the type of its column."""
+    types = [type_text(field.type) for field in plan.logical.fields]
+    columns = ", ".join(f"CAST({quoted(name)} AS {kind})" for name, kind in zip(write.columns, types, strict=True))
+    result = database.run(write.query(columns), (), None, on_start)
+    assert not isinstance(result, int)
+    count = 0
+    for batch in result.batches():
+        sink.write(batch)
+        count += batch.num_rows
+    return count

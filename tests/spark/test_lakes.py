@@ -1,0 +1,148 @@
+"""Delta and Iceberg tables through Spark, as far as it goes without their packages: what their writers are told, and that a job
+which repeats a commit writes its rows once. Stand-ins of both are data sources in Python."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import runnel
+from runnel.connector import SinkRequest, WriteMode
+from runnel.processor import Guarantee
+from tests.spark.test_job_sinks import table_of
+from tests.spark.test_jobs import ON_SPARK, shown
+from tests.spark_process import missing, new_session
+
+SOURCES = ("delta", "iceberg")
+
+
+def stand_in(source: str) -> Any:
+    """A table: a file "table.json" with rows and options of each write. "delta" passes over a write that has no larger number
+    of its application; "iceberg" reads as snapshots behind "#snapshots". Classes within a function travel to Spark by value."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, WriterCommitMessage
+
+    def content(path: str) -> Any:
+        file = Path(path, "table.json")
+        return json.loads(file.read_text()) if file.exists() else []
+
+    class Rows(WriterCommitMessage):
+        def __init__(self, rows: list[Any]) -> None:
+            self.rows = rows
+
+    class Writer(DataSourceWriter):
+        def __init__(self, options: dict[str, str]) -> None:
+            self.options = options
+
+        def write(self, iterator: Iterator[Any]) -> Any:
+            return Rows([list(row) for row in iterator])
+
+        def commit(self, messages: list[Any]) -> None:
+            options = {name: value for name, value in self.options.items() if name != "path"}
+            versions = content(self.options["path"])
+            for version in versions:
+                own = options.get("txnappid")
+                if (
+                    own
+                    and version["options"].get("txnappid") == own
+                    and version["options"]["txnversion"] >= options["txnversion"]
+                ):
+                    return
+            rows = [row for message in messages for row in message.rows]
+            Path(self.options["path"]).mkdir(exist_ok=True)
+            Path(self.options["path"], "table.json").write_text(json.dumps([*versions, {"options": options, "rows": rows}]))
+
+    class Reader(DataSourceReader):
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        def read(self, partition: Any) -> Iterator[Any]:
+            path, _, snapshots = self.path.partition("#")
+            for version in content(path):
+                if snapshots:
+                    start = "snapshot-property."
+                    given = version["options"].items()
+                    yield ({name.removeprefix(start): value for name, value in given if name.startswith(start)},)
+                else:
+                    yield from map(tuple, version["rows"])
+
+    class StandIn(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return source
+
+        def schema(self) -> str:
+            return "summary map<string, string>" if "#" in self.options["path"] else "id bigint, name string"
+
+        def reader(self, schema: Any) -> Any:
+            return Reader(self.options["path"])
+
+        def writer(self, schema: Any, overwrite: bool) -> Any:
+            return Writer(dict(self.options))
+
+    return StandIn
+
+
+@pytest.fixture
+def con() -> Iterator[runnel.Connection]:
+    reason = missing()
+    if reason is not None:
+        pytest.skip(reason)
+    session = new_session({"spark.sql.shuffle.partitions": "2"})
+    for source in SOURCES:
+        session.dataSource.register(stand_in(source))
+    with runnel.connect(spark=session) as made:
+        yield made
+
+
+def batch(*ids: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(ids, pa.int64()), pa.array([f"n{i}" for i in ids])], names=["id", "name"])
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_job_writes_its_rows_once(con: runnel.Connection, tmp_path: Path, source: str) -> None:
+    path = tmp_path / "t"
+    con.execute(f"""CREATE MAPPING t (id BIGINT, name VARCHAR)
+        TYPE Spark OPTIONS ('format' = '{source}', 'path' = '{path}', 'mergeSchema' = 'true')""")
+    table = table_of(con, "t")
+    assert table.guarantee is Guarantee.EXACTLY_ONCE
+    request = SinkRequest(WriteMode.INSERT, (0, 1), "job 1/write t")
+    sink = table.sink(request)
+    sink.recover(())
+    sink.write(batch(1, 2))
+    first = sink.stage(1)
+    sink.write(batch(9))
+    assert not (path / "table.json").exists(), "rows wait"
+    shutil.copytree(first["staging"], tmp_path / "kept")
+    del sink
+    for _ in range(2):
+        # The process ends between the commit and the removal of what waited.
+        sink = table.sink(request)
+        sink.recover([first])
+        assert not list(path.glob("_runnel*"))
+        shutil.copytree(tmp_path / "kept", first["staging"])
+    sink.recover([first])
+    sink.commit(sink.stage(2))
+    sink.close()
+    [version] = json.loads((path / "table.json").read_text())
+    assert sorted(version["rows"]) == [[1, "n1"], [2, "n2"]]
+    assert version["options"].pop("mergeschema") == "true"
+    [application] = [value for value in version["options"].values() if value.startswith("runnel-")]
+    expected = {
+        "delta": {"txnappid": application, "txnversion": "1"},
+        "iceberg": {"snapshot-property.runnel.application": application, "snapshot-property.runnel.epoch": "1"},
+    }
+    assert version["options"] == expected[source]
+
+    con.execute("CREATE MAPPING r TYPE Spark OPTIONS ('query' = 'SELECT id + 10 AS id FROM range(3)')")
+    con.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO t SELECT id, 'n' || id FROM r")
+    con.job("j").join(60)
+    assert shown(con, "j", "runtime", "guarantee", "rows_out") == ("spark", "exactlyOnce", 3)
+    rows = con.execute("SELECT id, name FROM t WHERE id <> 1 ORDER BY id").fetchall()
+    assert rows == [(2, "n2"), (10, "n10"), (11, "n11"), (12, "n12")]
+    assert [item.name for item in path.iterdir()] == ["table.json"]
