@@ -326,14 +326,14 @@ HELD = {
 
 @pytest.mark.parametrize("name", HELD)
 def test_memory_stays_bounded(name: str) -> None:
-    """Over 200 MB of state with a limit of 40 MB for what is held and worked on."""
-    count = 2_500_000
+    """Well over 100 MB of state with a limit of 40 MB for what is held and worked on."""
+    count = 1_500_000
     command = [sys.executable, "-c", BOUNDED, HELD[name], str(count)]
     process = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert process.returncode == 0, process.stderr
     found, peak, spilled = map(int, process.stdout.split())
     assert found == count
-    assert spilled > 80_000_000
+    assert spilled > 60_000_000
     assert peak < 80_000_000
 
 
