@@ -11,7 +11,7 @@ import pytest
 from benchmarks.job_runtimes import Case, threshold
 from benchmarks.scale import SIZES
 from benchmarks.scale.contestant import ENGINES, told
-from benchmarks.scale.data import fitting, made, place
+from benchmarks.scale.data import fitting, made, needed
 from benchmarks.scale.plot import spark_wins, verdict
 from benchmarks.scale.points import Point, Points, break_even, summaries
 
@@ -75,8 +75,11 @@ def test_sizes_that_the_disk_has_room_for(tmp_path: Path) -> None:
     names = list(SIZES)
     assert fitting(tmp_path, names, 40 * 10**9) == names[:-1]
     assert fitting(tmp_path, names, 10**8) == names[:2]
-    place(tmp_path, "20 GB").mkdir()
-    assert fitting(tmp_path, names, 23 * 10**9) == names
+    assert needed(names) == sum(list(SIZES.values())[:3]) + 1.8 * SIZES["20 GB"]
+    for number in range(1, 90):
+        (tmp_path / "parts" / f"{number:03d}").mkdir(parents=True)
+    assert fitting(tmp_path, names, 19 * 10**9) == names
+    assert fitting(tmp_path, names, 18 * 10**9) == names[:-1]
 
 
 def test_the_contestants_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

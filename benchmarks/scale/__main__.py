@@ -5,19 +5,19 @@
 
 The tables are made in the folder and kept there, and each point is written to `points.jsonl` there as soon as it is measured.
 So a run may be ended at any time; the next one goes on. The picture, docs/images/scale.png, is drawn of all points there are.
-20 GB take 26 GB of disk for all sizes, and 16 more while they are joined. `--delete` removes a size's tables when it is
-measured, `--results` writes the section to benchmarks/RESULTS.md.
+20 GB take 20.1 GB of disk with all smaller sizes, and up to 16 more while they are joined. `--delete` removes tables when they
+are measured, `--results` writes the section to benchmarks/RESULTS.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import signal
 import sys
 from pathlib import Path
 
 from benchmarks.scale import CONTESTANTS, SIZES
-from benchmarks.scale.data import fitting, made, needed, place, wanted
+from benchmarks.scale.data import fitting, made, needed, remove, wanted
 from benchmarks.scale.plot import IMAGE, spelled
 from benchmarks.scale.points import Points
 from benchmarks.scale.runs import SECONDS, measure
@@ -37,6 +37,8 @@ def main() -> None:
     parser.add_argument("--delete", action="store_true", help="remove each size's tables when it is measured")
     parser.add_argument("--results", action="store_true", help="write the section to RESULTS.md")
     given = parser.parse_args()
+    # Ends the process that is measured, too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     asked = [item.strip() for item in given.sizes.split(",") if item.strip()] or wanted(given.largest * 1e9)
     root = given.folder.resolve()
     sizes = fitting(root, asked)
@@ -50,7 +52,7 @@ def main() -> None:
             continue
         measure(root, points, [size], given.contestants.split(","), given.rounds, given.seconds)
         if given.delete:
-            shutil.rmtree(place(root, size), ignore_errors=True)
+            remove(root, size)
     if not points.all:
         return
     section = told(points, given.image)
