@@ -245,6 +245,7 @@ def actions_in(path: str, version: int) -> list[Mapping[str, Any]] | None:
     except (OSError, UnicodeDecodeError) as error:
         raise OperationalError(f'file "{place}" can\'t be read', detail=str(error)) from error
     try:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+        # Not by `splitlines`: texts in JSON may hold other characters that it takes for the end of a line.
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
     except json.JSONDecodeError as error:
         raise OperationalError(f'file "{place}" is damaged', detail=str(error)) from error

@@ -17,6 +17,8 @@ from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
 from runnel.frozen import frozen
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_WHO = re.compile(r"//[^/\s]*@")
+"""Who somebody is in a URL, and his password."""
 _METADATA = re.compile(r"v?(\d+)(-[0-9a-f-]+)?(\.gz)?\.metadata\.json(\.gz)?")
 
 
@@ -42,7 +44,7 @@ def calling(what: str, code: ErrorCode | None = None) -> Iterator[None]:
         raise
     except Exception as error:
         # It raises what its parts raise: those of SQLAlchemy, of pydantic, of its storage.
-        text = " ".join(str(error).split())
+        text = _WHO.sub("//…@", " ".join(str(error).split()))
         kind = (
             NotSupportedError if isinstance(error, NotImplementedError) or "does not yet support" in text else OperationalError
         )

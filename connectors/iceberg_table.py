@@ -145,12 +145,13 @@ class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
         while current is not None and current.snapshot_id != version:
             following = int(current.snapshot_id)
             parent = current.parent_snapshot_id
-            if parent is None and not version:
+            if parent is None and not version and not _had_rows_before(current):
                 return following
             current = None if parent is None else table.snapshot_by_id(parent)
-        if current is None and version:
+        if current is None and (version or following is not None):
+            lost = f"snapshot {version}" if version else f"the snapshots before {following}"
             raise position_expired(
-                f"the history of {self.place.what} has snapshot {version} no longer",
+                f"the history of {self.place.what} has {lost} no longer",
                 detail="it was expired, or the table was rolled back to an earlier one",
                 hint="keep snapshots for longer",
             )
@@ -193,6 +194,12 @@ class FollowedIcebergTable(ReadIcebergTable, FollowedLakeTable):
         told = "its new files are read" if is_read else "left out"
         LOGGER.warning("%s deletes or replaces rows: %s", what, told)
         return is_read
+
+
+def _had_rows_before(snapshot: Any) -> bool:
+    """Whether there were snapshots before one that has no parent: whoever expires them takes it away."""
+    told = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    return int(told.get("total-records", 0)) > int(told.get("added-records", 0))
 
 
 def _name_mapping(table: Any) -> dict[int, list[str]] | None:

@@ -149,10 +149,11 @@ class LakeSink(Sink):
         try:
             self._target.commit([(file["rename"][1], file) for file in files], token)
         except Exception:
-            if not token["application"] and not self._target.has_commit(token["id"], token["since"]):
-                for _, final in renames:
+            # What comes after the commit may have failed, such as a checkpoint of the log: the rows are there.
+            if not self._is_committed(token):
+                for _, final in () if token["application"] else renames:
                     file_system.remove(final)
-            raise
+                raise
         self._done.add(token["id"])
         self._staged = [file for file in self._staged if file["rename"] not in renames]
 

@@ -408,6 +408,27 @@ def test_a_stream_gives_each_version_in_order(con: runnel.Connection, tmp_path: 
     cursor.close()
 
 
+def test_a_log_may_hold_any_text(con: runnel.Connection, tmp_path: Path) -> None:
+    text = "two\u2028lines\x85of text"
+    write(tmp_path / "t", {"id": [0]})
+    mapping(con, tmp_path / "t", follow="true", pollMillis="1")
+    cursor = con.cursor()
+    cursor.execute("SELECT id FROM t")
+    write(tmp_path / "t", {"id": [1], "text": [text]}, schema_mode="merge")  # is in the log, as the file's largest value
+    assert taken(cursor, 2) == [(0,), (1,)]
+    cursor.close()
+
+
+def test_what_fails_behind_a_commit_is_no_failure(con: runnel.Connection, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    con.execute(f"CREATE MAPPING t (id BIGINT) TYPE Delta OPTIONS ('path' = '{path}', 'create' = 'true')")
+    table = deltalake.DeltaTable(str(path))
+    table.alter.set_table_properties({"delta.checkpointInterval": "1"})
+    (path / "_delta_log" / f"{table.version() + 1:020}.checkpoint.parquet").mkdir()
+    assert con.execute("INSERT INTO t VALUES (7)").rowcount == 1
+    assert con.execute("SELECT * FROM t").fetchall() == [(7,)]
+
+
 def test_a_stream_begins_with_the_version_that_is_named(con: runnel.Connection, tmp_path: Path) -> None:
     path = tmp_path / "t"
     for i in range(4):

@@ -384,6 +384,13 @@ def test_deletes_by_value_are_refused(con: runnel.Connection, catalog: Any, tmp_
     assert "equality deletes" in f"{caught.value.message} {caught.value.detail}"
 
 
+def test_a_password_in_an_address_is_not_told(con: runnel.Connection) -> None:
+    with pytest.raises(OperationalError, match="can't be opened") as caught:
+        con.execute("CREATE MAPPING t TYPE Iceberg OPTIONS ('table' = 's.t', 'uri' = 'nosuch://me:mine@host/x')")
+    assert caught.value.detail is not None
+    assert "nosuch://…@host/x" in caught.value.detail
+
+
 def test_null_where_a_column_is_required(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
     schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string())])
     catalog.create_table("space.t", schema)
@@ -461,12 +468,16 @@ def test_a_stream_over_a_delete(con: runnel.Connection, catalog: Any, tmp_path: 
 
 def test_a_stream_whose_snapshot_was_expired_tells_the_gap(connector: Any, catalog: Any, tmp_path: Path) -> None:
     table = catalog.create_table("space.t", IDS)
+    followed: Any = opened(connector, tmp_path, (), follow="true")
+    empty = followed.first_version()
     for i in range(3):
         table.append(ids([i]))
-    followed: Any = opened(connector, tmp_path, (), follow="true")
     first = table.snapshots()[0].snapshot_id
+    assert followed.version_after(empty) == first
     assert followed.version_after(first) == table.snapshots()[1].snapshot_id
     table.maintenance.expire_snapshots().by_id(first).commit()
+    with pytest.raises(OperationalError, match=r"has the snapshots before .* no longer"):
+        followed.version_after(empty)
     with pytest.raises(OperationalError, match=f"has snapshot {first} no longer"):
         followed.version_after(first)
     with pytest.raises(OperationalError, match=f"has no snapshot {first}"):
