@@ -15,7 +15,7 @@ from runnel.expressions.buffers import pack, pack_scalar, unscaled, validity
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.decimals import to_scale
 from runnel.expressions.function import Datum, over_first
-from runnel.sqltypes import DOUBLE, INTEGER_WIDTHS, VARCHAR, Kind, SqlType, as_decimal, to_arrow
+from runnel.sqltypes import DOUBLE, INTEGER_WIDTHS, MAX_PRECISION, VARCHAR, Kind, SqlType, as_decimal, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]
 
@@ -49,7 +49,12 @@ def _exact_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], 
             return lambda datum: pc.cast(datum, arrow)
         return lambda datum: pc.cast(pc.cast(datum, wide), arrow)
     if exact.scale <= arrow.scale:
-        return lambda datum: pc.cast(datum, arrow)
+        digits = exact.precision + arrow.scale - exact.scale
+        if digits <= MAX_PRECISION:
+            return lambda datum: pc.cast(datum, arrow)
+        # Arrow doesn't see it where 128 bits overflow on the way.
+        roomy = pa.decimal256(digits, arrow.scale)
+        return lambda datum: pc.cast(pc.cast(datum, roomy), arrow)
     return lambda datum: to_scale(datum, arrow)
 
 

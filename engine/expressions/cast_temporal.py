@@ -29,7 +29,23 @@ def local(datum: Datum, zone: str) -> Datum:
     """Instants as local time in `zone`, without one."""
     if zone == "UTC":
         return pc.cast(datum, _NAIVE)
-    return pc.local_timestamp(pc.cast(datum, zoned(zone)))
+    wall = pc.local_timestamp(pc.cast(datum, zoned(zone)))
+    if _is_far(datum):
+        # Loaded on first use: few rows are of such times.
+        from runnel.expressions.far_zones import far_local
+
+        return far_local(datum, wall, zone)
+    return wall
+
+
+_TABLES_END = 2_145_830_400_000_000
+"""2037-12-31, in µs: Arrow knows no later change of a clock."""
+
+
+def _is_far(datum: Datum) -> bool:
+    micros = pc.cast(datum, pa.int64())
+    last = (micros if isinstance(micros, pa.Scalar) else pc.max(micros)).as_py()
+    return last is not None and last >= _TABLES_END
 
 
 def instant(datum: Datum, zone: str) -> Datum:
@@ -37,7 +53,13 @@ def instant(datum: Datum, zone: str) -> Datum:
     shows twice is the first of the two."""
     if zone == "UTC":
         return pc.cast(datum, _UTC)
-    return pc.cast(pc.assume_timezone(datum, zone, ambiguous="earliest", nonexistent="latest"), _UTC)
+    moment = pc.cast(pc.assume_timezone(datum, zone, ambiguous="earliest", nonexistent="latest"), _UTC)
+    if _is_far(datum):
+        # Loaded on first use: few rows are of such times.
+        from runnel.expressions.far_zones import far_instant
+
+        return far_instant(datum, moment, zone)
+    return moment
 
 
 def today(context: EvaluationContext) -> Datum:

@@ -437,3 +437,13 @@ def test_texts_with_exponents_are_exact_decimals() -> None:
     rows = Rows(s=(VARCHAR, ["1e-40", "-2.5E-3", "12e2", "0e99", "1e27"]))
     values = rows.run(build.cast(rows["s"], decimal(38, 10)))
     assert values == [Decimal(0), Decimal("-0.0025"), Decimal(1200), Decimal(0), Decimal(10) ** 27]
+
+
+def test_digits_that_pass_128_bits_on_the_way_are_an_overflow() -> None:
+    """Arrow gives another number, without a word."""
+    for value in ("7470904615836335017670262021407525", "-99999999999999999999999999999"):
+        rows = Rows(x=(decimal(38, 0), [Decimal(value), Decimal(1)]))
+        with pytest.raises(DataError):
+            rows.run(build.cast(rows["x"], decimal(38, 10)))
+    rows = Rows(x=(decimal(38, 0), [Decimal("9999999999999999999999999999"), None]))
+    assert rows.run(build.cast(rows["x"], decimal(38, 10))) == [Decimal("9999999999999999999999999999"), None]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runnel.errors import DataError, ProgrammingError
+from runnel.expressions import build
 from runnel.expressions.nodes import Literal
 from runnel.sqltypes import (
     BIGINT,
@@ -246,3 +248,22 @@ def test_zones() -> None:
         call("at_time_zone", (rows["t"], literal("Europe/Berln")))
     assert raised.value.message == 'time zone "Europe/Berln" not found'
     assert raised.value.hint == 'did you mean "Europe/Berlin"?'
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Santiago", "Asia/Tokyo"])
+def test_clocks_change_after_2037_too(zone: str) -> None:
+    """Arrow's tables of zones end there; the rule doesn't."""
+    start, place = datetime(2036, 12, 31), ZoneInfo(zone)
+    moments = [start + timedelta(minutes=97 * number) for number in range(3 * 5420)]
+    moments += [datetime(2692, 7, 16, 12, 14, 37, 55851), datetime(9999, 12, 31), datetime(9999, 6, 30, 23, 59, 59, 999999)]
+    rows = Rows(x=(TIMESTAMP_TZ, [*(moment.replace(tzinfo=UTC) for moment in moments), None]))
+    local = [moment.replace(tzinfo=UTC).astimezone(place).replace(tzinfo=None) for moment in moments[:-2]]
+    assert rows.run(build.cast(rows["x"], TIMESTAMP), zone=zone)[: len(local)] == local
+    walls = Rows(x=(TIMESTAMP, [*moments[:-2], None]))
+    for wall, found in zip(moments, walls.run(build.cast(walls["x"], TIMESTAMP_TZ), zone=zone)[:-1], strict=False):
+        known = wall.replace(tzinfo=place)
+        if known.utcoffset() < known.replace(fold=1).utcoffset():  # type: ignore[operator]
+            before = found - timedelta(microseconds=1)  # the moment of the change, before which the clock shows an earlier time
+            assert before.astimezone(place).replace(tzinfo=None) < wall
+        else:
+            assert found == known.astimezone(UTC), wall
