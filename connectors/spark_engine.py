@@ -21,7 +21,8 @@ from runnel.connectors.spark_types import quoted
 from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
-from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
+from runnel.expressions.nodes import Expression
+from runnel.fragment import FragmentEngine, FragmentSource, NarrowableRows, Unrenderable, place_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation import Filter, Limit, Project, Relation, Scan, Sort, transform, walk
@@ -37,6 +38,7 @@ class SparkEngine(FragmentEngine):
     """Spark for one connection."""
 
     name = "Spark"
+    is_apart = True
 
     def __init__(self, owner: SessionOwner) -> None:
         self._owner = owner
@@ -125,6 +127,24 @@ class SparkFragment(FragmentSource):
         if limit is not None:
             frame = spark.first_rows(frame, limit)
         return partitions(spark.fetch(frame, is_ordered, self.text), relation.fields, limit, partial(place_of, self._relation))
+
+    def can_narrow(self, keys: Sequence[Expression]) -> bool:
+        if isinstance(self._relation, Limit):
+            return False
+        from runnel.connectors.spark_wanted import can_narrow
+
+        return can_narrow(keys, len(self._relation.fields))
+
+    def prepare(self, context: JobContext) -> NarrowableRows:
+        # Loaded on first use: few fragments are narrowed.
+        from runnel.connectors.spark_wanted import SparkRows
+
+        rendering = self._rendering(context.evaluation)
+        spark = self._owner.get()
+        rows = SparkRows(spark, self._frame(spark, self._relation, rendering, context), rendering, self._relation.fields)
+        rows.is_ordered, rows.description = is_sorted(self._relation), self.text
+        rows.place = partial(place_of, self._relation)
+        return rows
 
     def _frame(self, spark: Spark, relation: Relation, rendering: Rendering, context: JobContext) -> Any:
         """The query's DataFrame; it doesn't need the views any more that its text names."""

@@ -28,6 +28,8 @@ MOST_THREADS = 16
 """How many Spark jobs of one scan run at a time, at most."""
 WAITING_BATCHES = 16
 """How many batches wait for the reader before the threads stop."""
+WAITING_BYTES = 64 << 20
+"""And of how many bytes: rows may be wide."""
 SMALL_BYTES = 8 << 20
 QUICK_SECONDS = 0.5
 LARGEST_SHARE = 256
@@ -43,8 +45,8 @@ class Share:
 
 
 class Fetch:
-    """One run of one DataFrame. `is_ordered`: the batches come in the order of the partitions. Taken from by any number of
-    threads; `wakes` are called when there is something new."""
+    """One run of one DataFrame, or of what makes it: then that is called by a thread of the run. `is_ordered`: the batches come
+    in the order of the partitions. Taken from by any number of threads; `wakes` are called when there is something new."""
 
     def __init__(self, spark: Spark, frame: Any, is_ordered: bool, description: str) -> None:
         self._spark = spark
@@ -63,6 +65,7 @@ class Fetch:
         self._partitions = 0
         self._computed = 0
         self._waiting = 0
+        self._waiting_bytes = 0
         self._readers = 0
         self._working = 0
         self._error: Error | None = None
@@ -97,7 +100,7 @@ class Fetch:
             if self._threads or self._is_closed:
                 return
             self._spark.began(self)
-            self._start(self._lead)
+            self._start(self._begin)
 
     def take(self) -> pa.RecordBatch | bool | None:
         """The next batch; None if there is none now; False if there is none any more. Raises what went wrong."""
@@ -108,6 +111,7 @@ class Fetch:
                 if share.batches:
                     batch = share.batches.popleft()
                     self._waiting -= 1
+                    self._waiting_bytes -= batch.nbytes
                     self._changed.notify_all()
                     return batch
             return None if self._working else False
@@ -160,9 +164,8 @@ class Fetch:
     def _guarded(self, run: Callable[..., None], *args: Any) -> None:
         """Runs in a thread of its own, under the job group; the first failure is the scan's."""
         try:
-            with spark_errors():
-                with self._spark.group(self._group, self._description):
-                    run(*args)
+            with spark_errors(), self._spark.group(self._group, self._description):
+                run(*args)
         except Error as error:
             with self._changed:
                 is_first = self._error is None and not self._is_closed
@@ -177,6 +180,11 @@ class Fetch:
                     self._spark.ended(self)
                 self._changed.notify_all()
             self._wake()
+
+    def _begin(self) -> None:
+        if callable(self._frame):
+            self._frame = self._frame()
+        self._lead()
 
     def _lead(self) -> None:
         """Plans the query and runs its shuffles; then works like the others that it starts."""
@@ -238,13 +246,15 @@ class Fetch:
                 return False
             share.batches.append(batch)
             self._waiting += 1
+            self._waiting_bytes += batch.nbytes
         self._wake()
         return True
 
     def _is_full(self, share: Share) -> bool:
         """Whether the reader has enough; what it waits for, in order, is never kept from it."""
         is_awaited = self.is_ordered and not share.batches and share is next(self._candidates(), None)
-        return self._waiting >= WAITING_BATCHES and not is_awaited
+        is_enough = self._waiting >= WAITING_BATCHES or self._waiting_bytes >= WAITING_BYTES
+        return is_enough and not is_awaited
 
     def _wake(self) -> None:
         for wake in self._wakes:

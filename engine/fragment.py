@@ -8,21 +8,23 @@ is offered, and our operators do the rest.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from runnel.catalog import Table
-from runnel.connector import Source
+from runnel.connector import Source, SourcePartition
 from runnel.errors import DataError, Error, ErrorCode, Position
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Call, Cast, Expression
 from runnel.expressions.nodes import walk as parts_of
 from runnel.frozen import frozen
+from runnel.processor import JobContext
 from runnel.relation import Field, Join, JoinKind, Relation, walk
 
 if TYPE_CHECKING:
     from runnel.job_runtime import JobRuntime
+    from runnel.processors.wanted_keys import WantedKeys
 
 
 class Unrenderable(Exception):
@@ -48,11 +50,31 @@ class FragmentSource(Source):
     reason = ""
     """Why the engine prefers to run it, for EXPLAIN."""
 
+    def can_narrow(self, keys: Sequence[Expression]) -> bool:
+        """Whether it can leave out rows whose `keys`, expressions over its columns, aren't among those that are wanted."""
+        return False
+
+    def prepare(self, context: JobContext) -> NarrowableRows:
+        """As `split`, but for what isn't known before the job runs: which rows are wanted. Only where `can_narrow`."""
+        raise TypeError(f"{type(self).__name__} can't be narrowed")
+
+
+class NarrowableRows(ABC):
+    """The rows of a fragment for one execution, before it is known which of them are wanted."""
+
+    @abstractmethod
+    def partitions(self, wanted: Sequence[tuple[tuple[Expression, ...], WantedKeys]]) -> Sequence[SourcePartition]:
+        """The partitions of the rows whose keys are among those wanted, for each pair of keys and what is wanted of them. More
+        rows may come. Called once; never waits."""
+
 
 class FragmentEngine(ABC):
     """An engine of one connection. Safe for threads; starts nothing before a fragment of it is split."""
 
     name: str
+
+    is_apart = False
+    """Whether rows take long to come over, so that it is worth it to make few of them there."""
 
     @property
     def memory(self) -> int | None:

@@ -211,6 +211,16 @@ def _fragment(node: physical.Fragment) -> Description:
     }
 
 
+def _narrowed(node: physical.NarrowedFragment) -> Description:
+    title, properties = _fragment(node)
+    several = len(node.feeds) > 1
+    narrowing = [
+        f"{listed(keys)} among the rows of {f'input {number}' if several else 'the input'}"
+        for number, keys in enumerate(node.keys, 1)
+    ]
+    return title, {"only": "; ".join(narrowing), **properties}
+
+
 def _physical_values(node: physical.Values) -> Description:
     return "Values", {"columns": ", ".join(field_names(node.fields))}
 
@@ -255,6 +265,7 @@ _RULES: dict[type[Any], Callable[[Any], Description]] = {
     physical.SourceScan: _source_scan,
     physical.IndexScan: _index_scan,
     physical.Fragment: _fragment,
+    physical.NarrowedFragment: _narrowed,
     physical.Values: _physical_values,
     physical.Generate: _generate,
     physical.Calc: _calc,

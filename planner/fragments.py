@@ -88,12 +88,27 @@ class _Placing:
         if fragment is not None:
             self._stopped = outside
             return fragment
+        if isinstance(node, Aggregate) and any(engine.is_apart for engine in self._engines):
+            grouped = self._in_parts(node)
+            if grouped is not None:
+                return grouped
         if isinstance(node, _OPEN):
             inputs = tuple(self.place(item) for item in node.inputs)
             if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
                 node = node.with_inputs(inputs)
         self._stopped = outside
         return node
+
+    def _in_parts(self, node: Aggregate) -> Relation | None:
+        """An aggregation over groups that engines make of their own rows."""
+        # Loaded on first use: few plans are divided so.
+        from runnel.planner.partial_groups import partial_groups
+
+        found = partial_groups(node, self._engines)
+        if found is None:
+            return None
+        above, final = found
+        return above.with_inputs((final.with_inputs((self.place(final.input),)),))
 
     def _fragment(self, node: Relation) -> Fragment | None:
         if node.is_unbounded:

@@ -119,6 +119,17 @@ def _fragment(to: Lowering, node: physical.Fragment) -> Output:
     return to.source(f"fragment on {node.source.engine}", scan(node.source, None, None, names), names)
 
 
+def _narrowed(to: Lowering, node: physical.NarrowedFragment) -> Output:
+    from runnel.processors.narrowed_scan import narrowed_scan
+
+    inputs = [to.lower(feed) for feed in node.feeds]
+    names = column_names(node.fields)
+    vertex = to.vertex(f"fragment on {node.source.engine}", narrowed_scan(node.source, node.keys, names), 1)
+    for ordinal, rows in enumerate(inputs):
+        to.connect(rows, vertex, 1, ordinal)
+    return Output(vertex, False, names)
+
+
 def _values(to: Lowering, node: physical.Values) -> Output:
     from runnel.processors.values import values
 
@@ -378,6 +389,7 @@ RULES: dict[type[Physical], Rule] = {
     physical.Shared: _shared,
     physical.Hold: _hold,
     physical.Fragment: _fragment,
+    physical.NarrowedFragment: _narrowed,
     physical_streams.ImposeOrder: _impose_order,
     physical_streams.AssignWindows: _assign_windows,
     physical_streams.SessionRows: _session_rows,

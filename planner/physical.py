@@ -121,6 +121,19 @@ class Fragment(Physical):
 
 
 @frozen(kw_only=True)
+class NarrowedFragment(Fragment):
+    """A Fragment of whose rows only those are wanted for which `keys[i]` are a row of `feeds[i]`. It is read when the feeds
+    have been read to their end. More rows may come: the joins above decide."""
+
+    feeds: tuple[Physical, ...]
+    keys: tuple[tuple[Expression, ...], ...]
+
+    @property
+    def inputs(self) -> tuple[Physical, ...]:
+        return self.feeds
+
+
+@frozen(kw_only=True)
 class Values(Physical):
     """Literal rows."""
 

@@ -23,7 +23,7 @@ from runnel.planner.choose import choose, choose_write
 from runnel.planner.key_plans import key_lookup
 from runnel.planner.lower import lower
 from runnel.planner.parse import parse
-from runnel.planner.physical import Physical, tables_of
+from runnel.planner.physical import Physical
 from runnel.planner.plans import (
     AlterJobPlan,
     ClearPlan,
@@ -47,6 +47,7 @@ from runnel.planner.plans import (
     WritePlan,
 )
 from runnel.planner.rules import apply
+from runnel.planner.shared_plan import shared
 from runnel.relation import Generate, Limit, Relation, Scan, walk
 from runnel.sqltypes import SqlType
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
@@ -152,13 +153,13 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
         )
     pushed, left_out = _pushed_down(binder, logical)
     binder.environment.check()
-    physical = _chosen(choose(pushed, binder.snapshot), logical)
+    physical = shared(choose(pushed, binder.snapshot), logical, binder.environment.pushdown is not None)
     return QueryPlan(
         logical=logical,
         physical=physical,
         fields=bound.fields,
         dag=_lowering(lambda: physical),
-        own_dag=None if pushed is logical else _lowering(lambda: _chosen(choose(logical, binder.snapshot), logical)),
+        own_dag=None if pushed is logical else _lowering(lambda: shared(choose(logical, binder.snapshot), logical)),
         left_out=left_out,
         tables=_tables(logical),
         is_unbounded=logical.is_unbounded,
@@ -167,22 +168,6 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
         dependencies=_dependencies(binder),
         is_cacheable=_is_lasting(binder.snapshot, logical),
     )
-
-
-def _chosen(plan: Physical, relation: Relation) -> Physical:
-    """The physical plan of `relation`, in which what occurs several times runs once."""
-    if relation.is_unbounded:
-        # Loaded on first use: few statements read streams.
-        from runnel.planner.sharing import share
-
-        return share(plan)
-    tables = tables_of(plan)
-    if len(set(map(id, tables))) == len(tables):
-        return plan
-    # Loaded on first use: few statements read a table twice.
-    from runnel.planner.sharing_tables import share_tables
-
-    return share_tables(plan)
 
 
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
@@ -233,7 +218,7 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
     _note_indexes(binder, logical)
     pushed, left_out = _pushed_down(binder, logical)
     request = SinkRequest(write.mode, write.columns)
-    physical = _chosen(choose_write(pushed, binder.snapshot, table, request), logical)
+    physical = shared(choose_write(pushed, binder.snapshot, table, request), logical, binder.environment.pushdown is not None)
     return WritePlan(
         table=table,
         mode=write.mode,
@@ -243,7 +228,7 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
         dag=_lowering(lambda: physical),
         own_dag=None
         if pushed is logical
-        else _lowering(lambda: _chosen(choose_write(logical, binder.snapshot, table, request), logical)),
+        else _lowering(lambda: shared(choose_write(logical, binder.snapshot, table, request), logical)),
         left_out=left_out,
         tables=_tables(logical),
         is_unbounded=logical.is_unbounded,

@@ -96,10 +96,10 @@ def _replaced(node: Physical, by_id: dict[int, Physical]) -> Physical:
         return by_id[id(node)]
     if isinstance(node, physical.Recursion):
         return node
-    return _with_inputs(node, [_replaced(item, by_id) for item in node.inputs])
+    return with_inputs(node, [_replaced(item, by_id) for item in node.inputs])
 
 
-def _with_inputs(node: Physical, inputs: list[Physical]) -> Physical:
+def with_inputs(node: Physical, inputs: list[Physical]) -> Physical:
     """The node over other inputs, in the order of `inputs`."""
     if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
         return node
@@ -198,7 +198,7 @@ class _Sharing:
     def _over_built(self, node: Physical, waits: bool) -> Physical:
         if isinstance(node, physical.Recursion):
             return node
-        made = _with_inputs(node, [self.built(item, self._waits(node, item, waits)) for item in node.inputs])
+        made = with_inputs(node, [self.built(item, self._waits(node, item, waits)) for item in node.inputs])
         if isinstance(made, physical.Calc) and isinstance(made.input, Hold):
             # What it leaves out needn't be kept.
             return Hold(fields=made.fields, rows=made.rows, input=replace(made, input=made.input.input))

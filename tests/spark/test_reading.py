@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
+from tests.waiting import eventually
 
 Query = Callable[[str], list[tuple[Any, ...]]]
 
@@ -166,17 +167,52 @@ def test_rows_come_before_the_last_partition_ran(
         number = pyspark.TaskContext.get().partitionId()
         (seen / str(number)).touch()
         until = inner_time.monotonic() + 60
-        while number >= 4 and not gate.exists() and inner_time.monotonic() < until:
+        while number >= 60 and not gate.exists() and inner_time.monotonic() < until:
             inner_time.sleep(0.01)
         yield from batches
 
-    connection.register("slow", session.range(0, 600, 1, 6).mapInArrow(held, "id BIGINT"))
+    def is_running() -> bool:
+        return bool(session.sparkContext.statusTracker().getActiveJobsIds())
+
+    connection.register("slow", session.range(0, 6000, 1, 100).mapInArrow(held, "id BIGINT"))
     cursor.execute("SELECT id FROM slow", timeout=50)
     first = cursor.fetchmany(50)
     assert len(first) == 50
-    assert not gate.exists()
+    # Those behind the gate keep Spark's cores busy, so the last one hasn't even begun.
+    assert not (seen / "99").exists()
     gate.touch()
-    assert len(first) + len(cursor.fetchall()) == 600
+    assert sorted(first + cursor.fetchall()) == [(number,) for number in range(6000)]
+    assert len(list(seen.iterdir())) == 100
+
+    gate.unlink()
+    (seen / "99").unlink()
+    cursor.execute("SELECT id + 1 FROM slow")
+    assert cursor.fetchone() is not None
+    assert is_running()
+    cursor.close()
+    assert eventually(lambda: not is_running()), "nobody opens the gate: Spark was told to stop"
+    assert not (seen / "99").exists()
+
+
+def peak_memory() -> int:
+    return next(int(line.split()[1]) << 10 for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
+
+
+def test_memory_is_bounded_whatever_comes(session: Any) -> None:
+    """600 MB of rows of 5 KB through a cursor of a connection with 64 MB: what waits for the reader is counted in bytes."""
+    with runnel.connect(spark=session, memory_limit="64MB") as connection:
+        connection.register("wide", session.range(0, 120_000, 1, 40).selectExpr("id", "repeat(CHAR(65 + id % 26), 5000) AS s"))
+        cursor = connection.cursor()
+        cursor.execute("SELECT id, s FROM wide WHERE id >= 0")
+        rows = total = 0
+        Path("/proc/self/clear_refs").write_text("5")  # the peak is measured anew
+        before = peak_memory()
+        for batch in cursor.fetch_record_batch():
+            rows, total = rows + batch.num_rows, total + batch.nbytes
+        grown = peak_memory() - before
+    assert rows == 120_000
+    assert total > 600_000_000
+    assert grown < 250_000_000
 
 
 def test_two_connections_and_many_threads(session: Any) -> None:

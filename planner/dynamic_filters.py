@@ -1,0 +1,224 @@
+"""Dynamic filters: what another engine gives to a join is narrowed to the keys that the join's other side turns out to have.
+
+The small side runs once and is read twice: by the join, and by the fragment, which waits for its keys and then asks the
+engine for no other rows. A row of the fragment that has no partner must not matter: the side that an outer join preserves
+isn't narrowed, nor are the values of a NOT IN, of which a NULL would count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from runnel.expressions.evaluate import can_fail, is_volatile
+from runnel.expressions.nodes import Expression, columns_of
+from runnel.fragment import Unrenderable
+from runnel.planner import physical
+from runnel.planner.physical import Hold, Physical, Shared
+from runnel.planner.rules.rewriting import renumber, substitute
+from runnel.planner.sharing_tables import with_inputs
+from runnel.relation import MARKS, Field, JoinKind, Scan
+
+FEWEST_ROWS = 10_000
+"""As few rows as these just come over."""
+MOST_FED = 1_000_000
+"""A side of more rows is no small one: the other side's engine would wait for it, and hardly leave out a row."""
+MOST_HELD = 100_000
+"""Where the small side has to be held meanwhile, it has no more rows than these."""
+
+_NARROWS_PROBE = (JoinKind.INNER, JoinKind.SEMI, JoinKind.RIGHT)
+_NARROWS_BUILD = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI, JoinKind.SINGLE, JoinKind.EXISTS_MARK)
+"""Joins in which a row of that side without a partner doesn't matter."""
+
+_PASSES_PROBE = (
+    *(JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI, JoinKind.NULL_ANTI),
+    *(JoinKind.SINGLE, *MARKS),
+)
+_PASSES_BUILD = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
+"""Joins below another one each of whose rows is of one row of that side: without it, nothing else changes."""
+
+Keys = tuple[Expression, ...]
+
+
+def with_dynamic_filters(plan: Physical) -> Physical:
+    """The plan with its fragments narrowed by the joins above them, as far as their engines do that."""
+    return _Filters(plan).placed(plan)
+
+
+class _Filters:
+    def __init__(self, plan: Physical) -> None:
+        self._first = self._next = 1 + max((item.number for item in _all(plan) if isinstance(item, Shared)), default=0)
+
+    def placed(self, node: Physical) -> Physical:
+        if isinstance(node, physical.Recursion | Shared):
+            return node
+        node = with_inputs(node, [self.placed(item) for item in node.inputs])
+        return self._joined(node) if type(node) is physical.HashJoin and node.refresh is None else node
+
+    def _joined(self, join: physical.HashJoin) -> Physical:
+        numbers = [number for number in range(len(join.probe_keys)) if number not in join.null_safe]
+        if not numbers:
+            return join
+        probe_keys = tuple(join.probe_keys[number] for number in numbers)
+        build_keys = tuple(join.build_keys[number] for number in numbers)
+        if join.kind in _NARROWS_PROBE and self._can_feed(join.build, build_keys):
+            feed = _Feed(join.build, build_keys, self._next)
+            probe = _narrowed(join.probe, probe_keys, feed)
+            if probe is not None:
+                self._next += 1
+                return replace(join, probe=probe, build=feed.shared())
+        if join.kind in _NARROWS_BUILD and self._can_feed(join.probe, probe_keys):
+            rows = join.probe.rows
+            feed = _Feed(join.probe, probe_keys, self._next)
+            held = Hold(fields=join.probe.fields, rows=rows, input=feed.shared())
+            build = None if rows is None or rows > MOST_HELD else _narrowed(join.build, build_keys, feed)
+            if build is not None:
+                self._next += 1
+                return replace(join, probe=held, build=build)
+        return join
+
+    def _can_feed(self, node: Physical, keys: Keys) -> bool:
+        """Whether a side is small, as far as that is known, and can be read by two. What is shared already isn't shared again:
+        whoever waits for this could keep back whom this waits for."""
+        if (node.rows or 0) > MOST_FED or any(map(is_volatile, keys)):
+            return False
+        below = list(_all(node))
+        if node.rows is None and any(isinstance(item, physical.Fragment) for item in below):
+            return False
+        return not any(isinstance(item, Shared) and item.number < self._first for item in below)
+
+
+class _Feed:
+    """The small side of a join: its rows for the join, and their keys for fragments."""
+
+    def __init__(self, node: Physical, keys: Keys, number: int) -> None:
+        self.rows = node.rows
+        self._node = node
+        self._keys = keys
+        self._number = number
+        self._uses = 0
+
+    def shared(self) -> Shared:
+        self._uses += 1
+        is_first = self._uses == 1
+        node = self._node
+        return Shared(fields=node.fields, rows=node.rows, shared=node, number=self._number, is_first=is_first, watermarks=())
+
+    def keys(self) -> Physical:
+        fields = tuple(Field(f"key{number}", key.type) for number, key in enumerate(self._keys))
+        return physical.Calc(fields=fields, rows=self.rows, input=self.shared(), projections=self._keys)
+
+
+def _all(node: Physical) -> list[Physical]:
+    return [node, *(below for item in node.inputs for below in _all(item))]
+
+
+def _narrowed(node: Physical, keys: Keys, feed: _Feed) -> Physical | None:
+    """The node over narrowed fragments; None where there are none that its `keys` can be followed to."""
+    rule = _RULES.get(type(node))
+    return None if rule is None or any(map(can_fail, keys)) or any(map(is_volatile, keys)) else rule(node, keys, feed)
+
+
+def _fragment(node: physical.Fragment, keys: Keys, feed: _Feed) -> Physical | None:
+    is_small = node.rows is not None and node.rows < max(FEWEST_ROWS, feed.rows or 0)
+    if is_small or not node.source.can_narrow(keys):
+        return None
+    feeds, all_keys = (), ()
+    if isinstance(node, physical.NarrowedFragment):
+        feeds, all_keys = node.feeds, node.keys
+    return physical.NarrowedFragment(
+        fields=node.fields,
+        rows=node.rows,
+        source=node.source,
+        stopped=node.stopped,
+        feeds=(*feeds, feed.keys()),
+        keys=(*all_keys, keys),
+    )
+
+
+def _scan(node: physical.SourceScan, keys: Keys, feed: _Feed) -> Physical | None:
+    """A table whose rows come whole, or are filtered by what its engine can't: the scan itself as a fragment."""
+    engine = node.table.engine
+    if engine is None or node.time is not None or node.divert is not None or node.request.limit is not None:
+        return None
+    if node.projections is not None:
+        keys = tuple(substitute(key, node.projections) for key in keys)
+    scan = Scan(table=node.table, columns=node.request.columns)
+    try:
+        source = engine.fragment(scan)
+    except Unrenderable:
+        return None
+    whole = physical.Fragment(fields=scan.fields, rows=node.rows, source=source)
+    narrowed = _narrowed(whole, keys, feed)
+    if narrowed is None or (node.condition is None and node.projections is None):
+        return narrowed
+    return physical.Calc(
+        fields=node.fields, rows=node.rows, input=narrowed, condition=node.condition, projections=node.projections
+    )
+
+
+def _calc(node: physical.Calc, keys: Keys, feed: _Feed) -> Physical | None:
+    if node.projections is not None:
+        keys = tuple(substitute(key, node.projections) for key in keys)
+    return _over(node, _narrowed(node.input, keys, feed))
+
+
+def _over(node: physical.SingleInput, below: Physical | None) -> Physical | None:
+    return None if below is None else replace(node, input=below)
+
+
+def _same(node: physical.SingleInput, keys: Keys, feed: _Feed) -> Physical | None:
+    return _over(node, _narrowed(node.input, keys, feed))
+
+
+def _aggregate(node: physical.HashAggregate, keys: Keys, feed: _Feed) -> Physical | None:
+    if not _read(keys) <= set(range(len(node.keys))):
+        return None
+    return _over(node, _narrowed(node.input, tuple(substitute(key, node.keys) for key in keys), feed))
+
+
+def _window(node: physical.Window, keys: Keys, feed: _Feed) -> Physical | None:
+    if not _read(keys) <= {key.index for key in node.keys if key.index < node.width}:
+        return None
+    return _same(node, keys, feed)
+
+
+def _union(node: physical.Union, keys: Keys, feed: _Feed) -> Physical | None:
+    parts = [_narrowed(part, keys, feed) for part in node.parts]
+    if not any(parts):
+        return None
+    return replace(node, parts=tuple(new or old for new, old in zip(parts, node.parts, strict=True)))
+
+
+def _join(node: physical.HashJoin, keys: Keys, feed: _Feed) -> Physical | None:
+    if node.refresh is not None:
+        return None
+    if node.columns is not None:
+        keys = tuple(renumber(key, dict(enumerate(node.columns))) for key in keys)
+    read, width = _read(keys), len(node.probe.fields)
+    if node.kind in _PASSES_PROBE and read <= set(range(width)):
+        probe = _narrowed(node.probe, keys, feed)
+        return None if probe is None else replace(node, probe=probe)
+    if node.kind in _PASSES_BUILD and all(index >= width for index in read):
+        places = {index: index - width for index in read}
+        build = _narrowed(node.build, tuple(renumber(key, places) for key in keys), feed)
+        return None if build is None else replace(node, build=build)
+    return None
+
+
+def _read(keys: Sequence[Expression]) -> set[int]:
+    """The columns that keys read; none that all of them are constant of is narrowed by."""
+    return set().union(*map(columns_of, keys))
+
+
+_RULES: dict[type[Physical], Callable[..., Physical | None]] = {
+    physical.Fragment: _fragment,
+    physical.NarrowedFragment: _fragment,
+    physical.SourceScan: _scan,
+    physical.Calc: _calc,
+    physical.Sort: _same,
+    physical.HashAggregate: _aggregate,
+    physical.Window: _window,
+    physical.Union: _union,
+    physical.HashJoin: _join,
+}

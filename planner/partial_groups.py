@@ -1,0 +1,365 @@
+"""Partial aggregation: where an engine has only part of what is grouped, it groups that part, and its groups are combined here.
+
+So a few groups come over, and not all rows. That is possible for the rows of one side of an inner join (they are grouped by
+what the join and the groups above it read of them), for the parts of a UNION ALL, and below keys and conditions that the engine
+can't work out: then it groups by the columns that these read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from runnel.errors import Error
+from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.build import call, cast, coalesce, nullif
+from runnel.expressions.evaluate import can_fail, is_volatile
+from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import Column, Expression, Literal, columns_of, conjuncts, transform
+from runnel.expressions.nodes import walk as parts_of
+from runnel.fragment import FragmentEngine, Unrenderable
+from runnel.frozen import frozen
+from runnel.planner.estimates import estimate
+from runnel.planner.rules.rewriting import conjunction, shift, substitute
+from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, Scan, Union, references, walk
+from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType, decimal
+
+FEWEST_ROWS = 50_000
+"""As few rows as these just come over."""
+FEWER = 8
+"""The rows of a join's side are grouped where they are at least so many times those of the other side: it has a group for
+each of these, at most."""
+
+_FEW_VALUES = frozenset({Kind.DATE, Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.VARCHAR})
+"""Types of columns that are likely to have few different values."""
+
+_AS_THEY_ARE = ("min", "max", "bool_and", "every", "bool_or", "bit_and", "bit_or", "bit_xor")
+_TWICE_OR_ONCE = ("min", "max", "bool_and", "every", "bool_or", "bit_and", "bit_or")
+"""Aggregates to which it is the same how often a row comes."""
+
+_BIG = decimal(19, 0)
+
+
+def partial_groups(node: Aggregate, engines: Sequence[FragmentEngine]) -> tuple[Project, Aggregate] | None:
+    """The aggregation over groups that an engine makes: what is above it, and the aggregation of these; None where that isn't
+    possible, or not worth it."""
+    if node.is_unbounded or node.emission is not None:
+        return None
+    node = _over_plain(node)
+    for engine in engines:
+        if engine.is_apart:
+            try:
+                made = _union(engine, node) or _joined(engine, node) or _below(engine, node)
+            except Error:  # an expression that can't be built of these
+                made = None
+            if made is not None:
+                return made
+    return None
+
+
+def _over_plain(node: Aggregate) -> Aggregate:
+    """The aggregation over what is below its projections."""
+    below = node.input
+    while isinstance(below, Project):
+        expressions = below.expressions
+        if any(is_volatile(item) for item in expressions):
+            break
+        node = node.map_expressions(lambda item, known=expressions: substitute(item, known))  # type: ignore[misc,assignment]
+        below = below.input
+        node = replace(node, input=below)
+    return node
+
+
+@frozen
+class _Split:
+    """How an aggregate is made of those of parts. `finished` is its value, of the values of `merged`."""
+
+    partial: tuple[AggregateCall, ...]
+    merged: tuple[Callable[[Sequence[Expression]], AggregateCall], ...]
+    finished: Callable[[Sequence[Expression]], Expression]
+
+
+def _split(item: AggregateCall) -> _Split | None:
+    """None for what isn't made of parts exactly."""
+    if item.distinct or item.order or item.python is not None:
+        return None
+    given = item.arguments[0].type if item.arguments else BIGINT
+    if item.function in _AS_THEY_ARE:
+        return _Split((item,), (_again(item.function, 0),), _first)
+    if item.function in ("count", "count_star"):
+        return _Split((item,), (_again("sum", 0),), lambda values: coalesce([values[0], Literal(value=0, type=BIGINT)]))
+    if item.function not in ("sum", "avg") or (item.function == "avg" and given.kind is Kind.DECIMAL):
+        return None
+    if given.kind is Kind.BIGINT:
+        # A sum of a part may be too large where that of all is not.
+        item = replace(item, arguments=(cast(item.arguments[0], _BIG),))
+    total = aggregate_call("sum", item.arguments, False, item.predicate, item.position)
+    target = item.type
+    if item.function == "sum":
+        return _Split((total,), (_again("sum", 0),), lambda values: _as(values[0], target))
+    number = aggregate_call("count", item.arguments, False, item.predicate, item.position)
+    zero = Literal(value=0, type=BIGINT)
+    return _Split(
+        (total, number),
+        (_again("sum", 0), _again("sum", 1)),
+        lambda values: call("divide", [_as(values[0], DOUBLE), cast(nullif(values[1], zero), DOUBLE)]),
+    )
+
+
+def _again(function: str, place: int) -> Callable[[Sequence[Expression]], AggregateCall]:
+    return lambda values: aggregate_call(function, [values[place]])
+
+
+def _first(values: Sequence[Expression]) -> Expression:
+    return values[0]
+
+
+def _as(value: Expression, kind: SqlType) -> Expression:
+    return value if value.type == kind else cast(value, kind)
+
+
+def _is_there(engine: FragmentEngine, relation: Relation) -> bool:
+    """Whether the engine has all tables of a relation, and as many rows of it as make a difference."""
+    scans = [item for item in walk(relation) if isinstance(item, Scan)]
+    if not scans or not all(engine.can_read(scan.table) for scan in scans):
+        return False
+    rows = estimate(relation)
+    return rows is None or rows >= FEWEST_ROWS
+
+
+def _runs(engine: FragmentEngine, relation: Relation) -> bool:
+    try:
+        engine.fragment(relation)
+    except Unrenderable:
+        return False
+    return True
+
+
+def _bare(expression: Expression, by: int = 0) -> Expression:
+    """The expression over columns `by` places further left, without what is for people: so equal ones compare so."""
+
+    def change(node: Expression) -> Expression:
+        return Column(index=node.index - by, name="", type=node.type) if isinstance(node, Column) else node
+
+    return transform(expression, change)
+
+
+class _Groups:
+    """The groups of a sub-plan, whose columns are those from `start` on of the rows above it: what they are by, and what is
+    computed. The groups' columns take the place of the sub-plan's."""
+
+    def __init__(self, relation: Relation, start: int = 0) -> None:
+        self.relation = relation
+        self._start = start
+        self._end = start + len(relation.fields)
+        self._by: list[Expression] = []
+        self._calls: list[AggregateCall] = []
+
+    def owns(self, expressions: Iterable[Expression]) -> bool:
+        """Whether they read nothing but the sub-plan."""
+        return all(self._start <= index < self._end for item in expressions for index in columns_of(item))
+
+    def reads(self, expressions: Iterable[Expression]) -> bool:
+        return any(self._start <= index < self._end for item in expressions for index in columns_of(item))
+
+    def by(self, expression: Expression) -> None:
+        """Groups by an expression over the sub-plan too."""
+        own = _bare(expression, self._start)
+        if own not in self._by:
+            self._by.append(own)
+
+    def by_columns(self, expression: Expression) -> bool:
+        """Groups by the columns that an expression reads of the sub-plan; False where they may have many values."""
+        for part in parts_of(expression):
+            if isinstance(part, Column) and self.owns([part]) and _bare(part, self._start) not in self._by:
+                if part.type.kind not in _FEW_VALUES:
+                    return False
+                self.by(part)
+        return True
+
+    def compute(self, calls: Iterable[AggregateCall]) -> list[int]:
+        """Computes these too; where they are among the partial results."""
+        first = len(self._calls)
+        self._calls += [item.map_expressions(lambda part: _bare(part, self._start)) for item in calls]
+        return list(range(first, len(self._calls)))
+
+    def aggregate(self) -> Aggregate:
+        names = (*(f"group{i}" for i in range(len(self._by))), *(f"part{i}" for i in range(len(self._calls))))
+        return Aggregate(input=self.relation, keys=tuple(self._by), aggregates=tuple(self._calls), names=names)
+
+    def value(self, place: int) -> Column:
+        """A partial result, in the rows above."""
+        return Column(index=self._start + len(self._by) + place, name=f"part{place}", type=self._calls[place].type)
+
+    def moved(self, expression: Expression) -> Expression:
+        """The expression over the rows above as they are with the groups in them. LookupError where these lack it."""
+        own = columns_of(expression)
+        if own and self.owns([expression]):
+            local = _bare(expression, self._start)
+            if local in self._by:
+                place = self._by.index(local)
+                return Column(index=self._start + place, name=f"group{place}", type=expression.type)
+        if isinstance(expression, Column):
+            if self.owns([expression]):
+                raise LookupError(expression.name)
+            grown = len(self._by) + len(self._calls) - (self._end - self._start)
+            return replace(expression, index=expression.index + (grown if expression.index >= self._end else 0))
+        if not own:
+            return expression
+        return expression.with_children(tuple(self.moved(child) for child in expression.children))
+
+
+def _combined(
+    node: Aggregate,
+    below: Relation,
+    keys: Sequence[Expression],
+    calls: Sequence[tuple[AggregateCall, _Split | None, list[Column]]],
+) -> tuple[Project, Aggregate]:
+    """The aggregation over `below`, in which the partial results are; and what is above it, with the columns of `node`."""
+    merged: list[AggregateCall] = []
+    uses = []
+    for item, split, values in calls:
+        uses.append(len(keys) + len(merged))
+        merged += [item] if split is None else [merge(values) for merge in split.merged]
+    names = (*node.names[: len(keys)], *(f"merged{i}" for i in range(len(merged))))
+    final = Aggregate(input=below, keys=tuple(keys), aggregates=tuple(merged), names=names, position=node.position)
+    columns = references(final.fields)
+    results = [
+        columns[place] if split is None else split.finished(columns[place:])
+        for place, (_, split, _) in zip(uses, calls, strict=True)
+    ]
+    return Project(input=final, expressions=(*columns[: len(keys)], *results), names=node.names, position=node.position), final
+
+
+def _union(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate] | None:
+    union = node.input
+    splits = [_split(item) for item in node.aggregates]
+    if not isinstance(union, Union) or None in splits:
+        return None
+    there = [_is_there(engine, part) for part in union.parts]
+    if not any(there) or all(there):
+        return None
+    parts = []
+    for part, is_there in zip(union.parts, there, strict=True):
+        groups = _Groups(part)
+        for key in node.keys:
+            groups.by(key)
+        places = [groups.compute(split.partial) for split in splits if split is not None]
+        parts.append(groups.aggregate())
+        if is_there and not _runs(engine, parts[-1]):
+            return None
+    calls = [
+        (item, split, [groups.value(place) for place in found])
+        for item, split, found in zip(node.aggregates, splits, places, strict=True)
+    ]
+    keys = [groups.moved(key) for key in node.keys]
+    return _combined(node, replace(union, parts=tuple(parts)), keys, calls)
+
+
+def _below(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate] | None:
+    """Where keys or conditions are what the engine can't work out."""
+    below, conditions = _unfiltered(node.input)
+    splits = [_split(item) for item in node.aggregates]
+    if None in splits or not _is_there(engine, below) or not (node.keys or conditions):
+        return None
+    if conditions and any(can_fail(item) for call in node.aggregates for item in call.expressions):
+        return None
+    groups = _Groups(below)
+    for key in node.keys:
+        if columns_of(key) and _runs(engine, Aggregate(input=below, keys=(key,), aggregates=(), names=("key",))):
+            groups.by(key)
+    if not all(groups.by_columns(item) for item in _not_yet(groups, (*node.keys, *conditions))):
+        return None
+    places = [groups.compute(split.partial) for split in splits if split is not None]
+    part = groups.aggregate()
+    if not part.keys or not _runs(engine, part):
+        return None
+    calls = [
+        (item, split, [groups.value(place) for place in found])
+        for item, split, found in zip(node.aggregates, splits, places, strict=True)
+    ]
+    rows = _filtered(part, [groups.moved(item) for item in conditions])
+    return _combined(node, rows, [groups.moved(key) for key in node.keys], calls)
+
+
+def _not_yet(groups: _Groups, expressions: Iterable[Expression]) -> list[Expression]:
+    """Those that the groups don't give yet."""
+    found = []
+    for item in expressions:
+        try:
+            groups.moved(item)
+        except LookupError:
+            found.append(item)
+    return found
+
+
+def _joined(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate] | None:
+    """Where one side of a join is there, and the other one isn't."""
+    join, conditions = _unfiltered(node.input)
+    if not isinstance(join, Join) or join.kind is not JoinKind.INNER or join.null_safe or not join.left_keys:
+        return None
+    for is_left in (True, False):
+        own, other = (join.left, join.right) if is_left else (join.right, join.left)
+        rows, others = estimate(own), estimate(other)
+        if _is_there(engine, own) and others is not None and (rows is None or rows >= FEWER * others):
+            return _grouped_side(engine, node, join, conditions, is_left)
+    return None
+
+
+def _grouped_side(
+    engine: FragmentEngine, node: Aggregate, join: Join, conditions: list[Expression], is_left: bool
+) -> tuple[Project, Aggregate] | None:
+    start = 0 if is_left else len(join.left.fields)
+    groups = _Groups(join.left if is_left else join.right, start)
+    if any(can_fail(item) for call in node.aggregates if groups.reads(call.expressions) for item in call.expressions):
+        return None  # of a row without a partner nobody would have worked it out
+    for key in join.left_keys if is_left else join.right_keys:
+        groups.by(key if is_left else shift(key, start))
+    for key in node.keys:
+        if columns_of(key) and groups.owns([key]) and not isinstance(key, Column) and not can_fail(key):
+            groups.by(key)
+    others = (*conditions, *conjuncts(join.condition))
+    if not all(groups.by_columns(item) for item in _not_yet(groups, (*node.keys, *others))):
+        return None
+    calls: list[tuple[AggregateCall, _Split | None, list[int]]] = []
+    for item in node.aggregates:
+        if groups.reads(item.expressions) or not any(map(columns_of, item.expressions)):
+            split = _split(item) if groups.owns(item.expressions) else None
+            if split is None:
+                return None
+            calls.append((item, split, groups.compute(split.partial)))
+        elif (item.distinct or item.function in _TWICE_OR_ONCE) and not item.order and item.python is None:
+            calls.append((item, None, []))
+        else:
+            return None
+    part = groups.aggregate()
+    if not _runs(engine, part):
+        return None
+    keys = tuple(
+        groups.moved(key if is_left else shift(key, start)) for key in (join.left_keys if is_left else join.right_keys)
+    )
+    condition = None if join.condition is None else groups.moved(join.condition)
+    if is_left:
+        joined = replace(join, left=part, left_keys=keys, condition=condition)
+    else:
+        joined = replace(join, right=part, right_keys=tuple(shift(key, -start) for key in keys), condition=condition)
+    moved = [
+        (item.map_expressions(groups.moved) if split is None else item, split, [groups.value(place) for place in places])
+        for item, split, places in calls
+    ]
+    rows = _filtered(joined, [groups.moved(item) for item in conditions])
+    return _combined(node, rows, [groups.moved(key) for key in node.keys], moved)
+
+
+def _unfiltered(relation: Relation) -> tuple[Relation, list[Expression]]:
+    """What is below filters, and their conditions."""
+    conditions: list[Expression] = []
+    while isinstance(relation, Filter):
+        conditions = conjuncts(relation.condition) + conditions
+        relation = relation.input
+    return relation, conditions
+
+
+def _filtered(relation: Relation, conditions: Sequence[Expression]) -> Relation:
+    condition = conjunction(conditions)
+    return relation if condition is None else Filter(input=relation, condition=condition)
