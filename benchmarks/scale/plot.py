@@ -78,7 +78,8 @@ def draw(found: Summaries, path: Path = IMAGE) -> None:
     crossing = spark_wins(found, "planned", "warm")
     if crossing is not None:
         times.axvline(crossing, color="grey", linewidth=0.8)
-    times.set_title(f"A join and GROUP BY over Parquet\n{verdict(found, 'planned')}", fontsize=8)
+    heading = verdict(found, "planned").replace(": ", ":\n")
+    times.set_title(f"A join and GROUP BY over Parquet. {heading}", fontsize=8)
     times.set_ylabel("seconds")
     memory.set_title("Peak memory of the process\n(memory_limit 2 GB, Spark's driver 2 GB)", fontsize=8)
     memory.set_ylabel("MB")
