@@ -89,6 +89,8 @@ class IcebergTarget(LakeTarget):
         for field, source in zip(self._spec.fields, self._sources, strict=True):
             kind = self._schema.find_type(field.source_id)
             arrow = self._mapping.schema.schema.field(external_name(self.columns[source])).type
+            if pa.types.is_large_binary(arrow):
+                arrow = pa.binary()  # truncation takes no other
             with calling(f'the values of partition field "{field.name}" of {self._what} can\'t be worked out'):
                 arrays.append(field.transform.pyarrow_transform(kind)(columns[source].cast(arrow)))
         return [_combined(array) for array in arrays]
