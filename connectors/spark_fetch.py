@@ -71,6 +71,11 @@ class Fetch:
         self._error: Error | None = None
         self._is_closed = False
 
+    @property
+    def group(self) -> str:
+        """By which name Spark runs it."""
+        return self._group
+
     def add_reader(self) -> bool:
         """One more will read, and call `close_reader` at the end. Whether it is the first."""
         self._readers += 1

@@ -47,6 +47,7 @@ class BatchExecution(RuntimeExecution):
         Thread(target=self._cancel, name="runnel-spark-cancel", daemon=True).start()
 
     def _cancel(self) -> None:
+        self._sink.cancel()
         with suppress(Exception):  # the session may be gone, and with it what was to be cancelled
             self._spark.cancel(self._group)
 
@@ -77,4 +78,5 @@ class BatchExecution(RuntimeExecution):
     def _count(self) -> None:
         """Rows that Spark's stages have read so far."""
         with suppress(Exception):  # a number isn't worth a failure
-            self._rows_in = max(self._rows_in, self._spark.rows_read(self._group))
+            groups = [self._group] if self._sink.group is None else [self._group, self._sink.group]
+            self._rows_in = max(self._rows_in, sum(map(self._spark.rows_read, groups)))

@@ -33,6 +33,12 @@ def promise_of(table: WritableTable) -> Guarantee:
     return table.guarantee
 
 
+def written_batch(place: Path) -> int:
+    """The number of the last batch that had rows, from 1 on; 0 where there was none."""
+    kept = _kept(place / FILE)
+    return 0 if kept is None else kept[0]
+
+
 class JobSink:
     """The sink of one execution. Making it commits what the last one staged and has counted. Used by one thread at a time."""
 
@@ -45,6 +51,10 @@ class JobSink:
         """The number of the last batch."""
         self.rows = 0
         """Rows written in this execution."""
+        self.group: str | None = None
+        """By which name Spark runs what comes to us of its rows."""
+        self._fetch: Any = None
+        self._is_cancelled = False
         tokens = self._load()
         self._sink = write.table.sink(SinkRequest(write.mode, write.columns, owner))
         try:
@@ -81,6 +91,13 @@ class JobSink:
         self.committed = number
         self.rows += rows
 
+    def cancel(self) -> None:
+        """Has what is being written fail, and what is to come, if its rows come to us. From any thread."""
+        self._is_cancelled = True
+        fetch = self._fetch
+        if fetch is not None:
+            fetch.close()
+
     def close(self) -> None:
         """Gives up what isn't staged."""
         self._sink.close()
@@ -90,11 +107,14 @@ class JobSink:
         fetch = self._spark.fetch(frame, is_ordered=False, description="rows of a job")
         fetch.add_reader()
         news = Event()
+        self._fetch, self.group = fetch, fetch.group
         try:
             fetch.open(news.set)
             while True:
                 news.clear()
                 taken = fetch.take()
+                if self._is_cancelled:  # it has ended, but not with all rows
+                    raise OperationalError("the job was cancelled", code=ErrorCode.CANCELLED)
                 if taken is False:
                     return
                 if isinstance(taken, pa.RecordBatch):
@@ -102,22 +122,15 @@ class JobSink:
                 else:
                     news.wait()
         finally:
+            self._fetch = None
             fetch.close_reader()
 
     def _load(self) -> list[dict[str, Any]]:
-        try:
-            kept = json.loads(self._file.read_text("utf-8"))
-            self.committed = int(kept["batch"])
-            return [kept["token"]]
-        except FileNotFoundError:
+        kept = _kept(self._file)
+        if kept is None:
             return []
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise OperationalError(
-                "what is kept of the batches that a job on Spark has committed can't be read",
-                code=ErrorCode.GENERIC,
-                detail=f"{self._file}: {error}",
-                hint="bring the file back, or DROP JOB and create it anew, which begins from the start",
-            ) from error
+        self.committed = kept[0]
+        return [kept[1]]
 
     def _keep(self, number: int, token: dict[str, Any]) -> None:
         unfinished = self._file.with_name(f".{FILE}.new")
@@ -135,3 +148,19 @@ class JobSink:
                 detail=f"{self._file}: {error.strerror or error}",
                 hint="make room on the disk",
             ) from error
+
+
+def _kept(file: Path) -> tuple[int, dict[str, Any]] | None:
+    """The last batch that had rows, and what commits it."""
+    try:
+        kept = json.loads(file.read_text("utf-8"))
+        return int(kept["batch"]), kept["token"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise OperationalError(
+            "what is kept of the batches that a job on Spark has committed can't be read",
+            code=ErrorCode.GENERIC,
+            detail=f"{file}: {error}",
+            hint="bring the file back, or DROP JOB and create it anew, which begins from the start",
+        ) from error

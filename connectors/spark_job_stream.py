@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -16,18 +16,21 @@ from runnel.connectors.spark_engine import bound_rendering
 from runnel.connectors.spark_errors import spark_error
 from runnel.connectors.spark_functions import python_calls, register
 from runnel.connectors.spark_inputs import check_columns, rows_of
-from runnel.connectors.spark_job_sink import JobSink, promise_of
+from runnel.connectors.spark_job_sink import JobSink, promise_of, written_batch
 from runnel.connectors.spark_owner import SessionOwner
+from runnel.connectors.spark_replay import NOT_TOLD, Told, read_so_far
 from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.connectors.spark_source import Views
 from runnel.connectors.spark_stream import SparkStreamTable
 from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import quoted
+from runnel.connectors.spark_warnings import warnings_of
 from runnel.errors import Error, ErrorCode, OperationalError, internal
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
 from runnel.fragment import Unrenderable
-from runnel.job_runtime import Commit, JobStart, JobWrite, RuntimeExecution, RuntimePlan, RuntimeProgress
+from runnel.job_runtime import Commit, JobStart, JobWrite, ReadSoFar, RuntimeExecution, RuntimePlan, RuntimeProgress
+from runnel.patience import current
 from runnel.processor import JobContext
 from runnel.relation import Relation, Scan, walk
 from runnel.rendering.render import Rendering
@@ -73,6 +76,9 @@ class StreamPlan(RuntimePlan):
     def settle(self, owner: str, place: Path) -> None:
         JobSink(self._owner.get(), self._write, owner, place).close()
 
+    def read_so_far(self, place: Path) -> ReadSoFar | None:
+        return read_so_far(self._write.relation, place / CHECKPOINT, written_batch(place))
+
     def _frame(self, spark: Spark, evaluation: EvaluationContext, views: Views, stack: ExitStack) -> Any:
         """The streaming DataFrame; the views that its text names are needed until the query has begun."""
         register(spark, python_calls(self._write.relation))
@@ -114,17 +120,19 @@ class StreamExecution(RuntimeExecution):
         self._start = start
         self._sink = sink
         self._query: Any = None
-        self._is_asked = False
+        self._is_asked = self._is_cancelled = False
         self._is_over = False
         self._failure: Error | None = None
         self._lock = Lock()
+        self._turn = Lock()
+        """Held while a batch is written."""
         self._seen: tuple[Any, ...] = ()
         self._told = RuntimeProgress()
         self._began = Event()
 
     def begin(self, frame: Any) -> None:
         """Starts it."""
-        logging.getLogger("py4j.clientserver").addFilter(_NOT_TOLD)
+        logging.getLogger("py4j.clientserver").addFilter(NOT_TOLD)
         place = self._start.place / CHECKPOINT
         with spark_errors():
             writer = frame.writeStream.outputMode("append").queryName(f"job {self._start.owner}")
@@ -153,23 +161,43 @@ class StreamExecution(RuntimeExecution):
         Thread(target=self._stop_between, name="runnel-spark-stop", daemon=True).start()
 
     def cancel(self) -> None:
-        self._is_asked = True
+        self._is_asked = self._is_cancelled = True
+        self._sink.cancel()
         Thread(target=self._stop_query, name="runnel-spark-stop", daemon=True).start()
+
+    @contextmanager
+    def between_batches(self) -> Iterator[None]:
+        patience = current()
+        while not self._turn.acquire(timeout=0.1):
+            patience.check()
+            patience.check_time()
+        try:
+            yield
+        finally:
+            self._turn.release()
 
     def _take(self, frame: Any, number: int) -> None:
         """Called by Spark with each batch, on a thread of its own; numbers are from 0 on."""
-        if self._is_asked:
-            raise _Told  # the next run begins with this batch
+        with self._turn:
+            if self._is_asked:
+                raise Told  # the next run begins with this batch
+            self._write(frame, number)
+
+    def _write(self, frame: Any, number: int) -> None:
         self._look()
         began = monotonic_ns()
         try:
-            self._sink.write(number + 1, frame)
+            if number < self._sink.committed:
+                # Written by an execution that ended before Spark knew of it: the batch's state and watermark are Spark's still.
+                frame.write.format("noop").mode("append").save()
+            else:
+                self._sink.write(number + 1, frame)
         except Exception as error:
             # What Spark's own report of it says is about the callback.
-            if self._failure is None:
+            if self._failure is None and not self._is_cancelled:
                 found = spark_error(error)
                 self._failure = found if isinstance(found, Error) else internal(f"{type(found).__name__}: {found}")
-            raise _Told from None
+            raise Told from None
         told = self._told
         self._start.on_commit(Commit(number + 1, monotonic_ns() - began, told.state_rows, told.state_bytes))
 
@@ -236,20 +264,6 @@ class StreamExecution(RuntimeExecution):
         )
 
 
-class _Told(Exception):
-    """Ends a batch; why is known here."""
-
-
-class _NotTold(logging.Filter):
-    """Keeps py4j from logging how a batch was ended."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info and isinstance(record.exc_info[1], _Told))
-
-
-_NOT_TOLD = _NotTold()
-
-
 def _microseconds(text: str | None) -> int | None:
     if text is None or text.startswith("1970-01-01T00:00:00"):  # there is none yet
         return None
@@ -283,4 +297,4 @@ def _notes(relation: Relation, sink: Table) -> Sequence[str]:
             lines.append(
                 f"{table.name}: its {table.row_count()} rows go to Spark when the job starts; later changes aren't seen"
             )
-    return [*lines, f"{sink.name}: {promise_of(sink)}"]  # type: ignore[arg-type]
+    return [*lines, f"{sink.name}: {promise_of(sink)}", *warnings_of(relation)]  # type: ignore[arg-type]

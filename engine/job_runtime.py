@@ -8,12 +8,13 @@ kept in the job's folder, so that a later execution goes on there.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from runnel.catalog import Table
-from runnel.connector import WritableTable, WriteMode
-from runnel.errors import Error
+from runnel.connector import ReadableTable, WritableTable, WriteMode
+from runnel.errors import Error, NotSupportedError
 from runnel.expressions.context import EvaluationContext
 from runnel.frozen import frozen
 from runnel.processor import Guarantee
@@ -58,6 +59,18 @@ class RuntimeProgress:
 
 
 @frozen(kw_only=True)
+class ReadSoFar:
+    """What a job over streams has read by a batch that is written, of number `batch`, from 1 on. `inputs` give it again, by the
+    place of the stream's Scan among all of the job's relation. `watermark` (µs of event time) is that by which the batch gave
+    results. `close` is called when the inputs are read."""
+
+    batch: int
+    watermark: int | None
+    inputs: Mapping[int, ReadableTable]
+    close: Callable[[], object]
+
+
+@frozen(kw_only=True)
 class JobStart:
     """What an execution is told. `owner` is the job's id and `place` its folder for the runtime, both the same in all
     executions; `interval`: milliseconds between batches of a stream. `on_commit` hears of each batch and `on_end` once of the
@@ -92,6 +105,11 @@ class RuntimeExecution(ABC):
     def cancel(self) -> None:
         """Has it end as soon as may be; waits for nothing. What is committed stays."""
 
+    @contextmanager
+    def between_batches(self) -> Iterator[None]:
+        """Waits for the batch that runs; inside, none is written."""
+        yield
+
 
 class RuntimePlan(ABC):
     """A job's query as the runtime would run it. Making one starts nothing."""
@@ -110,6 +128,11 @@ class RuntimePlan(ABC):
     @abstractmethod
     def settle(self, owner: str, place: Path) -> None:
         """The owner runs no more: commits what its last batch has staged, and removes what else it has in the sink."""
+
+    def read_so_far(self, place: Path) -> ReadSoFar | None:
+        """What the executions in that folder have read by their last batch, of a query over streams; None where there was no
+        batch yet. While none is written."""
+        raise NotSupportedError("how far the job has read is not known", hint="VERIFY it when it has ended")
 
 
 class JobRuntime(ABC):

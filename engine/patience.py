@@ -55,6 +55,13 @@ class Patience:
                 hint="what it asked for goes on; SHOW JOBS tells how far it is",
             )
 
+    def check_time(self) -> None:
+        """OperationalError where its time is over."""
+        if self.deadline is not None and monotonic_ns() > self.deadline:
+            raise OperationalError(
+                "the statement's time was over while it waited", code=ErrorCode.TIMEOUT, hint="give it more time"
+            )
+
 
 _OF_THIS_THREAD: ContextVar[Patience | None] = ContextVar("patience", default=None)
 _FOR_EVER = Patience(None)

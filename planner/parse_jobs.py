@@ -51,10 +51,12 @@ def parse_alter(reader: StatementReader) -> AlterJob:
 
 
 def parse_verify(reader: StatementReader) -> VerifyJob:
-    """VERIFY JOB name"""
+    """VERIFY JOB name [OPTIONS (…)]"""
     position = reader.position
     reader.expect("VERIFY", "JOB")
-    return VerifyJob(sql=reader.sql, position=position, name=reader.name("the job"))
+    name = reader.name("the job")
+    options = read_options(reader) if reader.accept("OPTIONS") else ()
+    return VerifyJob(sql=reader.sql, position=position, name=name, options=options)
 
 
 def parse_create_snapshot(reader: StatementReader, position: Position, or_replace: bool) -> CreateSnapshot:

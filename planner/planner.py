@@ -6,7 +6,7 @@ some parallelism. Arguments are never part of a plan: only their types are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ from runnel.planner.plans import (
     DropPlan,
     DropSnapshotPlan,
     ExplainPlan,
+    GivenOption,
     KeyGetPlan,
     KeyPutPlan,
     Plan,
@@ -104,11 +105,12 @@ def plan_job(
 
 
 def _job(statement: syntax.CreateJob | syntax.AlterJob, write: WritePlan | None) -> Plan:
-    options = tuple((option.name.text, option.value, option.name.position) for option in statement.options)
+    options = _given(statement.options)
     parameters = () if write is None else write.parameters
     if isinstance(statement, syntax.AlterJob):
         return AlterJobPlan(
             name=statement.name.text,
+            position=statement.name.position,
             action=statement.action,
             options=options,
             write=write,
@@ -118,12 +120,17 @@ def _job(statement: syntax.CreateJob | syntax.AlterJob, write: WritePlan | None)
     assert write is not None
     return CreateJobPlan(
         name=statement.name.text,
+        position=statement.name.position,
         options=options,
         write=write,
         text=statement.text,
         if_not_exists=statement.if_not_exists,
         parameters=parameters,
     )
+
+
+def _given(options: Iterable[syntax.Option]) -> tuple[GivenOption, ...]:
+    return tuple((option.name.text, option.value, option.name.position) for option in options)
 
 
 def _query(binder: Binder, statement: syntax.Query) -> Plan:
@@ -359,13 +366,22 @@ def _definition(statement: syntax.Statement) -> Plan:
             return DropPlan(kind="index", name=statement.name.text, if_exists=statement.if_exists)
         case syntax.DropJob():
             snapshot = None if statement.snapshot is None else statement.snapshot.text
-            return DropJobPlan(name=statement.name.text, if_exists=statement.if_exists, snapshot=snapshot)
+            name = statement.name
+            return DropJobPlan(name=name.text, position=name.position, if_exists=statement.if_exists, snapshot=snapshot)
         case syntax.VerifyJob():
-            return VerifyJobPlan(name=statement.name.text)
+            name = statement.name
+            return VerifyJobPlan(name=name.text, position=name.position, options=_given(statement.options))
         case syntax.CreateSnapshot():
-            return CreateSnapshotPlan(name=statement.name.text, job=statement.job.text, or_replace=statement.or_replace)
+            return CreateSnapshotPlan(
+                name=statement.name.text,
+                position=statement.name.position,
+                job=statement.job.text,
+                job_position=statement.job.position,
+                or_replace=statement.or_replace,
+            )
         case syntax.DropSnapshot():
-            return DropSnapshotPlan(name=statement.name.text, if_exists=statement.if_exists)
+            name = statement.name
+            return DropSnapshotPlan(name=name.text, position=name.position, if_exists=statement.if_exists)
         case syntax.Show():
             return ShowPlan(what=statement.what, name=None if statement.name is None else statement.name.text)
         case syntax.SetOption():

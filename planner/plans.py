@@ -152,9 +152,11 @@ GivenOption = tuple[str, str, Position | None]
 
 @frozen(kw_only=True)
 class CreateJobPlan(Plan):
-    """`write` is the plan of the job's query, whose text is `text`: it was bound as it is to run."""
+    """`write` is the plan of the job's query, whose text is `text`: it was bound as it is to run. `position`: where its name
+    stands, as in the plans below."""
 
     name: str
+    position: Position | None = None
     options: tuple[GivenOption, ...]
     write: WritePlan
     text: str
@@ -166,6 +168,7 @@ class AlterJobPlan(Plan):
     """`action` is as in `syntax.AlterJob`; `write` and `text` are those of a new query."""
 
     name: str
+    position: Position | None = None
     action: str
     options: tuple[GivenOption, ...] = ()
     write: WritePlan | None = None
@@ -177,6 +180,7 @@ class DropJobPlan(Plan):
     """`snapshot`: the name under which the job's state is kept."""
 
     name: str
+    position: Position | None = None
     if_exists: bool
     snapshot: str | None = None
 
@@ -184,19 +188,26 @@ class DropJobPlan(Plan):
 @frozen(kw_only=True)
 class VerifyJobPlan(Plan):
     name: str
+    position: Position | None = None
+    options: tuple[GivenOption, ...] = ()
 
 
 @frozen(kw_only=True)
 class CreateSnapshotPlan(Plan):
+    """`job_position`: where the name of the job stands."""
+
     name: str
     job: str
     or_replace: bool
+    position: Position | None = None
+    job_position: Position | None = None
 
 
 @frozen(kw_only=True)
 class DropSnapshotPlan(Plan):
     name: str
     if_exists: bool
+    position: Position | None = None
 
 
 @frozen(kw_only=True)

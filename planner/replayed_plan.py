@@ -63,14 +63,14 @@ class _Noting(Lowering):
         return made
 
 
-def replayed(relation: Relation, table_of: Callable[[Table], Table], counted: Sequence[int]) -> Relation:
-    """The relation over other tables. Its GENERATE_STREAM gives the first numbers: so many as `counted` has for it."""
+def replayed(relation: Relation, table_of: Callable[[Scan], Table], counted: Sequence[int]) -> Relation:
+    """The relation over other tables, each in the place of a scan's. Its GENERATE_STREAM gives the first numbers: so many as `counted` has for it."""
     numbers = iter(counted)
 
     def change(node: Relation) -> Relation:
         match node:
             case Scan():
-                return replace(node, table=table_of(node.table), divert=None)
+                return replace(node, table=table_of(node), divert=None)
             case Generate(unbounded=True):
                 return _series(node, next(numbers))
             case ImposeOrder():

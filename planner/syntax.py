@@ -253,6 +253,7 @@ class VerifyJob(Statement):
     """VERIFY JOB."""
 
     name: Name
+    options: tuple[Option, ...] = ()
 
 
 @frozen(kw_only=True)

@@ -72,6 +72,7 @@ _MODULES = {
         regexp_match regexp_matches regexp_extract regexp_extract_all regexp_count regexp_substr regexp_instr
         regexp_full_match similar_to=
     """,
+    "samples": "in_sample=",
     "texts": """
         translate overlay quote_literal quote_ident quote_nullable format levenshtein=LEVENSHTEIN,EDITDIST3 to_base to_hex
         to_bin to_oct normalize strip_accents to_ascii unicode=UNICODE,ORD space bit_length contains

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -169,6 +170,11 @@ class ForeignRun:
         """Has it end behind a committed batch; it may end by itself before."""
         assert self.job.running is not None
         self.job.running.stop()
+
+    def between_batches(self) -> AbstractContextManager[None]:
+        """Waits for the batch that runs; inside, none is written."""
+        assert self.job.running is not None
+        return self.job.running.between_batches()
 
     def take_snapshot(self, timeout: float | None) -> int:
         raise no_snapshots(self._record.name, self._record.runtime)

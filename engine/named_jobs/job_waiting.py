@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import suppress
-from threading import Condition, RLock
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from threading import Condition, Lock, RLock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from runnel.jobs import JobStatus
 from runnel.named_jobs.job_view import JobView
 from runnel.named_jobs.listeners import Listener
 from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.run import Run
 from runnel.named_jobs.states import FAILED, NOT_RUNNING, SUSPENDED, check_allowed, seconds
 from runnel.patience import current
 
@@ -32,6 +33,7 @@ class JobWaiting(JobView):
         self._changed = Condition(self._lock)
         self._listeners: list[Listener] = []
         self._waiting: list[Wake] = []
+        self._altering = Lock()
 
     def add_listener(self, listener: Listener) -> None:
         """`listener` is called with each StatusChange from now on, in order, on a thread of the connection's."""
@@ -83,6 +85,42 @@ class JobWaiting(JobView):
         if self.status is not status and not self.is_done:
             self._home.check_open()
         return self.status is status
+
+    @contextmanager
+    def between_batches(self) -> Iterator[None]:
+        """Of a job that another engine runs: inside, its sink has what its last batch gave, and no other is written.
+        OperationalError where it is stopped meanwhile."""
+        with self._lock:
+            self._check_runtime()
+            run = self._run
+            if run is None:
+                self._home.settle(self)  # type: ignore[arg-type]  # every job is a NamedJob
+                yield  # who wants to resume it waits
+                return
+        assert not isinstance(run, Run)
+        with run.between_batches():
+            self._check_runtime()
+            yield
+            if self._run is not run:
+                message = f'job "{self.name}" was stopped meanwhile'
+                raise OperationalError(message, code=ErrorCode.GENERIC, hint="VERIFY it again")
+
+    @contextmanager
+    def altered_alone(self) -> Iterator[None]:
+        """Waits until nobody else changes what is kept of it: who does may put back what was there."""
+        patience = current()
+        while not self._altering.acquire(timeout=0.05):
+            patience.check()
+            patience.check_time()
+            self._home.check_open()
+        try:
+            yield
+        finally:
+            self._altering.release()
+
+    def _check_runtime(self) -> None:
+        self._home.check_open()
+        check_allowed("verified", self.name, self.status)
 
     def _tell_changes(self, wake: Wake) -> Callable[[], None]:
         """Has `wake` called at each change; gives what ends that."""

@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 
 from runnel.disk import OWN_FOLDER, own_file, sync_file, sync_folder
-from runnel.errors import OperationalError
+from runnel.errors import ErrorCode, OperationalError
 from runnel.named_jobs.record import JobRecord
 
 logger = logging.getLogger("runnel.job")
@@ -66,6 +66,17 @@ class JobRecords:
                 logger.error("the job record %s can't be read, so its job doesn't run: %s", place / FILE, error)
                 self.unreadable.append(UnreadableRecord(place / FILE, error))
         return sorted(found, key=lambda record: (record.created, record.id))
+
+    def check_readable(self, name: str) -> None:
+        """OperationalError where a job of that name is on the disk, in a record that can't be read."""
+        for item in self.unreadable:
+            if item.name is not None and item.name.lower() == name.lower():
+                raise OperationalError(
+                    f"job \"{item.name}\" can't be run: its record can't be read",
+                    code=ErrorCode.GENERIC,
+                    detail=f"{item.path}: {item.reason}",
+                    hint="mend the file, or put back a copy, and open the directory again; without its folder the job is gone",
+                )
 
     def save(self, record: JobRecord) -> None:
         """Keeps a record; OperationalError where it can't be written: then the one before it is kept."""

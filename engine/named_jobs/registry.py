@@ -83,13 +83,7 @@ class NamedJobs:
         """Makes and starts a job; a ProgrammingError where one that hasn't ended has its name. The one that has goes."""
         self._purge()
         with self._lock:
-            existing = self.find(record.name)
-            if existing is not None and not existing.is_done:
-                raise ProgrammingError(
-                    f'job "{existing.name}" exists already',
-                    detail=f"its status is {existing.status}",
-                    hint="use IF NOT EXISTS, drop it first, or take another name",
-                )
+            existing = self.check_free(record.name)
             begins_with = record.options.initial_snapshot is not None
             record = replace(record, id=self._new_id(), is_resumable=begins_with, may_drop_state=begins_with)
             store = self._store(record)
@@ -109,6 +103,17 @@ class NamedJobs:
             # Without the lock: planning what is to be cleaned up may need it on another thread.
             self.remove(existing)
         return job
+
+    def check_free(self, name: str) -> NamedJob | None:
+        """ProgrammingError where a job that hasn't ended has the name; the one that has it and has ended."""
+        existing = self.find(name)
+        if existing is not None and not existing.is_done:
+            raise ProgrammingError(
+                f'job "{existing.name}" exists already',
+                detail=f"its status is {existing.status}",
+                hint="use IF NOT EXISTS, drop it first, or take another name",
+            )
+        return existing
 
     def remove(self, job: NamedJob) -> None:
         """Forgets a job that has ended, and all that is kept for it."""
@@ -131,9 +136,10 @@ class NamedJobs:
         return next((job for job in found if not job.is_done), found[-1] if found else None)
 
     def get(self, name: str) -> NamedJob:
-        """The job of that name; ProgrammingError where there is none."""
+        """The job of that name; ProgrammingError where there is none, OperationalError where its record can't be read."""
         job = self.find(name)
         if job is None:
+            self.records.check_readable(name)
             names = [item.name for item in self.all()]
             raise ProgrammingError(
                 f'job "{name}" not found',

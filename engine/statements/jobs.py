@@ -8,7 +8,7 @@ from time import monotonic_ns
 from typing import TYPE_CHECKING
 
 from runnel.dag import DAG
-from runnel.errors import Error, NotSupportedError, ProgrammingError
+from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
 from runnel.job_runtime import TASKLETS
@@ -28,6 +28,7 @@ from runnel.planner.plans import (
     CreateSnapshotPlan,
     DropJobPlan,
     DropSnapshotPlan,
+    VerifyJobPlan,
     WritePlan,
 )
 from runnel.processor import Guarantee
@@ -113,6 +114,22 @@ def _meanings(plan: WritePlan) -> dict[str, str]:
     return {vertex: meaning.encode() for vertex, meaning in vertex_meanings(plan.physical, 2).items()}
 
 
+@contextmanager
+def blamed(position: Position | None) -> Iterator[None]:
+    """What is wrong with a name is told where it stands in the statement."""
+    try:
+        yield
+    except Error as error:
+        error.position = error.position or position
+        raise
+
+
+def job_of(database: Database, plan: AlterJobPlan | DropJobPlan | VerifyJobPlan) -> NamedJob:
+    """The job that a statement names."""
+    with blamed(plan.position):
+        return database.named_jobs.get(plan.name)
+
+
 def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
     """Makes a job and starts it; doesn't wait for its end."""
     jobs = database.named_jobs
@@ -120,8 +137,11 @@ def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
     existing = jobs.find(plan.name)
     if plan.if_not_exists and existing is not None and not existing.is_done:
         return NO_COUNT
+    with blamed(plan.position):
+        jobs.check_free(plan.name)
     if options.initial_snapshot is not None:
-        jobs.snapshots.get(options.initial_snapshot)
+        with blamed(next(place for name, _, place in plan.options if name.lower() == "initialsnapshotname")):
+            jobs.snapshots.get(options.initial_snapshot)
     modules = {}
     if options.modules:
         from runnel.statements.job_modules import read_modules
@@ -176,7 +196,7 @@ def alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
 
 
 def _alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
-    job = database.named_jobs.get(plan.name)
+    job = job_of(database, plan)
     timeout = _left(call)
     match plan.action:
         case "suspend":
@@ -186,12 +206,13 @@ def _alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
         case "restart":
             job.restart(timeout)
         case "query":
-            _change_query(job, plan, call)
+            with job.altered_alone():
+                _change_query(job, plan, call)
         case _:
-            options = changed_options(job.record.options, plan.options)
-            job.change(options=options)
-            if plan.action == "options and resume":
-                job.resume()
+            with job.altered_alone():
+                job.change(options=changed_options(job.record.options, plan.options))
+                if plan.action == "options and resume":
+                    job.resume()
     return NO_COUNT
 
 
@@ -249,8 +270,9 @@ def _drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
     job = jobs.find(plan.name)
     if job is None:
         if plan.if_exists:
+            jobs.records.check_readable(plan.name)
             return NO_COUNT
-        job = jobs.get(plan.name)
+        job = job_of(database, plan)
     if plan.snapshot is not None:
         job.cancel_and_export_snapshot(plan.snapshot, _left(call))
     elif not job.is_done:
@@ -261,9 +283,11 @@ def _drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
 
 def create_snapshot(database: Database, plan: CreateSnapshotPlan, call: Call) -> int:
     """Takes a snapshot of a job and keeps it under a name."""
-    job = database.named_jobs.get(plan.job)
+    with blamed(plan.job_position):
+        job = database.named_jobs.get(plan.job)
     if not plan.or_replace:
-        database.named_jobs.snapshots.check_free(plan.name)
+        with blamed(plan.position):
+            database.named_jobs.snapshots.check_free(plan.name)
     with _patient(call):
         job.export_snapshot(plan.name, _left(call))
     return NO_COUNT
@@ -271,7 +295,8 @@ def create_snapshot(database: Database, plan: CreateSnapshotPlan, call: Call) ->
 
 def drop_snapshot(database: Database, plan: DropSnapshotPlan, call: Call) -> int:
     """Forgets a named snapshot."""
-    database.named_jobs.snapshots.drop(plan.name, plan.if_exists)
+    with blamed(plan.position):
+        database.named_jobs.snapshots.drop(plan.name, plan.if_exists)
     return NO_COUNT
 
 
@@ -291,7 +316,7 @@ def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple
         promise = weaker(options.guarantee, choice.plan.guarantee)
         lines = [f"Job {plan.name}: {promise}, on {choice.runtime}, as {choice.reason}"]
         return plan.write, [*lines, *(f"  {note}" for note in choice.plan.notes), f"  SQL: {choice.plan.text}"], True
-    job = database.named_jobs.get(plan.name)
+    job = job_of(database, plan)
     _check_own(job)
     lines = _explained(plan.name, changed_options(job.record.options, plan.options), plan.write)
     shown = explained(_fates(job, plan.write))

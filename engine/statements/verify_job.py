@@ -1,15 +1,14 @@
 """VERIFY JOB: what a job has read is read again, as a bounded query, and what that gives is compared with what its sink has.
 
-The moment that is compared is that of a snapshot: the sources are read up to the places that it kept, and the sink is read as
-it was when it had committed with it. Rows that later input might still change are left out on both sides.
+The moment that is compared is that of a snapshot, or of a batch of another engine: the sources are read up to the places that
+it kept, and the sink is read as it was when it had committed with it. Rows that later input might still change are left out on
+both sides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from datetime import UTC, date, datetime, time, timedelta
-from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -19,27 +18,26 @@ from runnel.connector import ReadableTable, Token, WriteMode
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError, as_written
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Column
-from runnel.frozen import frozen
 from runnel.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
 from runnel.named_jobs.named_job import NamedJob
-from runnel.patience import patient
 from runnel.planner.comparison import Compared, plan_comparison
 from runnel.planner.final_rows import TimedRows, before, check_repeatable, gives_at_once, with_time
 from runnel.planner.physical import Physical
 from runnel.planner.plans import QueryPlan, VerifyJobPlan, WritePlan
-from runnel.planner.replayed_plan import Places, places_of, replayed
+from runnel.planner.replayed_plan import places_of, replayed
+from runnel.planner.sampled import sampled
 from runnel.processor import Guarantee, JobContext
-from runnel.processors.scan_state import SavedPartition, decode
-from runnel.processors.sink_watermarks import watermarks_in
+from runnel.processors.scan_state import SavedPartition
 from runnel.relation import Aggregate, Field, Filter, Project, Relation, Scan, references, walk
 from runnel.rows import Result, Row
-from runnel.snapshots.store import ENDED, SnapshotStore
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
 from runnel.statements.call import Call
-from runnel.statements.jobs import planned_job
+from runnel.statements.jobs import job_of, planned_job
 from runnel.statements.queries import parallelism
 from runnel.statements.replay import ReplayedTable, WrittenTable, check_retained
+from runnel.statements.verified_moment import Moment, moment_of
+from runnel.statements.verify_options import Sample, read_sample
 from runnel.windows import Window
 
 if TYPE_CHECKING:
@@ -48,34 +46,20 @@ if TYPE_CHECKING:
 SHOWN = 20
 """So many of the rows that differ are shown."""
 
-ATTEMPTS = 5
-"""So often it is tried to read the sink between two snapshots."""
-
 _FIELDS = (Field("result", VARCHAR), Field("rows", BIGINT), Field("row", VARCHAR), Field("note", VARCHAR))
-
-
-@frozen(kw_only=True)
-class _Moment:
-    """How far a job was: at the snapshot of that number, or, with None, when it had ended. `kept` are the partitions of sources
-    by vertex, without vertices that have read all; `counted` says how far each GENERATE_STREAM was; `watermarks` are those of
-    the sink."""
-
-    snapshot: int | None = None
-    kept: Mapping[str, Mapping[str, SavedPartition]] = field(default_factory=dict)
-    counted: tuple[int, ...] = ()
-    watermarks: Mapping[int, int] = field(default_factory=dict)
 
 
 def verify_job(database: Database, plan: VerifyJobPlan, call: Call) -> Result:
     """Compares what a job has written with what a bounded query gives of its input."""
-    job = database.named_jobs.get(plan.name)
+    job = job_of(database, plan)
+    sample = read_sample(plan.options)
     write, evaluation = planned_job(database, job.record)
     keys = _keys(write)
     _check(job, write, keys)
     context = JobContext(0, evaluation, database.jobs.clock.monotonic)
-    moment, written = _moment(job, write, context, call)
+    moment, written = moment_of(database, job, write, context, call)
     try:
-        comparison = _Comparison(job, write, keys, moment, written)
+        comparison = _Comparison(job, write, moment, written, sample)
         compared = comparison.plan(database, evaluation)
         return _told(comparison, _run(database, compared, evaluation, call))
     except OperationalError as error:
@@ -89,6 +73,13 @@ def verify_job(database: Database, plan: VerifyJobPlan, call: Call) -> Result:
         ) from error
     finally:
         written.close()
+        moment.close()
+
+
+def _guarantee(job: NamedJob) -> str:
+    """What holds of the rows that a job writes."""
+    record = job.record
+    return str(record.options.guarantee) if record.runtime == TASKLETS else record.promise
 
 
 def _keys(write: WritePlan) -> tuple[int, ...]:
@@ -115,85 +106,44 @@ def _check(job: NamedJob, write: WritePlan, keys: tuple[int, ...]) -> None:
         )
     check_repeatable(write.logical, bool(keys))
     for table in write.tables:
-        check_retained(table, name)
+        if record.runtime == TASKLETS or not table.is_unbounded:  # else the other engine gives it again
+            check_retained(table, name)
     if job.status is JobStatus.COMPLETED:
         return
+    guarantee = _guarantee(job)
     what = None
-    if record.runtime != TASKLETS:
-        what = f"it runs on {record.runtime}, which doesn't tell where in its sources it is", "VERIFY it when it has ended"
-    elif not record.is_unbounded:
+    if not record.is_unbounded:
         what = "its inputs have not ended", "VERIFY it when it has ended: con.job(…).join() waits"
-    elif job.status is JobStatus.RUNNING and record.options.guarantee is not Guarantee.EXACTLY_ONCE:
+    elif job.status is JobStatus.RUNNING and guarantee != str(Guarantee.EXACTLY_ONCE):
         what = (
-            f"its guarantee is {record.options.guarantee}, so its sink is at no moment what its sources are",
+            f"its guarantee is {guarantee}, so its sink is at no moment what its sources are",
             f"ALTER JOB {as_written(name)} SUSPEND first",
         )
     if what is not None:
         raise OperationalError(f'job "{name}" can\'t be verified now', code=ErrorCode.GENERIC, detail=what[0], hint=what[1])
 
 
-def _moment(job: NamedJob, write: WritePlan, context: JobContext, call: Call) -> tuple[_Moment, WrittenTable]:
-    """A moment of the job, and its sink as it was then."""
-    with job.store.hold(), patient(call.deadline) as patience:
-        call.on_start(patience)
-        for _ in range(ATTEMPTS):
-            number = job.last_point(_left(call))
-            if number is None and not job.is_done:
-                raise OperationalError(
-                    f'job "{job.name}" can\'t be verified: it has no snapshot yet',
-                    code=ErrorCode.GENERIC,
-                    hint=f"ALTER JOB {as_written(job.name)} RESUME, and VERIFY it when it runs",
-                )
-            written = WrittenTable(write.table, write.columns, context)
-            # A later snapshot may have been committed meanwhile: then the sink is further than the sources are.
-            if number is None or job.store.completed == number:
-                break
-            written.close()
-        else:
-            raise OperationalError(
-                f'the sink of job "{job.name}" can\'t be read between two snapshots',
-                code=ErrorCode.GENERIC,
-                hint=f"ALTER JOB {as_written(job.name)} SUSPEND first, or make 'snapshotIntervalMillis' longer",
-            )
-        try:
-            assert isinstance(write.physical, Physical)
-            return _Moment() if number is None else _read(job.store, number, places_of(write.physical)), written
-        except BaseException:
-            written.close()
-            raise
-
-
-def _read(store: SnapshotStore, number: int, places: Places) -> _Moment:
-    ended = {vertex for batch in store.read(number, ENDED) for vertex in batch.column(0).to_pylist()}
-    kept: dict[str, dict[str, SavedPartition]] = {}
-    for vertex in places.scans:
-        batches = store.read(number, vertex)
-        if vertex not in ended and batches:
-            kept[vertex] = {item.partition: item for batch in batches for item in decode(batch)}
-    counted = [max(n for batch in store.read(number, item) for n in batch.column(0).to_pylist()) for item in places.generators]
-    watermarks = watermarks_in(batch for item in places.sinks for batch in store.read(number, item))
-    return _Moment(snapshot=number, kept=kept, counted=tuple(counted), watermarks=watermarks)
-
-
 class _Comparison:
     """What is compared of a job at a moment."""
 
-    def __init__(self, job: NamedJob, write: WritePlan, keys: tuple[int, ...], moment: _Moment, written: WrittenTable) -> None:
+    def __init__(self, job: NamedJob, write: WritePlan, moment: Moment, written: WrittenTable, sample: Sample | None) -> None:
         self.job = job
         self.write = write
-        self.keys = keys
+        self.keys = _keys(write)
+        self.sample = sample
+        self.sampled_by: tuple[int, ...] = ()
         self.moment = moment
         self.written = written
         self.compared = Compared(count=len(write.columns))
         relation = write.logical
-        self.is_final = moment.snapshot is None or gives_at_once(relation)
+        self.is_final = moment.name is None or gives_at_once(relation)
         self.timed: TimedRows | None = with_time(relation) if relation.is_unbounded else None
 
     @property
     def limit(self) -> int | None:
         """The event time before which rows are final; None where no watermark came yet."""
         assert self.timed is not None
-        watermark = self.moment.watermarks.get(self.timed.bound.watermark)
+        watermark = self.moment.watermark(self.timed.bound.watermark)
         return None if watermark is None else watermark + self.timed.bound.offset
 
     def plan(self, database: Database, evaluation: EvaluationContext) -> QueryPlan:
@@ -221,6 +171,9 @@ class _Comparison:
             columns += [self._is_before(happened)] if may_lack else []
         elif not self.is_final:
             raise self._unknown()
+        if self.sample is not None:
+            self.sampled_by = self.sample.columns(self.written.columns, self.keys, rows)
+            rows, actual = (sampled(side, self.sampled_by, self.sample.share) for side in (rows, actual))
         kinds = [self.write.table.columns[i].type for i in self.write.columns]
         self.compared = Compared(
             count=width,
@@ -287,8 +240,14 @@ class _Comparison:
                 )
             found[id(table)] = kept, self.job.record.beginnings.get(vertex, {})
 
-        def table_of(table: Table) -> Table:
+        scanned = (node for node in walk(self.write.logical) if isinstance(node, Scan))
+        elsewhere = {id(node): self.moment.inputs[i] for i, node in enumerate(scanned) if i in self.moment.inputs}
+
+        def table_of(scan: Scan) -> Table:
+            table = scan.table
             kept, beginnings = found.get(id(table), (None, {}))
+            if id(scan) in elsewhere:
+                return elsewhere[id(scan)]
             if not isinstance(table, ReadableTable) or not (table.is_unbounded or kept is not None):
                 return table
             return ReplayedTable(table, kept, beginnings)
@@ -299,19 +258,23 @@ class _Comparison:
     def notes(self) -> list[str]:
         """What is to be known of the comparison."""
         job, moment, timed = self.job, self.moment, self.timed
-        if moment.snapshot is None:
+        if moment.name is None:
             notes = ["of all that the job has read"]
         elif self.is_final or timed is None:
-            notes = [f"at snapshot {moment.snapshot}"]
+            notes = [f"at {moment.name}"]
         else:
-            watermark = moment.watermarks.get(timed.bound.watermark)
+            watermark = moment.watermark(timed.bound.watermark)
             kind = timed.relation.fields[-1].type
             shown = "no watermark yet" if watermark is None else f"watermark {_moment_text(watermark, kind)}"
-            notes = [f"at snapshot {moment.snapshot}, {shown}"]
+            notes = [f"at {moment.name}, {shown}"]
+        if self.sample is not None:
+            names = ", ".join(self.written.columns[i].name for i in self.sampled_by)
+            notes.append(f"a sample of {self.sample.share * 100:g} %, by the hash of {names}")
         if job.late_in_all:
             notes.append(f"late rows: {job.late_in_all}; differences there are expected")
-        if job.record.options.guarantee is not Guarantee.EXACTLY_ONCE and job.record.restarts:
-            notes.append(f"{job.record.options.guarantee}: after a restart rows may be there twice, or not")
+        guarantee = _guarantee(job)
+        if guarantee != str(Guarantee.EXACTLY_ONCE) and job.record.restarts:
+            notes.append(f"{guarantee}: after a restart rows may be there twice, or not")
         as_now = sorted({table.name for table in self.write.tables if self._is_as_now(table)})
         if as_now:
             notes.append(f"read as it is now: {', '.join(as_now)}")
@@ -343,6 +306,8 @@ def _told(comparison: _Comparison, found: Result) -> Result:
             for values in batch.slice(0, SHOWN + 1).to_pylist():
                 rows += _differing(comparison, values)
     notes = comparison.notes
+    if comparison.sample is not None and not same and not expected and not actual:
+        notes.append("no row is in the sample: make it larger, or take it by a column of more values with 'sampleBy'")
     if not expected and not actual:
         return Result(_FIELDS, [("equal", same, None, "; ".join(notes))])
     notes.insert(1, f"{same} rows are equal")
@@ -381,8 +346,3 @@ def _moment_text(instant: int, kind: SqlType) -> str:
         return str(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=instant)).removesuffix("+00:00")
     except OverflowError:
         return str(instant)
-
-
-def _left(call: Call) -> float | None:
-    """Seconds that the statement has left."""
-    return None if call.deadline is None else max(0.0, (call.deadline - monotonic_ns()) / 1e9)

@@ -1,0 +1,35 @@
+"""Whether a row is in a sample: by the hash of some of its values, so that whoever has the same values has the same sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from runnel.batches import from_flags
+from runnel.errors import Position, internal
+from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
+from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.key_hash import hash_columns
+from runnel.sqltypes import BIGINT, BOOLEAN
+
+
+def in_sample(share: float, values: Sequence[Expression]) -> Call:
+    """A condition that is true of that share of all combinations of the values."""
+    bound = Literal(value=min(round(share * (1 << 63)), (1 << 63) - 1), type=BIGINT)
+    return Call(function="in_sample", arguments=(bound, *values), type=BOOLEAN)
+
+
+def _compile(call: Call) -> Kernel:
+    def run(bound: Datum, *values: Datum) -> Datum:
+        # By the high bits: rows of a sample are divided over processors by the low ones.
+        return from_flags(hash_columns(values) >> np.uint64(1) < np.uint64(bound[0].as_py() if len(bound) else 0))
+
+    return over_arrays(run)
+
+
+def _bind(name: str, arguments: Sequence[Expression], position: Position | None) -> Bound:
+    raise internal("in_sample is not called by name")
+
+
+FUNCTIONS = (Function("in_sample", "share, values", "BOOLEAN", _bind, _compile),)

@@ -1,0 +1,132 @@
+"""The moment of a job at which VERIFY JOB compares: how far its sources were, and its sink as it was then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from time import monotonic_ns
+from typing import TYPE_CHECKING
+
+from runnel.connector import ReadableTable
+from runnel.errors import ErrorCode, OperationalError, as_written
+from runnel.frozen import frozen
+from runnel.job_runtime import TASKLETS
+from runnel.named_jobs.named_job import NamedJob
+from runnel.patience import patient
+from runnel.planner.physical import Physical
+from runnel.planner.plans import WritePlan
+from runnel.planner.replayed_plan import Places, places_of
+from runnel.processor import JobContext
+from runnel.processors.scan_state import SavedPartition, decode
+from runnel.processors.sink_watermarks import watermarks_in
+from runnel.snapshots.store import ENDED, SnapshotStore
+from runnel.statements.call import Call
+from runnel.statements.replay import WrittenTable
+
+if TYPE_CHECKING:
+    from runnel.database import Database
+
+ATTEMPTS = 5
+"""So often it is tried to read the sink between two snapshots."""
+
+
+def _nothing() -> None:
+    """Nothing is to be closed."""
+
+
+@frozen(kw_only=True)
+class Moment:
+    """How far a job was; `name` says when, as in "snapshot 7", and is None where it had ended. `kept` are the partitions of
+    sources by vertex, without vertices that have read all; `counted` says how far each GENERATE_STREAM was; `watermarks` are
+    those of the sink. Of a job that another engine runs `inputs` give what it had read, by the place of the Scan in the query,
+    and `only_watermark` is the one that it has."""
+
+    name: str | None = None
+    kept: Mapping[str, Mapping[str, SavedPartition]] = field(default_factory=dict)
+    counted: tuple[int, ...] = ()
+    watermarks: Mapping[int, int] = field(default_factory=dict)
+    inputs: Mapping[int, ReadableTable] = field(default_factory=dict)
+    only_watermark: int | None = None
+    close: Callable[[], object] = _nothing
+
+    def watermark(self, number: int) -> int | None:
+        """The watermark of a number; None where none came yet."""
+        return self.watermarks.get(number, self.only_watermark)
+
+
+def moment_of(
+    database: Database, job: NamedJob, write: WritePlan, context: JobContext, call: Call
+) -> tuple[Moment, WrittenTable]:
+    """A moment of the job, and its sink as it was then."""
+    with patient(call.deadline) as patience:
+        call.on_start(patience)
+        if job.record.runtime != TASKLETS and not job.is_done:
+            return _between_batches(database, job, write, context)
+        return _at_snapshot(job, write, context, call)
+
+
+def _at_snapshot(job: NamedJob, write: WritePlan, context: JobContext, call: Call) -> tuple[Moment, WrittenTable]:
+    with job.store.hold():
+        for _ in range(ATTEMPTS):
+            number = job.last_point(_left(call))
+            if number is None and not job.is_done:
+                raise OperationalError(
+                    f'job "{job.name}" can\'t be verified: it has no snapshot yet',
+                    code=ErrorCode.GENERIC,
+                    hint=f"ALTER JOB {as_written(job.name)} RESUME, and VERIFY it when it runs",
+                )
+            written = WrittenTable(write.table, write.columns, context)
+            # A later snapshot may have been committed meanwhile: then the sink is further than the sources are.
+            if number is None or job.store.completed == number:
+                break
+            written.close()
+        else:
+            raise OperationalError(
+                f'the sink of job "{job.name}" can\'t be read between two snapshots',
+                code=ErrorCode.GENERIC,
+                hint=f"ALTER JOB {as_written(job.name)} SUSPEND first, or make 'snapshotIntervalMillis' longer",
+            )
+        try:
+            assert isinstance(write.physical, Physical)
+            return Moment() if number is None else _read(job.store, number, places_of(write.physical)), written
+        except BaseException:
+            written.close()
+            raise
+
+
+def _read(store: SnapshotStore, number: int, places: Places) -> Moment:
+    ended = {vertex for batch in store.read(number, ENDED) for vertex in batch.column(0).to_pylist()}
+    kept: dict[str, dict[str, SavedPartition]] = {}
+    for vertex in places.scans:
+        batches = store.read(number, vertex)
+        if vertex not in ended and batches:
+            kept[vertex] = {item.partition: item for batch in batches for item in decode(batch)}
+    counted = [max(n for batch in store.read(number, item) for n in batch.column(0).to_pylist()) for item in places.generators]
+    watermarks = watermarks_in(batch for item in places.sinks for batch in store.read(number, item))
+    return Moment(name=f"snapshot {number}", kept=kept, counted=tuple(counted), watermarks=watermarks)
+
+
+def _between_batches(database: Database, job: NamedJob, write: WritePlan, context: JobContext) -> tuple[Moment, WrittenTable]:
+    """Of a job that another engine runs: behind its last batch."""
+    plan = database.named_jobs.prepare(job.record).foreign
+    assert plan is not None
+    with job.between_batches():
+        found = plan.read_so_far(database.named_jobs.runtime_place(job.id))
+        if found is None:
+            raise OperationalError(
+                f'job "{job.name}" can\'t be verified: it has written no batch yet',
+                code=ErrorCode.GENERIC,
+                hint="VERIFY it when SHOW JOBS tells a last_snapshot",
+            )
+        try:
+            written = WrittenTable(write.table, write.columns, context)
+        except BaseException:
+            found.close()
+            raise
+    moment = Moment(name=f"batch {found.batch}", inputs=found.inputs, only_watermark=found.watermark, close=found.close)
+    return moment, written
+
+
+def _left(call: Call) -> float | None:
+    """Seconds that the statement has left."""
+    return None if call.deadline is None else max(0.0, (call.deadline - monotonic_ns()) / 1e9)

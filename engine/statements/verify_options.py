@@ -1,0 +1,96 @@
+"""What OPTIONS says of VERIFY JOB: whether a sample will do, and by which columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from runnel.catalog import TableColumn
+from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
+from runnel.frozen import frozen
+from runnel.planner.plans import GivenOption
+from runnel.planner.sampled import sample_columns
+from runnel.relation import Relation
+from runnel.sqltypes import Kind
+
+_INEXACT = (Kind.REAL, Kind.DOUBLE, Kind.JSON)
+
+
+@frozen(kw_only=True)
+class Sample:
+    """A share of all rows, by the values of the columns of those names; None: of such as leave rows out early."""
+
+    share: float
+    names: tuple[str, ...] | None = None
+    position: Position | None = None
+
+    def columns(self, written: Sequence[TableColumn], keys: Sequence[int], rows: Relation) -> tuple[int, ...]:
+        """The places of its columns among those that are written. With `keys` a row is one of a key, so others tell nothing."""
+        usable = [
+            place
+            for place, column in enumerate(written)
+            if not column.type.is_nested and column.type.kind not in _INEXACT and (not keys or place in keys)
+        ]
+        if not usable:
+            raise NotSupportedError(
+                "no column can tell which rows are in a sample",
+                detail="those of floating-point numbers, arrays, maps, rows and JSON don't, nor those beside a key",
+                hint="VERIFY the job without a sample",
+                position=self.position,
+            )
+        if self.names is None:
+            return sample_columns(rows, usable)
+        places = {written[place].name.lower(): place for place in usable}
+        for name in self.names:
+            if name.lower() not in places:
+                known = [written[place].name for place in usable]
+                raise ProgrammingError(
+                    f'a sample can\'t be taken by column "{name}"',
+                    hint=suggest(name, known, f"it can by {', '.join(known)}"),
+                    position=self.position,
+                )
+        return tuple(sorted({places[name.lower()] for name in self.names}))
+
+
+def _share(text: str) -> float:
+    number = text.strip()
+    value = float(number[:-1]) / 100 if number.endswith("%") else float(number)
+    if not 0 < value <= 1:
+        raise ValueError(text)
+    return value
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(","))
+    if not all(names):
+        raise ValueError(text)
+    return names
+
+
+_OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "sample": (_share, "a number above 0 and at most 1, such as '0.01', or '1 %'"),
+    "sampleBy": (_names, "names of columns that are written, with commas between them"),
+}
+
+
+def read_sample(given: Iterable[GivenOption]) -> Sample | None:
+    """The sample that the options say; None for all rows. ProgrammingError for what doesn't fit."""
+    known = {name.lower(): name for name in _OPTIONS}
+    found: dict[str, Any] = {}
+    place: Position | None = None
+    for written, text, position in given:
+        name = known.get(written.lower())
+        if name is None:
+            hint = suggest(written, list(_OPTIONS), "its options are 'sample' and 'sampleBy'")
+            raise ProgrammingError(f"VERIFY JOB has no option '{written}'", hint=hint, position=position)
+        read, allowed = _OPTIONS[name]
+        with suppress(ValueError):
+            found[name] = read(text)
+        if name not in found:
+            raise ProgrammingError(f"option '{name}' can't be '{text}'", hint=f"it takes {allowed}", position=position)
+        place = position
+    if "sampleBy" in found and "sample" not in found:
+        raise ProgrammingError("option 'sampleBy' goes with 'sample'", hint="add 'sample' = '0.01'", position=place)
+    share = found.get("sample", 1.0)
+    return None if share == 1 else Sample(share=share, names=found.get("sampleBy"), position=place)
