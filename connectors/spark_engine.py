@@ -18,6 +18,7 @@ from runnel.connectors.spark_session import Spark
 from runnel.connectors.spark_source import Views, partitions
 from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import quoted
+from runnel.connectors.spark_warnings import warnings_of
 from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
@@ -101,6 +102,7 @@ class SparkFragment(FragmentSource):
         self._relation = relation
         self.text = text
         self.reason = _moved(relation)
+        self.differs = "; ".join(warnings_of(relation))
         self._limits = [node for node in walk(relation) if isinstance(node, Limit)]
 
     def frame(self, spark: Spark, evaluation: EvaluationContext) -> Any:

@@ -49,6 +49,8 @@ class FragmentSource(Source):
     text: str
     reason = ""
     """Why the engine prefers to run it, for EXPLAIN."""
+    differs = ""
+    """What of it isn't quite the same there as on our operators, for EXPLAIN."""
 
     def can_narrow(self, keys: Sequence[Expression]) -> bool:
         """Whether it can leave out rows whose `keys`, expressions over its columns, aren't among those that are wanted."""

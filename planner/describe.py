@@ -206,6 +206,7 @@ def _lookup(table: Table, lookup: IndexLookup) -> str:
 def _fragment(node: physical.Fragment) -> Description:
     return f"Fragment on {node.source.engine}", {
         "chosen for": node.source.reason,
+        "differs": node.source.differs,
         "stopped by": node.stopped,
         "sql": node.source.text,
     }

@@ -82,6 +82,7 @@ AGGREGATES: dict[str, AggregateRule] = {
     "bool_and": _plain("bool_and"),
     "every": _plain("bool_and"),
     "bool_or": _plain("bool_or"),
+    **{name: _plain(name) for name in ("bit_and", "bit_or", "bit_xor")},
     "var_pop": _plain("var_pop"),
     "var_samp": _plain("var_samp"),
     "variance": _plain("var_samp"),

@@ -33,6 +33,12 @@ def _float_to_float(rendering: Rendering, text: str, source: SqlType, target: Sq
     return rendering.check(wrong, f"numeric overflow while converting from {source} to {target}", made)
 
 
+def _decimal_to_integer(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
+    """By way of BIGINT: to the smaller ones Spark goes by way of DOUBLE, which rounds what is long."""
+    whole = f"CAST({text} AS BIGINT)"
+    return whole if target.kind is Kind.BIGINT else f"CAST({whole} AS {rendering.type(target)})"
+
+
 def _decimal_to_float(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:
     """By way of DOUBLE, as we do."""
     return f"CAST(CAST({text} AS DOUBLE) AS {rendering.type(target)})"
@@ -46,7 +52,7 @@ def _from_instant(rendering: Rendering, text: str, source: SqlType, target: SqlT
 cast = by_families(
     {
         **ALIKE,
-        ("DECIMAL", "integer"): plain,
+        ("DECIMAL", "integer"): _decimal_to_integer,
         ("DECIMAL", "float"): _decimal_to_float,
         ("DECIMAL", "VARCHAR"): plain,
         ("float", "integer"): _float_to_integer,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from runnel.expressions.nodes import Call, Literal
-from runnel.rendering import spark_arithmetic
+from runnel.expressions.nodes import Call
+from runnel.rendering import spark_arithmetic, spark_dates, spark_integers, spark_text
 from runnel.rendering.arithmetic import COMPARISONS, LOGIC, same_types
 from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template, typed
-from runnel.rendering.spark_arithmetic import as_local, finite, micros_of, refuse_long
-from runnel.rendering.spark_zones import local_time
+from runnel.rendering.spark_arithmetic import finite, refuse_long
 from runnel.rendering.text import find, like, null, options, pad, repeat, split_part, substring, whole
 from runnel.sqltypes import Kind
 
@@ -127,79 +126,15 @@ def _extreme(name: str) -> FunctionRule:
     return rule
 
 
-_FIELDS = {
-    "year": "extract(YEAR FROM {0})",
-    "isoyear": "extract(YEAROFWEEK FROM {0})",
-    "quarter": "extract(QUARTER FROM {0})",
-    "month": "extract(MONTH FROM {0})",
-    "week": "extract(WEEK FROM {0})",
-    "day": "extract(DAY FROM {0})",
-    "dow": "(extract(DAYOFWEEK FROM {0}) - 1)",
-    "isodow": "extract(DAYOFWEEK_ISO FROM {0})",
-    "doy": "extract(DOY FROM {0})",
-    "hour": "extract(HOUR FROM {0})",
-    "minute": "extract(MINUTE FROM {0})",
-    "second": "extract(SECOND FROM {0})",
-    "millisecond": "(extract(SECOND FROM {0}) * 1000)",
-    "microsecond": "(extract(SECOND FROM {0}) * 1000000)",
-    "decade": "floor(extract(YEAR FROM {0}) / 10)",
-}
-
-
-def _extract(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    field, kind = call.arguments[0], call.arguments[1].type.kind
-    assert isinstance(field, Literal)
-    value = arguments[1]
-    if kind is Kind.TIMESTAMP_TZ and field.value == "epoch":
-        return f"(CAST(unix_micros({value}) AS DOUBLE) / 1000000)"
-    if kind is Kind.TIMESTAMP and field.value == "epoch":
-        return f"(CAST({micros_of(value)} AS DOUBLE) / 1000000)"
-    if kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ) or field.value not in _FIELDS:
-        raise refused(call, f"EXTRACT({field.value.upper()} FROM {call.arguments[1].type})")
-    if kind is Kind.TIMESTAMP_TZ:
-        value = local_time(rendering, as_local(f"unix_micros({value})"))
-    return f"CAST({_FIELDS[field.value].format(value)} AS DOUBLE)"
-
-
-_DATES = {
-    "day": "CAST({0} AS DATE)",
-    **{unit: f"trunc({{0}}, '{unit.upper()}')" for unit in ("week", "month", "quarter", "year")},
-}
-_SIZES = {"millisecond": 1000, "second": 1_000_000, "minute": 60_000_000, "hour": 3_600_000_000}
-
-
-def _truncated_moment(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    """By dates and by µs: Spark's own function goes by the zone of its session."""
-    unit = call.arguments[0]
-    assert isinstance(unit, Literal)
-    if call.type.kind is not Kind.TIMESTAMP:
-        raise refused(call, f"DATE_TRUNC of {call.type}")
-    if unit.value == "microsecond":
-        return arguments[1]
-    if unit.value in _DATES:
-        return f"CAST({_DATES[unit.value].format(f'CAST({arguments[1]} AS DATE)')} AS TIMESTAMP_NTZ)"
-    size = _SIZES.get(unit.value)
-    if size is None:
-        raise refused(call, f"DATE_TRUNC('{unit.value}', {call.type})")
-    micros = micros_of(arguments[1])
-    return as_local(f"({micros} - pmod({micros}, {size}))")
-
-
-def _at_time_zone(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
-    zone = option(call, 1)
-    if zone is None:
-        return null(rendering, call)
-    if zone is UNKNOWN or call.type.kind is Kind.TIMESTAMP_TZ:
-        raise refused(call, "AT TIME ZONE of a local time")
-    return local_time(rendering, as_local(f"unix_micros({arguments[0]})"), arguments[1])
-
-
 FUNCTIONS: dict[str, FunctionRule] = {
     **COMPARISONS,
     **LOGIC,
     "is_distinct": same_types("(NOT ({0} <=> {1}))"),
     "is_not_distinct": same_types("({0} <=> {1})"),
     **spark_arithmetic.FUNCTIONS,
+    **spark_dates.FUNCTIONS,
+    **spark_integers.FUNCTIONS,
+    **spark_text.FUNCTIONS,
     "abs": _absolute,
     "sign": _sign,
     "floor": _round_to_whole("floor"),
@@ -233,9 +168,5 @@ FUNCTIONS: dict[str, FunctionRule] = {
     "concat_all": _concat_all,
     "concat_ws": lambda rendering, call, arguments: f"concat_ws({', '.join(arguments)})",
     "like": like(_escape),
-    "extract": _extract,
-    "date_trunc": _truncated_moment,
-    "at_time_zone": _at_time_zone,
-    "to_epoch_millis": template("((unix_micros({0}) - pmod(unix_micros({0}), 1000)) div 1000)"),
     "cardinality": typed("size({0})"),
 }

@@ -1,5 +1,5 @@
-"""OVER in Spark: numbers of rows, and aggregates that are exact. What depends on how floats compare, or on rules of frames
-that Spark hasn't, is refused."""
+"""OVER in Spark: numbers of rows, values of other rows, and aggregates that are exact. What depends on how floats compare, or
+on rules of frames that Spark hasn't, is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runnel.windows import BoundKind, Exclusion, FrameUnit, WindowCall
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
 
-AGGREGATES = frozenset({"count_star", "count", "sum", "min", "max", "bool_and", "bool_or", "every"})
+AGGREGATES = frozenset({"count_star", "count", "sum", "avg", "min", "max", "bool_and", "bool_or", "every"})
 LARGEST_OFFSET = 2**31 - 1
 
 
@@ -25,7 +25,57 @@ def _named(name: str) -> FunctionRule:
     return rule
 
 
-WINDOWS: dict[str, FunctionRule] = {name: _named(name) for name in ("row_number", "rank", "dense_rank")}
+def _count(call: Call, index: int, least: int) -> str:
+    """An argument that Spark wants as a constant INT."""
+    argument = call.arguments[index]
+    value = argument.value if isinstance(argument, Literal) else None
+    if not isinstance(value, int) or not least <= value <= LARGEST_OFFSET:
+        raise Unrenderable(f"{call.function.upper()} with such an argument {index + 1}", argument.position)
+    return str(value)
+
+
+def _plain(call: Call) -> None:
+    if call.arguments[0].type.is_nested:
+        raise Unrenderable(f"window function {call.function.upper()}({call.arguments[0].type})", call.position)
+
+
+def _tiles(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    return f"ntile({_count(call, 0, 1)})"
+
+
+def _shifted(name: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        _plain(call)
+        if len(arguments) == 1:
+            return f"{name}({arguments[0]})"
+        return f"{name}({', '.join([arguments[0], _count(call, 1, 0), *arguments[2:]])})"
+
+    return rule
+
+
+def _value(name: str) -> FunctionRule:
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        _plain(call)
+        return f"{name}({arguments[0]})"
+
+    return rule
+
+
+def _nth(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    _plain(call)
+    return f"nth_value({arguments[0]}, {_count(call, 1, 1)})"
+
+
+WINDOWS: dict[str, FunctionRule] = {
+    **{name: _named(name) for name in ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist")},
+    "ntile": _tiles,
+    "lag": _shifted("lag"),
+    "lead": _shifted("lead"),
+    "first_value": _value("first_value"),
+    "last_value": _value("last_value"),
+    "nth_value": _nth,
+}
+FRAMED = frozenset({"first_value", "last_value", "nth_value"})
 
 
 def spark_frame(window: WindowCall) -> str:
@@ -37,7 +87,7 @@ def spark_frame(window: WindowCall) -> str:
     if call.function in WINDOWS:
         if not window.order:
             raise Unrenderable(f"{name} without ORDER BY", call.position)
-        return ""
+        return _frame(window) if call.function in FRAMED else ""
     if call.function not in AGGREGATES or call.distinct or call.predicate is not None:
         raise Unrenderable(
             f"window function {name}{' with DISTINCT or FILTER' if call.function in AGGREGATES else ''}", call.position

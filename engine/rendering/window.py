@@ -39,7 +39,8 @@ def over(rendering: Rendering, window: WindowCall, columns: Sequence[str]) -> st
     arguments = [rendering.expression(item, columns) for item in call.arguments]
     called = rule(rendering, plain, arguments)
     if window.ignore_nulls:
-        called = called.removesuffix(")") + " IGNORE NULLS)"
+        inside = rendering.dialect.name == "duckdb"
+        called = called.removesuffix(")") + " IGNORE NULLS)" if inside else f"{called} IGNORE NULLS"
     return f"CAST({called}{text} AS {rendering.type(call.type)})"
 
 

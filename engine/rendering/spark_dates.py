@@ -1,0 +1,257 @@
+"""Spark's dates and times as ours: parts, differences and bins, dates made of numbers.
+
+Local time is worked on as TIMESTAMP_NTZ and as its µs since 1970, so that the zone of Spark's session takes no part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from runnel.expressions.char_patterns import DAYS, MONTHS
+from runnel.expressions.nodes import Call, Literal
+from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template
+from runnel.rendering.spark_arithmetic import as_local, micros_of
+from runnel.rendering.spark_zones import local_time
+from runnel.rendering.text import null
+from runnel.sqltypes import DOUBLE, VARCHAR, Kind
+
+if TYPE_CHECKING:
+    from runnel.rendering.render import Rendering
+
+_ERA = "CASE WHEN {1} > 0 THEN (({1} - 1) div {0}) + 1 ELSE ({1} div {0}) - 1 END"
+_YEAR = "extract(YEAR FROM {0})"
+_FIELDS = {
+    "millennium": _ERA.format(1000, _YEAR),
+    "century": _ERA.format(100, _YEAR),
+    "decade": "floor(extract(YEAR FROM {0}) / 10)",
+    "year": _YEAR,
+    "isoyear": "extract(YEAROFWEEK FROM {0})",
+    "quarter": "extract(QUARTER FROM {0})",
+    "month": "extract(MONTH FROM {0})",
+    "week": "extract(WEEK FROM {0})",
+    "day": "extract(DAY FROM {0})",
+    "dow": "(extract(DAYOFWEEK FROM {0}) - 1)",
+    "isodow": "extract(DAYOFWEEK_ISO FROM {0})",
+    "doy": "extract(DOY FROM {0})",
+    "hour": "extract(HOUR FROM {0})",
+    "minute": "extract(MINUTE FROM {0})",
+    "second": "extract(SECOND FROM {0})",
+    "millisecond": "(extract(SECOND FROM {0}) * 1000)",
+    "microsecond": "(extract(SECOND FROM {0}) * 1000000)",
+}
+_SPAN_FIELDS = {
+    "day": "({0} div 86400000000)",
+    "hour": "(({0} % 86400000000) div 3600000000)",
+    "minute": "(({0} % 3600000000) div 60000000)",
+    "second": "(CAST(({0} % 60000000) AS DOUBLE) / 1000000)",
+    "millisecond": "(CAST(({0} % 60000000) AS DOUBLE) / 1000)",
+    "microsecond": "({0} % 60000000)",
+    "epoch": "(CAST({0} AS DOUBLE) / 1000000)",
+}
+_MONTHS_FIELDS = {
+    "millennium": "({0} div 12000)",
+    "century": "({0} div 1200)",
+    "decade": "({0} div 120)",
+    "year": "({0} div 12)",
+    "quarter": "((({0} % 12) div 3) + 1)",
+    "month": "({0} % 12)",
+}
+
+
+def _extract(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    field, kind = call.arguments[0], call.arguments[1].type.kind
+    assert isinstance(field, Literal)
+    name, value = str(field.value), arguments[1]
+    of_intervals = {Kind.INTERVAL: _SPAN_FIELDS, Kind.INTERVAL_MONTH: _MONTHS_FIELDS}.get(kind)
+    if of_intervals is not None and name in of_intervals:
+        return f"CAST({of_intervals[name].format(value)} AS DOUBLE)"
+    if kind is Kind.TIMESTAMP_TZ and name == "epoch":
+        return f"(CAST(unix_micros({value}) AS DOUBLE) / 1000000)"
+    if kind is Kind.TIMESTAMP and name == "epoch":
+        return f"(CAST({micros_of(value)} AS DOUBLE) / 1000000)"
+    if kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ) or name not in _FIELDS:
+        raise refused(call, f"EXTRACT({name.upper()} FROM {call.arguments[1].type})")
+    return f"CAST({_FIELDS[name].format(_wall(rendering, call, value, 1))} AS DOUBLE)"
+
+
+def _wall(rendering: Rendering, call: Call, text: str, index: int = 0) -> str:
+    """The argument as local time, if it is an instant."""
+    if call.arguments[index].type.kind is not Kind.TIMESTAMP_TZ:
+        return text
+    return local_time(rendering, as_local(f"unix_micros({text})"))
+
+
+def _part(field: str) -> FunctionRule:
+    """YEAR(x) and so on: EXTRACT's number without its fraction."""
+    name = Literal(value=field, type=VARCHAR)
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        extraction = Call(function="extract", arguments=(name, *call.arguments), type=DOUBLE, position=call.position)
+        return f"CAST({_extract(rendering, extraction, ('', *arguments))} AS BIGINT)"
+
+    return rule
+
+
+_DATES = {
+    "day": "CAST({0} AS DATE)",
+    **{unit: f"trunc({{0}}, '{unit.upper()}')" for unit in ("week", "month", "quarter", "year")},
+}
+_SIZES = {
+    "microsecond": 1,
+    "millisecond": 1000,
+    "second": 1_000_000,
+    "minute": 60_000_000,
+    "hour": 3_600_000_000,
+    "day": 86_400_000_000,
+}
+
+
+def _truncated(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """By dates and by µs: Spark's own function goes by the zone of its session."""
+    unit = call.arguments[0]
+    assert isinstance(unit, Literal)
+    if call.type.kind is not Kind.TIMESTAMP:
+        raise refused(call, f"DATE_TRUNC of {call.type}")
+    if unit.value == "microsecond":
+        return arguments[1]
+    if unit.value in _DATES:
+        return f"CAST({_DATES[unit.value].format(f'CAST({arguments[1]} AS DATE)')} AS TIMESTAMP_NTZ)"
+    size = _SIZES.get(str(unit.value))
+    if size is None:
+        raise refused(call, f"DATE_TRUNC('{unit.value}', {call.type})")
+    micros = micros_of(arguments[1])
+    return as_local(f"({micros} - pmod({micros}, {size}))")
+
+
+def _at_time_zone(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    zone = option(call, 1)
+    if zone is None:
+        return null(rendering, call)
+    if zone is UNKNOWN or call.type.kind is Kind.TIMESTAMP_TZ:
+        raise refused(call, "AT TIME ZONE of a local time")
+    return local_time(rendering, as_local(f"unix_micros({arguments[0]})"), arguments[1])
+
+
+_PER_MONTH = {"month": 1, "quarter": 3, "year": 12, "decade": 120, "century": 1200}
+
+
+def _difference(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    """Boundaries between two moments of local time: the numbers of their units, counted from any one, subtracted."""
+    unit = call.arguments[0]
+    assert isinstance(unit, Literal)
+    first, last = (_boundary(str(unit.value), _wall(rendering, call, arguments[i], i)) for i in (1, 2))
+    return f"CAST(({last} - {first}) AS BIGINT)"
+
+
+def _boundary(unit: str, wall: str) -> str:
+    if unit in _PER_MONTH:
+        return f"((extract(YEAR FROM {wall}) * 12 + extract(MONTH FROM {wall}) - 1) div {_PER_MONTH[unit]})"
+    micros = micros_of(wall)
+    if unit == "week":
+        days = f"({_floored(micros, _SIZES['day'])} + 3)"
+        return _floored(days, 7)
+    return micros if unit == "microsecond" else _floored(micros, _SIZES[unit])
+
+
+def _floored(number: str, size: int) -> str:
+    return f"(({number} - pmod({number}, {size})) div {size})"
+
+
+_ORIGIN = "CAST('946684800000000' AS BIGINT)"
+"""2000-01-01, where bins without an origin begin."""
+
+
+def _bin(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    stride, is_instant = arguments[0], call.type.kind is Kind.TIMESTAMP_TZ
+    moment, *rest = (f"unix_micros({text})" if is_instant else micros_of(text) for text in arguments[1:])
+    origin = rest[0] if rest else _ORIGIN
+    start = f"({moment} - pmod(({moment} - {origin}), {stride}))"
+    missing = " OR ".join(f"({text} IS NULL)" for text in arguments)
+    low, high = "CAST('-62135596800000000' AS BIGINT)", "CAST('253402300799999999' AS BIGINT)"
+    made = f"timestamp_micros({start})" if is_instant else as_local(start)
+    checked = rendering.check(f"({start} < {low}) OR ({start} > {high})", f"{call.type} out of range", made)
+    positive = rendering.check(f"{stride} <= 0", "the stride of DATE_BIN must be positive", checked)
+    return f"CASE WHEN {missing} THEN NULL ELSE {positive} END"
+
+
+def _age(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    if len(arguments) != 2:
+        raise refused(call, "AGE from today")
+    if call.arguments[0].type.kind is Kind.TIMESTAMP_TZ:
+        return f"(unix_micros({arguments[0]}) - unix_micros({arguments[1]}))"
+    return f"({micros_of(arguments[0])} - {micros_of(arguments[1])})"
+
+
+def _overlaps(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    first, second, third, fourth = arguments
+    missing = " OR ".join(f"({text} IS NULL)" for text in arguments)
+    start, end = f"least({first}, {second})", f"greatest({first}, {second})"
+    begin, stop = f"least({third}, {fourth})", f"greatest({third}, {fourth})"
+    return f"CASE WHEN {missing} THEN NULL ELSE ((({start} < {stop}) AND ({begin} < {end})) OR ({start} = {begin})) END"
+
+
+def _made_date(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+    year, month, day = arguments
+    missing = " OR ".join(f"({text} IS NULL)" for text in arguments)
+    wrong = f"({year} NOT BETWEEN 1 AND 9999) OR ({month} NOT BETWEEN 1 AND 12) OR ({day} NOT BETWEEN 1 AND 31)"
+    made = f"make_date({', '.join(f'CAST({text} AS INT)' for text in arguments)})"
+    return f"CASE WHEN {missing} THEN NULL ELSE {rendering.check(wrong, 'there is no such date', made)} END"
+
+
+def _named(names: Sequence[str], number: str) -> FunctionRule:
+    """A day or a month by its English name; `number` is its place from 1."""
+    listed = ", ".join(f"'{name}'" for name in names)
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        if call.arguments[0].type.kind not in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+            raise refused(call)
+        return f"elt({number.format(_wall(rendering, call, arguments[0]))}, {listed})"
+
+    return rule
+
+
+def _spans(unit: int) -> FunctionRule:
+    """TO_DAYS and so on, of whole numbers."""
+
+    def rule(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
+        if not call.arguments[0].type.is_integer:
+            raise refused(call)
+        return f"CAST((CAST({arguments[0]} AS BIGINT) * {unit}) AS {rendering.type(call.type)})"
+
+    return rule
+
+
+_MILLIS = "((unix_micros({0}) - pmod(unix_micros({0}), 1000)) div 1000)"
+_SPANS = {
+    "microseconds": 1,
+    "milliseconds": 1000,
+    "seconds": 1_000_000,
+    "minutes": 60_000_000,
+    "hours": 3_600_000_000,
+    "days": 86_400_000_000,
+    "weeks": 604_800_000_000,
+    "months": 1,
+    "quarters": 3,
+    "years": 12,
+    "decades": 120,
+}
+FUNCTIONS: dict[str, FunctionRule] = {
+    "extract": _extract,
+    **{f"{field}_of": _part(field) for field in _FIELDS if field not in ("millisecond", "microsecond")},
+    "date_trunc": _truncated,
+    "at_time_zone": _at_time_zone,
+    "to_epoch_millis": template(_MILLIS),
+    "epoch_ms": template(_MILLIS),
+    "epoch_us": template("unix_micros({0})"),
+    "date_diff": _difference,
+    "date_bin": _bin,
+    "age": _age,
+    "overlaps": _overlaps,
+    "last_day": template("last_day({0})"),
+    "day_name": _named(DAYS, "extract(DAYOFWEEK FROM {0})"),
+    "month_name": _named(MONTHS, "extract(MONTH FROM {0})"),
+    "make_date": _made_date,
+    **{f"to_{name}": _spans(unit) for name, unit in _SPANS.items()},
+    **dict.fromkeys(("justify_days", "justify_hours", "justify_interval"), template("{0}")),
+}

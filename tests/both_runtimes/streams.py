@@ -1,0 +1,214 @@
+"""Streaming queries whose answers are written down, as jobs on Spark: what its streaming query gives is what the tables give.
+
+A stream of Spark's has no end. So its files are followed by one more, with a row ten years later that completes all that was
+open; when Spark has nothing more to do, the rows that the query gives of the tables must be there, and besides them no
+others than the late row adds to them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import runnel
+from runnel.sqltypes import Kind
+from runnel.testing.rows import rows_of
+from tests.both_runtimes.pair import Difference
+from tests.snapshots.goldens import Golden, _forms
+from tests.snapshots.staged import StagedOutput, _disorder
+from tests.streams.generated import agree
+
+FILES = 2
+LATER = timedelta(days=3653)
+PATIENCE = 120.0
+MOST_FORMS = 8
+
+
+class Streams:
+    """A connection to Spark, on which one golden after the other runs. `agreed` and `rows` count, `refused` says why the others
+    can't be run by Spark."""
+
+    def __init__(self, session: Any, folder: Path) -> None:
+        self.session = session
+        self.folder = folder
+        self.there = runnel.connect(spark=session)
+        self.here = runnel.connect(pushdown=False)
+        self.agreed = 0
+        self.rows = 0
+        self.refused: Counter[str] = Counter()
+        self._numbers = itertools.count()
+
+    def close(self) -> None:
+        self.there.close()
+        self.here.close()
+
+    def difference(self, golden: Golden) -> Difference | None:
+        """What is wrong; None where the answer is right, or where Spark can't run the query."""
+        refusal = "it has no form over streams"
+        for form in itertools.islice(_forms(golden), MOST_FORMS):
+            if all(at == "table" for at in form.values()):
+                continue
+            try:
+                found = self._run(golden, form)
+            except (runnel.NotSupportedError, runnel.ProgrammingError, _NoFormError) as error:
+                refusal = getattr(error, "message", str(error))
+                continue
+            except runnel.Error as error:
+                return Difference(f"{golden.name}: {golden.sql}", f"as {form}: {error!r}")
+            self.agreed += found is None
+            return None if found is None else Difference(f"{golden.name}: {golden.sql}", f"as {form}: {found}")
+        self.refused[refusal] += 1
+        return None
+
+    def _run(self, golden: Golden, form: Mapping[str, Any]) -> str | None:
+        home = self.folder / str(next(self._numbers))
+        output = StagedOutput("output", golden.columns)
+        made, whole, longer = ["output"], {}, {}
+        try:
+            self.there._register("output", output)
+            for name, (_, given) in golden.tables.items():
+                at = form[name]
+                if at is None:
+                    raise _NoFormError("a stream without an event time")
+                made.append(name)
+                if at == "table":
+                    whole[name] = longer[name] = given
+                    self.there.register(name, self.session.createDataFrame(given))
+                else:
+                    rows = given.filter(pc.is_valid(given.column(at)))  # see docs/spark_differences.md
+                    whole[name] = rows
+                    longer[name] = self._follow(home / name, golden, name, rows, at)
+            for view in golden.views.values():
+                self.there._database.change(put=view)
+            self._drained(golden)
+        finally:
+            self._clear(golden, made)
+        assert output.staged == {}, "rows that were staged and never committed"
+        return self._compared(golden, rows_of(output.visible), whole, longer)
+
+    def _clear(self, golden: Golden, made: list[str]) -> None:
+        self.there.execute("DROP JOB IF EXISTS j", timeout=PATIENCE)
+        for name in golden.views:
+            self.there.execute(f'DROP VIEW IF EXISTS "{name}"')
+        for name in made:
+            if self.there._database.catalog.snapshot.get(name) is None:
+                continue
+            try:
+                self.there.unregister(name)
+            except runnel.Error:
+                self.there.execute(f'DROP MAPPING IF EXISTS "{name}"')
+
+    def _follow(self, folder: Path, golden: Golden, name: str, rows: pa.Table, at: int) -> pa.Table:
+        """Makes the mapping that follows the rows; gives them with the last one."""
+        columns = golden.tables[name][0]
+        time = columns[at]
+        if time.type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+            raise _NoFormError(f"event time of type {time.type}")
+        if rows.num_rows == 0:
+            raise _NoFormError("a stream without rows")
+        last = rows.slice(rows.num_rows - 1)
+        late = pc.max(rows.column(at)).as_py() + LATER
+        last = last.set_column(at, rows.schema.field(at), pa.array([late], rows.schema.field(at).type))
+        size = -(-rows.num_rows // FILES)
+        parts = [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
+        folder.mkdir(parents=True)
+        for number, part in enumerate([*parts, last]):
+            _write(part, folder, number)
+        lag = max(_disorder(part.to_batches(), at) for part in [rows])
+        shown = ", ".join(f'"{column.name}" {column.type}' for column in columns)
+        watermark = f'WATERMARK FOR "{time.name}" AS "{time.name}" - INTERVAL \'{lag / 1e6:f}\' SECOND'
+        options = f"'format' = 'parquet', 'path' = '{folder}', 'follow' = 'true', 'maxFilesPerTrigger' = '1'"
+        self.there.execute(f'CREATE MAPPING "{name}" ({shown}, {watermark}) TYPE Spark OPTIONS ({options})')
+        return pa.concat_tables([rows, last])
+
+    def _drained(self, golden: Golden) -> None:
+        """Runs the query as a job until Spark has nothing more to do."""
+        self.there.execute(
+            f"CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '10') AS SINK INTO output {golden.sql}",
+            golden.arguments,
+        )
+        job = self.there.job("j")
+        if not job.record.is_unbounded:
+            job.join(PATIENCE)
+            return
+        owner: Any = next(
+            item.table.owner
+            for item in self.there._database.catalog.snapshot.objects.values()
+            if hasattr(getattr(item, "table", None), "owner")
+        )
+        job.await_status(runnel.JobStatus.RUNNING, PATIENCE)
+        for query in owner.get().own.streams.active:
+            try:
+                query.processAllAvailable()
+            except Exception:
+                break  # the job says why
+        if job.error is not None:
+            raise job.error
+        job.suspend(PATIENCE)
+
+    def _compared(
+        self, golden: Golden, found: list[Any], whole: Mapping[str, pa.Table], longer: Mapping[str, pa.Table]
+    ) -> str | None:
+        wanted, most = self._here(golden, whole), self._here(golden, longer)
+        self.rows += len(found)
+        added = list((Counter(map(repr, most)) - Counter(map(repr, wanted))).elements())
+        kept = _without(found, added)
+        if agree(kept, wanted, exact=True) or agree(found, wanted, exact=True):
+            return None
+        more = sorted((Counter(map(repr, kept)) - Counter(map(repr, wanted))).elements())
+        less = sorted((Counter(map(repr, wanted)) - Counter(map(repr, kept))).elements())
+        return f"{len(kept)} rows, not {len(wanted)}; too much: {more[:4]}; missing: {less[:4]}"
+
+    def _here(self, golden: Golden, tables: Mapping[str, pa.Table]) -> list[Any]:
+        for name, rows in tables.items():
+            self.here.register(name, rows)
+        for view in golden.views.values():
+            self.here._database.change(put=view)
+        try:
+            return rows_of(self.here.execute(golden.sql, golden.arguments, timeout=PATIENCE).fetch_arrow_table())
+        finally:
+            for name in golden.views:
+                self.here.execute(f'DROP VIEW IF EXISTS "{name}"')
+            for name in tables:
+                self.here.unregister(name)
+
+
+class _NoFormError(Exception):
+    pass
+
+
+def _without(rows: list[Any], added: list[str]) -> list[Any]:
+    """The rows but those that the late row adds."""
+    left, kept = Counter(added), []
+    for row in rows:
+        text = repr(row)
+        if left[text]:
+            left[text] -= 1
+        else:
+            kept.append(row)
+    return kept
+
+
+def _write(rows: pa.Table, folder: Path, number: int) -> None:
+    """A file; it is by the time of its last change that Spark puts them in order."""
+    path = folder / f".{number}"
+    pq.write_table(rows, path)
+    os.utime(path, (1_700_000_000 + number,) * 2)
+    path.rename(folder / f"{number:03}.parquet")
+
+
+def differences(streams: Streams, goldens: Iterator[Golden]) -> Iterator[Difference]:
+    """What is otherwise on Spark."""
+    for golden in goldens:
+        found = streams.difference(golden)
+        if found is not None:
+            yield found
