@@ -15,7 +15,8 @@ class Point:
     """One process that ran the query: what it took, or why it failed.
 
     Seconds: `cold` from the start of the process to the answer, `warm` of the query alone, when it has run before (the first
-    time of it where that took long); `planning` of EXPLAIN. `peak` and `java_peak` are bytes, of the process and of its Java.
+    time of it where that took long); `planning` of EXPLAIN; `cpu` what it and its Java have had of the processors up to the
+    first answer. `peak` and `java_peak` are bytes, of the process and of its Java.
     """
 
     size: str
@@ -25,6 +26,7 @@ class Point:
     cold: float = inf
     warm: float = inf
     planning: float = inf
+    cpu: float = inf
     peak: int = 0
     java_peak: int = 0
     answer: str = ""
@@ -66,6 +68,7 @@ class Summary:
     cold: float
     warm: float
     planning: float
+    cpu: float
     peak: int
     java_peak: int
     failure: str = ""
@@ -83,8 +86,8 @@ def _summary(items: Sequence[Point]) -> Summary:
     done = [item for item in items if not item.failure]
     failure = next((item.failure for item in items if item.failure), "")
     if not done:
-        return Summary(items[0].bytes, 0, inf, inf, inf, 0, 0, failure)
-    times = [median(getattr(item, name) for item in done) for name in ("cold", "warm", "planning")]
+        return Summary(items[0].bytes, 0, inf, inf, inf, inf, 0, 0, failure)
+    times = [median(getattr(item, name) for item in done) for name in ("cold", "warm", "planning", "cpu")]
     peaks = [max(getattr(item, name) for item in done) for name in ("peak", "java_peak")]
     return Summary(items[0].bytes, len(done), *times, *peaks, failure)
 

@@ -84,7 +84,8 @@ def _line(point: Point) -> str:
     if point.failure:
         return head + point.failure
     java = f" and Java's {point.java_peak / 1e6:,.0f} MB" if point.java_peak else ""
-    return f"{head}{point.warm:.3f} s, {point.cold:.2f} s with the start, peak {point.peak / 1e6:,.0f} MB{java}; {point.answer}"
+    times = f"{point.warm:.3f} s, {point.cold:.2f} s with the start ({point.cpu:.1f} s of processors)"
+    return f"{head}{times}, peak {point.peak / 1e6:,.0f} MB{java}; {point.answer}"
 
 
 def _tell(line: str) -> None:

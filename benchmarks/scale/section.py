@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.measure import spelled as seconds
@@ -37,6 +37,8 @@ def told(points: Points, image: Path) -> str:
     )
     lines += ["", "![seconds and memory by size](../docs/images/scale.png)", ""]
     lines += _table(sizes, found, _times)
+    lines += ["", "Seconds of processors until the first answer, with the start and with Java's:", ""]
+    lines += _table(sizes, found, _processors)
     lines += ["", "Peak memory of the process; on Spark also that of its Java:", ""]
     lines += _table(sizes, found, _peaks)
     lines += ["", *(f"- {verdict(found, other)}" for other in ("planned", "tasklets", "duckdb"))]
@@ -47,10 +49,10 @@ def told(points: Points, image: Path) -> str:
     return "\n".join(lines)
 
 
-def _table(sizes: Sequence[str], found: Summaries, cell: object) -> list[str]:
+def _table(sizes: Sequence[str], found: Summaries, cell: Callable[[Summary | None], str]) -> list[str]:
     lines = ["| | " + " | ".join(sizes) + " |", "|---" * (len(sizes) + 1) + "|"]
     for name, label in CONTESTANTS.items():
-        cells = [cell(found.get((size, name))) for size in sizes]  # type: ignore[operator]
+        cells = [cell(found.get((size, name))) for size in sizes]
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return lines
 
@@ -59,6 +61,10 @@ def _times(item: Summary | None) -> str:
     if item is None:
         return "–"
     return f"{seconds(item.warm)} ({seconds(item.cold)})" if item.rounds else "failed"
+
+
+def _processors(item: Summary | None) -> str:
+    return "–" if item is None or not item.rounds else seconds(item.cpu)
 
 
 def _peaks(item: Summary | None) -> str:
