@@ -66,7 +66,7 @@ def started(url: str, settings: Mapping[str, str]) -> RemoteSpark:
     # Not by way of SparkSession.builder: it would be the program's active session.
     session = SparkSession(connection=builder)
     try:
-        with quiet(), spark_errors():
+        with spark_errors():
             session.client.set_retry_policies([_policy()])
             session.conf._set_all(configs=dict(settings), silent=False)
             session.version  # noqa: B018 - asks the server
@@ -113,18 +113,17 @@ class RemoteSpark(Spark):
             return self._own
 
     def frame(self, text: str) -> Any:
-        with quiet(), spark_errors():
+        with spark_errors():
             return self._kept(self.own.sql(text))
 
     def brought(self, frame: Any) -> Any:
         # What a DataFrame means is settled where it is analysed: in its own session. A view has the analysed plan.
         name = f"runnel_frame_{uuid4().hex}"
-        with quiet():
-            frame.createGlobalTempView(name)
-            try:
-                return self._kept(self.own.table(f"{self.global_views}.{name}"))
-            finally:
-                frame.sparkSession.catalog.dropGlobalTempView(name)
+        frame.createGlobalTempView(name)
+        try:
+            return self._kept(self.own.table(f"{self.global_views}.{name}"))
+        finally:
+            frame.sparkSession.catalog.dropGlobalTempView(name)
 
     def _kept(self, frame: Any) -> Any:
         """The DataFrame as it is analysed now: what its text names may go."""
@@ -139,19 +138,18 @@ class RemoteSpark(Spark):
     def made(self, table: pa.Table, types: Sequence[SqlType]) -> Any:
         columns = [item.cast(pa.int64()) if pa.types.is_duration(item.type) else item for item in table.columns]
         names = [f"c{i}" for i in range(len(columns))]
-        with quiet(), spark_errors():
+        with spark_errors():
             return self.own.createDataFrame(pa.Table.from_arrays(columns, names=names), schema=travelling_schema(types))
 
     def view(self, frame: Any) -> str:
         while self._unused:
             self.drop_view(self._unused.popleft())
         name = f"runnel_view_{next(self._names)}"
-        with quiet():
-            frame.createOrReplaceTempView(name)
+        frame.createOrReplaceTempView(name)
         return name
 
     def drop_view(self, name: str) -> None:
-        with quiet(), suppress(Exception):  # the session may be gone
+        with suppress(Exception):  # the session may be gone
             self.own.catalog.dropTempView(name)
 
     def _register(self, name: str, run: Callable[..., Any], result: str) -> None:
@@ -178,8 +176,7 @@ class RemoteSpark(Spark):
         text = "INSERT INTO IDENTIFIER(:target) BY NAME SELECT * FROM runnel_rows"
         plan = SQL(text, [], {"target": lit(table)}, [SubqueryAlias(frame._plan, "runnel_rows")])
         client = self.own.client
-        with quiet():
-            client.execute_command(plan.command(client), frame._plan.observations)
+        client.execute_command(plan.command(client), frame._plan.observations)
 
     def statistics(self, frame: Any) -> tuple[int | None, int | None]:
         client = self.own.client
@@ -214,8 +211,7 @@ class RemoteSpark(Spark):
             own.removeTag(name)
 
     def cancel(self, group: str) -> None:
-        with quiet():
-            self.own.interruptTag(group)
+        self.own.interruptTag(group)
 
     def rows_read(self, group: str) -> int:
         return 0
@@ -240,8 +236,7 @@ class RemoteSpark(Spark):
         """Asks the server, now and then."""
         if not self._is_lost and monotonic() - self._asked > ASKING_SECONDS:
             try:
-                with quiet():
-                    self.session.client.get_configs("spark.app.name")
+                self.session.client.get_configs("spark.app.name")
             except Exception as error:
                 found = spark_error(error)
                 self._is_lost = getattr(found, "code", None) is ErrorCode.CONNECTION_PROBLEM
@@ -258,11 +253,11 @@ class RemoteSpark(Spark):
         with self._lock:
             own, self._own = self._own, None
         if own is not None:
-            with quiet(), suppress(Exception):  # the server may be gone
+            with suppress(Exception):  # the server may be gone
                 own.stop()
 
     def stop(self) -> None:
-        with quiet(), suppress(Exception):
+        with suppress(Exception):
             self.session.stop()
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.connectors.spark_fetch import Fetch, Share
-from runnel.connectors.spark_start import quiet
 
 CANCELLING_SECONDS = 30.0
 
@@ -30,7 +29,7 @@ class RemoteFetch(Fetch):
         share = Share()
         with self._changed:
             self._shares.append(share)
-        with quiet(), closing(self._batches()) as batches:
+        with closing(self._batches()) as batches:
             for batch in batches:
                 if not self._put(share, batch):
                     return  # closing has the server give up what is left

@@ -16,13 +16,15 @@ from typing import Any
 from uuid import uuid4
 
 from runnel.connectors.spark_session import Spark
-from runnel.connectors.spark_start import quiet
 
 PATIENCE = 60.0
 """Seconds without a sign of life of ours after which the function there gives up, and with it the query."""
 LOOKING_SECONDS = 0.05
 IDLE_SECONDS = 0.5
 """How often to look for a batch: at first, and when there was none for a while."""
+STARTS = 4
+SLOW_WORKER = "Python worker failed to connect back"
+"""The server gives the worker for batches ten seconds to start, which may not do where the machine is busy."""
 
 logger = logging.getLogger("runnel.spark")
 
@@ -39,8 +41,15 @@ class RemoteStream:
 
     def start(self, writer: Any) -> RemoteStream:
         """Starts the query and the thread."""
-        with quiet():
-            self._query = writer.foreachBatch(_offering(self._key, PATIENCE)).start()
+        writer = writer.foreachBatch(_offering(self._key, PATIENCE))
+        for attempt in range(1, STARTS + 1):
+            try:
+                self._query = writer.start()
+                break
+            except Exception as error:
+                if attempt == STARTS or SLOW_WORKER not in str(error):
+                    raise
+                logger.info("the worker for batches was too slow to start, which is tried again")
         Thread(target=self._serve, name="runnel-spark-batches", daemon=True).start()
         return self
 
@@ -62,16 +71,14 @@ class RemoteStream:
     def awaitTermination(self) -> None:  # noqa: N802 - pyspark's name
         """Waits for the end of the query; raises why it failed."""
         try:
-            with quiet():
-                self._query.awaitTermination()
+            self._query.awaitTermination()
         finally:
             self._over.set()
 
     def stop(self) -> None:
         """Ends the query."""
         self._over.set()
-        with quiet():
-            self._query.stop()
+        self._query.stop()
 
     def _serve(self) -> None:
         last, pause = -1, LOOKING_SECONDS
@@ -85,7 +92,7 @@ class RemoteStream:
 
     def _offered(self) -> int | None:
         """The number of the batch that waits."""
-        with quiet(), suppress(Exception):  # if it is the query that has failed, whoever waits for its end is told so
+        with suppress(Exception):  # if it is the query that has failed, whoever waits for its end is told so
             tables = self._spark.own.catalog.listTables(self._spark.global_views, f"{self._key}*")  # type: ignore[attr-defined]
             numbers = [item.name.rpartition("_")[2] for item in tables if item.name.startswith(self._key)]
             return next((int(number) for number in numbers if number.isdigit()), None)
@@ -109,7 +116,7 @@ class RemoteStream:
             self._answer("alive")
 
     def _answer(self, what: str) -> None:
-        with quiet(), suppress(Exception):
+        with suppress(Exception):
             self._spark.own.range(0).createOrReplaceGlobalTempView(f"{self._key}_{what}")
 
 

@@ -36,8 +36,9 @@ def connect(path: str | Path | None = None, *, spark: Any = None, **settings: An
     (`runnel serve`), whose address is given as the path, such as "runnel://127.0.0.1:4711", with its `token`.
 
     A directory is made if there is none, and has one owner at a time: a second connection is an OperationalError. `spark` is
-    a SparkSession, which stays the caller's, or a master URL, such as 'local[4]', on which Spark is started when a statement
-    first needs it. Settings are those of SET, and `cooperative_threads`.
+    a SparkSession, which stays the caller's, or where one is started when a statement first needs it: a master URL, such as
+    'local[4]', the address of a Spark Connect server, such as 'sc://host:15002', or settings of Spark's, of which spark.master
+    or spark.remote says the same. Settings are those of SET, and `cooperative_threads`.
     """
     if isinstance(path, str) and "://" in path:
         # Loaded on first use: Flight takes a while.
