@@ -20,7 +20,7 @@ from runnel.connector import SinkRequest, WritableTable
 from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.connectors.spark_sink import GatheringSink
 from runnel.connectors.spark_types import own_batch
-from runnel.disk import sync_file, sync_folder
+from runnel.disk import replace_file
 from runnel.errors import ErrorCode, OperationalError
 from runnel.job_runtime import JobWrite
 from runnel.processor import Guarantee
@@ -63,11 +63,11 @@ class JobSink:
             self._sink.close()
             raise
 
-    def write(self, number: int, frame: Any) -> None:
+    def write(self, number: int, frame: Any) -> bool:
         """Writes the rows of a DataFrame (c0, c1…, as a fragment gives them) as the batch of this number, from 1 on; nothing
-        where it is committed by now."""
+        where it is committed by now. Whether there were any."""
         if number <= self.committed:
-            return
+            return True
         sink = self._sink
         if isinstance(sink, GatheringSink):
             with spark_errors():
@@ -81,15 +81,16 @@ class JobSink:
                 sink.write(batch)
                 rows += batch.num_rows
             if not rows:
-                return
+                return False
             token = sink.stage(number)
         if not rows:
             sink.abort(token)  # Spark has made a file without rows
-            return
+            return False
         self._keep(number, token)
         sink.commit(token)
         self.committed = number
         self.rows += rows
+        return True
 
     def cancel(self) -> None:
         """Has what is being written fail, and what is to come, if its rows come to us. From any thread."""
@@ -133,14 +134,8 @@ class JobSink:
         return [kept[1]]
 
     def _keep(self, number: int, token: dict[str, Any]) -> None:
-        unfinished = self._file.with_name(f".{FILE}.new")
         try:
-            with unfinished.open("w", encoding="utf-8") as file:
-                json.dump({"batch": number, "token": token}, file)
-                file.flush()
-                sync_file(file.fileno())
-            unfinished.replace(self._file)
-            sync_folder(self._file.parent)
+            replace_file(self._file, json.dumps({"batch": number, "token": token}))
         except OSError as error:
             raise OperationalError(
                 "the place of a job on Spark can't be kept",

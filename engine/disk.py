@@ -36,3 +36,14 @@ def sync_folder(path: str | Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Has a file hold a text, all of it or what it held before, whatever is cut short."""
+    unfinished = path.with_name(f".{path.name}")
+    with unfinished.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        sync_file(file.fileno())
+    unfinished.replace(path)
+    sync_folder(path.parent)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runnel.disk import replace_file
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
 from runnel.job_runtime import Commit, JobStart, RuntimeExecution, RuntimePlan, RuntimeProgress
 from runnel.jobs import JobOptions
@@ -134,23 +135,28 @@ class ForeignRun:
 
     def start(self, on_end: Callable[[], object], tell: Callable[[str], object] | None = None) -> None:
         """Starts it; `on_end` is called once, on whatever thread ends it. Raises what keeps it from starting."""
-        self._check_plan()
+        is_new = self._check_plan()
 
         def ended() -> None:
             self.job.ended()
             on_end()
 
-        self.job.running = self._plan.start(
-            JobStart(
-                owner=str(self._record.id),
-                name=self._record.name,
-                place=self._place,
-                evaluation=self._evaluation,
-                interval=self._record.options.snapshot_interval,
-                on_commit=self._committed,
-                on_end=ended,
-            )
+        start = JobStart(
+            owner=str(self._record.id),
+            name=self._record.name,
+            place=self._place,
+            evaluation=self._evaluation,
+            interval=self._record.options.snapshot_interval,
+            on_commit=self._committed,
+            on_end=ended,
         )
+        try:
+            self.job.running = self._plan.start(start)
+        except BaseException:
+            if is_new:  # there is no state yet that it could be of
+                with suppress(OSError):
+                    (self._place / PLAN).unlink()
+            raise
 
     @property
     def is_cut(self) -> bool:
@@ -184,19 +190,30 @@ class ForeignRun:
         started = self._clock.monotonic() - commit.duration
         self._on_report(SnapshotReport(commit.number, False, started, commit.duration, size))
 
-    def _check_plan(self) -> None:
-        """OperationalError where the folder has the state of a query that the engine would run otherwise."""
+    def _check_plan(self) -> bool:
+        """OperationalError where the folder has the state of a query that the engine would run otherwise. Whether there is none
+        yet: then the text is kept."""
         kept = self._place / PLAN
-        if not kept.exists():
+        try:
             self._place.mkdir(parents=True, exist_ok=True)
-            kept.write_text(self._plan.text, "utf-8")
-        elif kept.read_text("utf-8") != self._plan.text:
+            if not kept.exists() or all(item.name.endswith(PLAN) for item in self._place.iterdir()):
+                replace_file(kept, self._plan.text)
+                return True
+            before = kept.read_text("utf-8")
+        except OSError as error:
+            raise OperationalError(
+                f'what is kept of job "{self._record.name}" can\'t be read or written',
+                detail=f"{kept}: {error.strerror or error}",
+                hint="make room on the disk",
+            ) from error
+        if before != self._plan.text:
             raise OperationalError(
                 f'job "{self._record.name}" can\'t go on from its checkpoint: its query is another one now',
                 code=ErrorCode.GENERIC,
-                detail=f"it was {kept.read_text('utf-8')} and is {self._plan.text}",
+                detail=f"it was {before} and is {self._plan.text}",
                 hint="was a view or a mapping that it uses changed? Change it back, or DROP JOB and create it anew",
             )
+        return False
 
 
 def no_snapshots(name: str, runtime: str) -> NotSupportedError:

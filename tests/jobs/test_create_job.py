@@ -168,8 +168,29 @@ def test_if_not_exists_and_if_exists(connection: Connection) -> None:
         connection.execute("CREATE JOB j AS SINK INTO m SELECT k, v FROM s")
     connection.execute("DROP JOB j")
     connection.execute("DROP JOB IF EXISTS j")
-    with pytest.raises(runnel.ProgrammingError, match='job "j" not found'):
-        connection.execute("DROP JOB j")
+
+
+QUERY = "AS SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(10)) AS t(v)"
+WRONG_NAMES = (
+    "DROP JOB >x",
+    "VERIFY JOB >x",
+    "ALTER JOB >x RESUME",
+    f"ALTER JOB >x {QUERY}",
+    f"EXPLAIN ALTER JOB >x {QUERY}",
+    "CREATE SNAPSHOT s FOR JOB >x",
+    "DROP SNAPSHOT >x",
+    f"CREATE JOB IF NOT EXISTS x OPTIONS ('metricsEnabled'='true', >'initialSnapshotName'='x') {QUERY}",
+    f"CREATE JOB >j {QUERY}",
+)
+
+
+def test_errors_point_at_the_name_that_is_wrong(connection: Connection) -> None:
+    connection.execute(f"CREATE JOB j {QUERY}")
+    for text in WRONG_NAMES:
+        with pytest.raises(runnel.ProgrammingError, match=r'(job|snapshot) "x" not found|job "j" exists already') as caught:
+            connection.execute(text.replace(">", ""))
+        position = caught.value.position
+        assert position is not None and position.offset == text.index(">"), text
 
 
 def test_arguments_are_those_of_the_query(connection: Connection) -> None:

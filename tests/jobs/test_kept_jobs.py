@@ -50,6 +50,10 @@ def test_a_record_that_cannot_be_read_is_shown(kept: Path, change: Any, caplog: 
         (row,) = shown(connection)
         assert (row["id"], row["name"], row["status"]) == (int(record.parent.name), "the job", "UNREADABLE")
         assert str(record) in row["last_error"] and row["uptime"] is None
+        for statement in ("VERIFY JOB", "ALTER JOB", "DROP JOB IF EXISTS"):
+            with pytest.raises(runnel.OperationalError, match="its record can't be read") as caught:
+                connection.execute(f'{statement} "the job"' + (" RESTART" if statement == "ALTER JOB" else ""))
+            assert str(record) in (caught.value.detail or "") and caught.value.hint
     assert "can't be read" in "\n".join(caplog.messages)
     record.write_text(text)
     with runnel.connect(kept) as connection:

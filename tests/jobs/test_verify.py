@@ -501,3 +501,25 @@ def test_a_query_that_could_not_start_leaves_nothing(bench: Bench, monkeypatch: 
         bench.connection.execute(f"ALTER JOB j AS {changed}", timeout=PATIENCE)
     assert not errors and job.status is JobStatus.RUNNING
     assert bench.same() == same
+
+
+def test_a_query_that_fails_takes_no_other_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two ALTERs at once the one that fails puts back what was there before it, not what the other has made of it."""
+    bench.sink()
+    job = bench.start()
+    first, second = (job.record.query.replace("COUNT(*)", f"COUNT(*) + {i}") for i in (1, 2))
+    other = Thread(target=lambda: bench.connection.cursor().execute(f"ALTER JOB j AS {second}", timeout=PATIENCE))
+    resume, errors = NamedJob.resume, [OperationalError("not now")]
+
+    def fails_once(self: NamedJob) -> None:
+        if errors:
+            other.start()
+            other.join(0.3)  # it should wait
+            raise errors.pop()
+        resume(self)
+
+    monkeypatch.setattr(NamedJob, "resume", fails_once)
+    with pytest.raises(runnel.OperationalError, match="not now"):
+        bench.connection.execute(f"ALTER JOB j AS {first}", timeout=PATIENCE)
+    other.join(PATIENCE)
+    assert not other.is_alive() and job.record.query == second and job.status is JobStatus.RUNNING
