@@ -15,11 +15,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import IntegralType, StructType
 
-from runnel.errors import ProgrammingError, suggest
-from runnel.spark.source import NAME, Request, quoted
+from runnel.errors import Error, ProgrammingError, as_written, suggest
+from runnel.spark.source import NAME, Request, plainly, quoted
 
 MOST_PARTITIONS = 10_000
 
@@ -49,22 +49,23 @@ class Reader(DataSourceReader):
             raise ProgrammingError(f'option "numPartitions" of data source {NAME} takes at most {MOST_PARTITIONS}')
 
     def partitions(self) -> Sequence[InputPartition]:
+        arguments = self._request.arguments
         if self._column is None or self._count == 1:
-            return [Part(self._select, ())]
+            return [Part(self._select, arguments)]
         name = quoted(self._column)
         parts = []
         for number in range(self._count):
             # The remainder has the sign of the value; NULL goes to the first.
             own = f"({name} % {self._count} + {self._count}) % {self._count} = {number}"
             own = f"{own} OR {name} IS NULL" if number == 0 else own
-            parts.append(Part(f"{self._select} WHERE {own}", ()))
+            parts.append(Part(f"{self._select} WHERE {own}", arguments))
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return rows_of(self._request, partition, self._schema)
 
 
-class StreamReader(DataSourceStreamReader):
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the rows that come to a query, micro-batch by micro-batch."""
 
     def __init__(self, request: Request, schema: StructType) -> None:
@@ -82,6 +83,8 @@ class StreamReader(DataSourceStreamReader):
         self._count = request.number("numPartitions", 1, 1) or 1
         self._first = request.number("startingOffset", -(2**63))
         self._most = request.number("maxOffsetsPerTrigger", 1)
+        self._is_ending = False
+        self._last: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """All that is there comes first, or what is behind `startingOffset`."""
@@ -90,14 +93,27 @@ class StreamReader(DataSourceStreamReader):
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         return ReadAllAvailable() if self._most is None else ReadMaxRows(self._most)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        name, after = quoted(self._column), start["offset"]
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """What comes from now on isn't read any more."""
+        self._is_ending, self._last = True, self._bounds(None)[1]
+
+    @plainly
+    def _bounds(self, after: int | None) -> tuple[int | None, int | None]:
+        """The smallest and the largest offset of the rows behind one; None where there are none."""
+        name = quoted(self._column)
         sql = f"SELECT MIN({name}), MAX({name}) FROM {self._request.rows}"
+        bound = () if after is None else (after,)
         with self._request.server.connect() as con, con.cursor() as cursor:
-            cursor.execute(sql + ("" if after is None else f" WHERE {name} > ?"), () if after is None else (after,))
+            cursor.execute(sql + (f" WHERE {name} > ?" if bound else ""), (*self._request.arguments, *bound))
             _check_bounded(cursor)
             least, largest = cursor.fetchone()
-        if largest is None:
+        return least, largest
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        least, largest = self._bounds(start["offset"])
+        if largest is not None and self._is_ending:
+            largest = None if self._last is None else min(largest, self._last)
+        if least is None or largest is None or largest < least:
             return start
         if isinstance(limit, ReadMaxRows):
             # An interval of so many integers has no more rows than that, unless some are equal.
@@ -108,13 +124,13 @@ class StreamReader(DataSourceStreamReader):
         first, last = start["offset"], end["offset"]
         if last is None or first == last:
             return []
-        name = quoted(self._column)
+        name, arguments = quoted(self._column), self._request.arguments
         if first is None:
-            return [Part(f"{self._select} WHERE {name} <= ?", (last,))]
+            return [Part(f"{self._select} WHERE {name} <= ?", (*arguments, last))]
         count = min(self._count, last - first)
         cuts = [first + (last - first) * i // count for i in range(count + 1)]
         sql = f"{self._select} WHERE {name} > ? AND {name} <= ?"
-        return [Part(sql, cut) for cut in pairwise(cuts)]
+        return [Part(sql, (*arguments, *cut)) for cut in pairwise(cuts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return rows_of(self._request, partition, self._schema)
@@ -124,13 +140,28 @@ def rows_of(request: Request, partition: InputPartition, schema: StructType) -> 
     """The rows of a partition, in the types that Spark expects."""
     sql, arguments = partition.value
     expected = to_arrow_schema(schema, timezone="UTC")
-    with request.server.connect() as con, con.cursor() as cursor:
-        cursor.execute(sql, arguments)
-        _check_bounded(cursor)
-        for batch in cursor.fetch_record_batch():
-            if batch.num_rows:
-                arrays = [column.cast(field.type) for column, field in zip(batch.columns, expected, strict=True)]
-                yield pa.RecordBatch.from_arrays(arrays, names=expected.names)
+    try:
+        with request.server.connect() as con, con.cursor() as cursor:
+            cursor.execute(sql, arguments)
+            _check_bounded(cursor)
+            for batch in cursor.fetch_record_batch():
+                if batch.num_rows:
+                    arrays = [_as_expected(column, field) for column, field in zip(batch.columns, expected, strict=True)]
+                    yield pa.RecordBatch.from_arrays(arrays, names=expected.names)
+    except Error as error:
+        raise error.with_traceback(None) from None
+
+
+def _as_expected(column: pa.Array, field: pa.Field) -> pa.Array:
+    """Values in the type that Spark expects, which a schema of the user's may have made another one."""
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ProgrammingError(
+            f'column "{field.name}" can\'t be read as {field.type}: it is {column.type}',
+            detail=str(error),
+            hint=f"leave the schema out, or read CAST({as_written(field.name)} AS …)",
+        ) from None
 
 
 def _check_bounded(cursor: Any) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ClassVar, ParamSpec, TypeVar
 from uuid import uuid4
 
 import pyarrow as pa
@@ -13,14 +15,16 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from runnel.connection import connect
-from runnel.errors import NotSupportedError, ProgrammingError, as_written, suggest
+from runnel.errors import Error, NotSupportedError, ProgrammingError, as_written, suggest
 from runnel.frozen import frozen
 
 NAME = "runnel"
 OPTIONS = (
-    *("url", "token", "rootCertificate", "query", "table", "path", "statement"),
+    *("url", "token", "rootCertificate", "query", "parameters", "table", "path", "statement"),
     *("partitionColumn", "numPartitions", "offsetColumn", "startingOffset", "maxOffsetsPerTrigger"),
 )
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 SPARKS_OWN = frozenset({"checkpointlocation", "queryname"})
 """Options that Spark hands on, though they are meant for it."""
 
@@ -63,6 +67,25 @@ class Request:
         return int(given)
 
     @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The values for the query's parameters."""
+        given = self.text("parameters")
+        if given is None:
+            return ()
+        try:
+            values = json.loads(given)
+        except ValueError:
+            values = None
+        if not isinstance(values, list) or any(isinstance(value, dict | list) for value in values):
+            raise ProgrammingError(
+                f'option "parameters" of data source {NAME} takes a list of values in JSON, not {given!r}',
+                hint='.option("parameters", json.dumps([3, "Oslo", None]))',
+            )
+        if self.query is None:
+            raise ProgrammingError('option "parameters" is for a query', hint='add .option("query", "SELECT …")')
+        return tuple(values)
+
+    @property
     def rows(self) -> str:
         """The FROM item that is read."""
         if self.query is not None:
@@ -76,6 +99,19 @@ class Request:
         if self.table is None:
             raise ProgrammingError(f"data source {NAME} writes to a table", hint='add .option("table", "name")')
         return self.table
+
+
+def plainly(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Raises our errors without telling where they come from, all of which Spark would show to who reads them."""
+
+    @wraps(method)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return method(*args, **kwargs)
+        except Error as error:
+            raise error.with_traceback(None) from None
+
+    return call
 
 
 def quoted(name: str) -> str:
@@ -119,27 +155,32 @@ class RunnelDataSource(DataSource):
     def _request(self) -> Request:
         return request_of(dict(self.options), self.defaults)
 
+    @plainly
     def schema(self) -> StructType:
         request = self._request()
         with request.server.connect() as con, con.cursor() as cursor:
-            cursor.execute(f"SELECT * FROM {request.rows} LIMIT 0")
+            cursor.execute(f"SELECT * FROM {request.rows} LIMIT 0", request.arguments)
             return spark_schema(cursor.fetch_record_batch().schema)
 
+    @plainly
     def reader(self, schema: StructType) -> Any:
         from runnel.spark.reader import Reader
 
         return Reader(self._request(), schema)
 
+    @plainly
     def streamReader(self, schema: StructType) -> Any:  # noqa: N802 - Spark's name
         from runnel.spark.reader import StreamReader
 
         return StreamReader(self._request(), schema)
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> Any:
         from runnel.spark.writer import Writer
 
         return Writer(self._request(), schema, uuid4().hex, overwrite=overwrite)
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
         from runnel.spark.writer import StreamWriter
 

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from pyspark.sql.types import StructType
 
 from runnel.errors import Error, NotSupportedError, ProgrammingError
-from runnel.spark.source import NAME, Request, quoted
+from runnel.spark.source import NAME, Request, plainly, quoted
 
 STATEMENTS = ("INSERT", "SINK")
 QUERY = "sql.streaming.queryId"
@@ -54,6 +54,7 @@ class Staging:
     def _name(self, partition: int) -> str:
         return f"{PREFIX}{self._identity}_{partition}"
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         batches = [batch for batch in iterator if batch.num_rows]
         if not batches:
@@ -64,6 +65,7 @@ class Staging:
             con.register(name, pa.Table.from_batches(batches))
         return Written(name, None if context is None else context.getLocalProperty(QUERY))
 
+    @plainly
     def finish(self, messages: list[Any], number: int | None = None) -> None:
         """Writes what all tasks gave; under a number of the query's, once."""
         given = [message for message in messages if message is not None and message.name is not None]
@@ -89,6 +91,7 @@ class Staging:
         head = {"writer": writer, "number": number, "kind": self._statement, "table": self._target}
         con._database.write(head | {"columns": self._names, "rows": names})
 
+    @plainly
     def give_up(self, messages: list[Any]) -> None:
         """Takes back what tasks gave, also those that failed half-way."""
         with self._request.server.connect() as con:
