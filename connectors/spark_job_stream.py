@@ -25,7 +25,7 @@ from runnel.connectors.spark_stream import SparkStreamTable
 from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import quoted
 from runnel.connectors.spark_warnings import warnings_of
-from runnel.errors import Error, ErrorCode, OperationalError, internal
+from runnel.errors import DataError, Error, ErrorCode, OperationalError, internal
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
 from runnel.fragment import Unrenderable
@@ -190,8 +190,9 @@ class StreamExecution(RuntimeExecution):
             if number < self._sink.committed:
                 # Written by an execution that ended before Spark knew of it: the batch's state and watermark are Spark's still.
                 frame.write.format("noop").mode("append").save()
+                has_rows = True
             else:
-                self._sink.write(number + 1, frame)
+                has_rows = self._sink.write(number + 1, frame)
         except Exception as error:
             # What Spark's own report of it says is about the callback.
             if self._failure is None and not self._is_cancelled:
@@ -199,12 +200,13 @@ class StreamExecution(RuntimeExecution):
                 self._failure = found if isinstance(found, Error) else internal(f"{type(found).__name__}: {found}")
             raise Told from None
         told = self._told
-        self._start.on_commit(Commit(number + 1, monotonic_ns() - began, told.state_rows, told.state_bytes))
+        if has_rows:
+            self._start.on_commit(Commit(number + 1, monotonic_ns() - began, told.state_rows, told.state_bytes))
 
     def _watch(self) -> None:
         try:
             self._query.awaitTermination()
-            if not self._is_asked:
+            if not self._is_asked and self._failure is None:
                 self._failure = OperationalError(
                     f'the streaming query of job "{self._start.name}" was stopped from elsewhere',
                     code=ErrorCode.CONNECTION_PROBLEM,
@@ -237,18 +239,31 @@ class StreamExecution(RuntimeExecution):
                 self._query.stop()
 
     def _look(self) -> None:
-        """Takes in what Spark tells of its last batch, each once."""
+        """Takes in what Spark tells of its batches, each once."""
         try:
-            found = None if self._query is None else self._query.lastProgress
-            if found is None:
+            query = self._query
+            last = None if query is None else query.lastProgress
+            if last is None or _key(last) == self._seen:
                 return
-            key = (found.batchId, found.timestamp)
             with self._lock:
-                if key != self._seen:
-                    self._seen = key
-                    self._told = self._added(found)
+                # Several may have come since: behind the last batch Spark tells of idle times.
+                for found in query.recentProgress:
+                    if _key(found) > self._seen:
+                        self._seen = _key(found)
+                        before, self._told = self._told, self._added(found)
+                        self._check_time(self._told.late_rows - before.late_rows)
         except Exception:  # numbers aren't worth a failure
             return
+
+    def _check_time(self, late: int) -> None:
+        """Ends it where rows were late before there was a watermark. Under the lock."""
+        # Spark's begins at 1970, and what is before that is left out in silence.
+        if late and self._told.watermark is None and self._failure is None:
+            self._failure = DataError(
+                f"{late} rows with event times before 1970 were left out: Spark's watermark begins there",
+                hint="let the job run here: OPTIONS ('runtime' = 'tasklets')",
+            )
+            Thread(target=self._stop_query, name="runnel-spark-stop", daemon=True).start()
 
     def _added(self, found: Any) -> RuntimeProgress:
         before, states = self._told, found.stateOperators
@@ -256,12 +271,17 @@ class StreamExecution(RuntimeExecution):
             rows_in=before.rows_in + found.numInputRows,
             rows_out=self._sink.rows,
             late_rows=before.late_rows + sum(item.numRowsDroppedByWatermark for item in states),
-            batches=before.batches + 1,
+            batches=before.batches + ("addBatch" in found.durationMs),  # Spark tells of idle times, too
             rows_per_second=found.processedRowsPerSecond,
             watermark=_microseconds(dict(found.eventTime).get("watermark")),
             state_rows=sum(item.numRowsTotal for item in states),
             state_bytes=sum(item.memoryUsedBytes for item in states),
         )
+
+
+def _key(progress: Any) -> tuple[Any, ...]:
+    """Grows from one to the next."""
+    return progress.batchId, progress.timestamp
 
 
 def _microseconds(text: str | None) -> int | None:

@@ -251,6 +251,21 @@ def test_a_failed_query_suspends_the_job_with_sparks_reason(connection: runnel.C
     job.cancel(60)
 
 
+def test_times_before_the_first_watermark_are_told(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
+    follow(connection, "events", feed.folder)
+    sink(connection, "out", tmp_path)
+    sixties = (datetime(1960, 1, 1) - START).total_seconds()
+    feed.add((sixties, "a", 1), (sixties + 31, "a", 2))
+    query = """SELECT window_end, k, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+        GROUP BY window_end, window_start, k"""
+    job = start(connection, "spark", "out", query)
+    feed.add((sixties + 32, "a", 3))  # it is heard of with the next batch, or when somebody asks
+    assert job.await_status(runnel.JobStatus.SUSPENDED, 60)
+    assert isinstance(job.error, runnel.DataError)
+    assert job.error.message.partition(" ")[2] == "rows with event times before 1970 were left out: Spark's watermark begins there"
+    job.cancel(60)
+
+
 @pytest.mark.parametrize(
     ("query", "what"),
     [
