@@ -68,6 +68,11 @@ class RemoteStream:
         """What the query tells of its last batch."""
         return self._query.lastProgress
 
+    @property
+    def recentProgress(self) -> Any:  # noqa: N802 - pyspark's name
+        """What the query tells of its last batches."""
+        return self._query.recentProgress
+
     def awaitTermination(self) -> None:  # noqa: N802 - pyspark's name
         """Waits for the end of the query; raises why it failed."""
         try:

@@ -262,7 +262,7 @@ def test_times_before_the_first_watermark_are_told(connection: runnel.Connection
     feed.add((sixties + 32, "a", 3))  # it is heard of with the next batch, or when somebody asks
     assert job.await_status(runnel.JobStatus.SUSPENDED, 60)
     assert isinstance(job.error, runnel.DataError)
-    assert job.error.message.partition(" ")[2] == "rows with event times before 1970 were left out: Spark's watermark begins there"
+    assert "rows with event times before 1970 were left out" in job.error.message
     job.cancel(60)
 
 
