@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
-from threading import Event
+from threading import Event, current_thread
 from time import monotonic
 from typing import Any
 
@@ -55,6 +55,8 @@ class RemoteFetch(Fetch):
 
     def _cancel(self) -> None:
         """An interrupt that comes before the server knows of the query hits nothing, so it is repeated."""
+        if current_thread() in self._threads:
+            return  # it has failed, and there is no other
         until, pause = monotonic() + CANCELLING_SECONDS, Event()
         while self._working and monotonic() < until:
             with suppress(Exception):  # the session may be gone, and with it what was to be cancelled

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,6 +84,23 @@ def test_without_java() -> None:
     assert 'OperationalError Spark needs Java, and JAVA_HOME is "/no/where", where there is none\nHINT: set JAVA_HOME' in found
 
 
+def test_a_java_that_is_too_old(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text("#!/bin/sh\necho 'java.lang.UnsupportedClassVersionError: class file version 61.0' >&2\nexit 1\n")
+    java.chmod(0o755)
+    found = run(FAILING, JAVA_HOME=str(tmp_path))
+    assert f"OperationalError Spark needs Java 17 or later, and {java} is of an older version\n" in found
+    assert "HINT: put a newer one first on the PATH, or set JAVA_HOME to its folder" in found
+
+
+@pytest.mark.skipif(missing() is not None, reason=str(missing()))
+def test_a_master_that_is_not_there() -> None:
+    found = run(FAILING.replace("connect()", "connect(spark='spark://127.0.0.1:1,127.0.0.1:2')"))
+    assert 'OperationalError no Spark master answers at "spark://127.0.0.1:1,127.0.0.1:2"\n' in found
+    assert "HINT: check the address, and that the master runs" in found
+
+
 def test_without_pyspark() -> None:
     found = run("import sys\nsys.modules['pyspark'] = None\n" + FAILING)
     assert 'InterfaceError the package "pyspark" is not installed' in found
@@ -113,6 +131,8 @@ def test_a_frame_of_another_master(session: Any) -> None:
         (5, runnel.InterfaceError, "takes a SparkSession or a master URL, not a value of class int"),
         ("lokal[2]", runnel.ProgrammingError, '"lokal[2]" is not the master URL of a Spark'),
         ("", runnel.ProgrammingError, '"" is not the master URL of a Spark'),
+        ({"driver.memory": "1g"}, runnel.ProgrammingError, '"driver.memory" is not a setting of Spark'),
+        ({"spark.master": "lokal"}, runnel.ProgrammingError, '"lokal" is not the master URL of a Spark'),
     ],
 )
 def test_what_is_no_session(given: object, kind: type[runnel.Error], text: str) -> None:
