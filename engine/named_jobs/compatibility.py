@@ -24,6 +24,8 @@ _WIDTH = 110
 
 _READ_ANEW = "as its rows are read again for what is new"
 
+_INCOMPLETE = "its first results miss what came before the change"
+
 
 class Fate(Enum):
     """KEPT: the vertex goes on with its state. RECOMBINED: with what its state comes to for other windows. EMPTY: it is new.
@@ -89,16 +91,34 @@ def _line(items: Sequence[VertexFate]) -> str:
     return f"{' and '.join(dict.fromkeys(item.vertex for item in items))}: {first.fate}{renamed}{reason}"
 
 
-def fates(with_state: Collection[str], before: Mapping[str, str], after: Mapping[str, str], dag: DAG) -> list[VertexFate]:
+def fates(
+    with_state: Collection[str],
+    before: Mapping[str, str],
+    after: Mapping[str, str],
+    dag: DAG,
+    *,
+    empties: bool = False,
+) -> list[VertexFate]:
     """For each vertex that has state, and each new one that keeps any. `before` and `after` are the encoded meanings of the
-    plan that took the snapshot and of that which is to go on, which is `dag`."""
+    plan that took the snapshot and of that which is to go on, which is `dag`. `empties`: state that can't be had is left out,
+    but for that of sources and sinks, which says what was read and written."""
     matching = _Matching(with_state, _decoded(before), _decoded(after))
     matching.run()
     found = matching.fates()
+    if empties:
+        found = [_emptied(item) if _may_begin_empty(item, dag) else item for item in found]
     anew = read_anew(dag, found)
     return [
         VertexFate(item.vertex, Fate.EMPTY, _READ_ANEW) if item.vertex in anew and item.takes_state else item for item in found
     ]
+
+
+def _may_begin_empty(item: VertexFate, dag: DAG) -> bool:
+    return item.fate is Fate.REFUSED and bool(dag.inputs(item.vertex)) and not item.vertex.startswith("write ")
+
+
+def _emptied(item: VertexFate) -> VertexFate:
+    return replace(item, fate=Fate.EMPTY, notes=(_INCOMPLETE,))
 
 
 def read_anew(dag: DAG, found: Sequence[VertexFate]) -> frozenset[str]:
@@ -280,8 +300,8 @@ def check_fates(name: str, found: list[VertexFate], *, may_drop: bool) -> list[s
     hint = "was a view, a mapping or an index that it uses changed? Change it back, or DROP JOB and create it anew"
     if may_drop:
         hint = (
-            "EXPLAIN ALTER JOB tells what a query keeps; SELECT /*+ STATE(name) */ gives a step another name, so that it "
-            "begins without state; or DROP JOB and create it anew"
+            "EXPLAIN ALTER JOB tells what a query keeps; with OPTIONS ('incompatibleState' = 'empty'), or where SELECT "
+            "/*+ STATE(name) */ gives it another name, a step begins without state; or DROP JOB and create it anew"
         )
     raise OperationalError(
         f'job "{name}" can\'t go on from its snapshot: its plan is another one',

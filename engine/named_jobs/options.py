@@ -24,7 +24,8 @@ class NamedJobOptions:
     how long the job is shown when it has ended. `suspend_on_failure` None: as a job is, so if it reads a stream.
     `accumulation_limit`: rows that a processor may hold, None: as the setting max_processor_accumulated_records says.
     `modules`: the paths of Python modules whose sources are kept with the job. `expired_position`: what it does where a source
-    no longer has what comes after the position that a snapshot kept."""
+    no longer has what comes after the position that a snapshot kept. `empties_state`: a step of another query that can't have
+    the state that it had begins without."""
 
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     snapshot_interval: int = 10_000
@@ -36,6 +37,7 @@ class NamedJobOptions:
     modules: tuple[str, ...] = ()
     runtime: str = AUTO
     expired_position: ExpiredPosition = ExpiredPosition.FAIL
+    empties_state: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """JSON values by name, without defaults."""
@@ -129,6 +131,9 @@ OPTIONS: dict[str, _Option] = {
     "metricsEnabled": _Option("is_measured", _boolean, _BOOLEANS),
     "modules": _Option("modules", _paths, "paths of Python files, with commas between them", is_changeable=False),
     "expiredPosition": _Option("expired_position", lambda text: ExpiredPosition(text.strip().lower()), _EXPIRED),
+    "incompatibleState": _Option(
+        "empties_state", lambda text: {"refuse": False, "empty": True}[text.strip().lower()], "'refuse' or 'empty'"
+    ),
     "runtime": _Option("runtime", _runtime, "'auto', 'spark' or 'tasklets'", is_changeable=False),
     "resultRetentionMillis": _Option("retention", _number(0), "a whole number of milliseconds"),
 }

@@ -220,8 +220,11 @@ class NamedJobs:
         if snapshot_id is None or not isinstance(run, Run):
             return
         before = meanings_in(store, snapshot_id) or record.meanings
-        found = fates(store.vertices(snapshot_id), before, prepared.meanings, prepared.dag)
+        empties = record.may_drop_state and record.options.empties_state
+        found = fates(store.vertices(snapshot_id), before, prepared.meanings, prepared.dag, empties=empties)
         dropped = check_fates(record.name, found, may_drop=record.may_drop_state)
+        for text, _ in told([item for item in found if item.fate is Fate.EMPTY and item.source]):
+            logger.warning('job "%s" leaves out state: %s', record.name, text)
         if dropped:
             names = ", ".join(f'"{name}"' for name in dropped)
             logger.warning('job "%s" leaves out the state of %s, which its query does not have', record.name, names)

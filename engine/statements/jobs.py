@@ -224,7 +224,7 @@ def _change_query(job: NamedJob, plan: AlterJobPlan, call: Call) -> None:
     options = changed_options(job.record.options, plan.options)
     arguments = _kept(call)
     check_allowed("suspended" if job.status in ENDED else "resumed", job.name, job.status)
-    check_fates(job.name, _fates(job, plan.write), may_drop=True)
+    check_fates(job.name, _fates(job, plan.write, options), may_drop=True)
     was_running = job.status not in (SUSPENDED, EXPORTING)
     if was_running:
         job.pause(_left(call))
@@ -318,8 +318,9 @@ def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple
         return plan.write, [*lines, *(f"  {note}" for note in choice.plan.notes), f"  SQL: {choice.plan.text}"], True
     job = job_of(database, plan)
     _check_own(job)
-    lines = _explained(plan.name, changed_options(job.record.options, plan.options), plan.write)
-    shown = explained(_fates(job, plan.write))
+    options = changed_options(job.record.options, plan.options)
+    lines = _explained(plan.name, options, plan.write)
+    shown = explained(_fates(job, plan.write, options))
     return plan.write, [*lines, "State", *(shown or ["  there is no snapshot yet"]), ""], False
 
 
@@ -331,18 +332,18 @@ def _explained_start(database: Database, options: NamedJobOptions, write: WriteP
     snapshot_id = snapshot.store.completed
     assert snapshot_id is not None
     before = meanings_in(snapshot.store, snapshot_id) or snapshot.meanings
-    found = fates(snapshot.store.vertices(snapshot_id), before, _meanings(write), write.dag(2))
+    found = fates(snapshot.store.vertices(snapshot_id), before, _meanings(write), write.dag(2), empties=options.empties_state)
     return ["State", *explained(found)]
 
 
-def _fates(job: NamedJob, write: WritePlan) -> list[VertexFate]:
+def _fates(job: NamedJob, write: WritePlan, options: NamedJobOptions) -> list[VertexFate]:
     """What would become of the job's state: of that in its last snapshot, or, where that is none of the query that runs, of
     what it will have when it is suspended."""
     snapshot_id, now = job.store.completed, job.record.meanings
     before = now if snapshot_id is None else meanings_in(job.store, snapshot_id) or now
     if snapshot_id is None or (before != now and job.status is not SUSPENDED):
-        return fates(keeping(now), now, _meanings(write), write.dag(2))
-    return fates(job.store.vertices(snapshot_id), before, _meanings(write), write.dag(2))
+        return fates(keeping(now), now, _meanings(write), write.dag(2), empties=options.empties_state)
+    return fates(job.store.vertices(snapshot_id), before, _meanings(write), write.dag(2), empties=options.empties_state)
 
 
 def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[str]:

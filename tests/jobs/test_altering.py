@@ -163,3 +163,27 @@ def test_the_sink_of_late_rows_is_no_step_of_the_windows(tmp_path: Path, kind: s
             assert "  write late: kept" in plan
             assert not any(line.startswith("  late rows") for line in plan)
             connection.execute(f"ALTER JOB j AS {late(size)}", timeout=PATIENCE)
+
+
+def test_a_step_that_computes_something_else_may_begin_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """By default that is refused. The rest of the job goes on where it was."""
+    query = insert(10).replace("COUNT(*)", "SUM(ts)")
+    given = "OPTIONS ('incompatibleState' = 'empty')"
+    with started(tmp_path) as connection:
+        job = connection.job("j")
+        (tmp_path / "in" / "a.csv").write_text("1\n11\n12\n")
+        assert eventually(lambda: job.rows_in == 3)
+        with pytest.raises(runnel.OperationalError, match="its plan is another one") as caught:
+            connection.execute(f"ALTER JOB j AS {query}")
+        assert "'incompatibleState' = 'empty'" in (caught.value.hint or "") and job.status is JobStatus.RUNNING
+        told = "\n".join(row[0] for row in connection.execute(f"EXPLAIN ALTER JOB j {given} AS {query}").fetchall())
+        assert "starts empty, as it computes SUM(ts), where it was COUNT(*)" in told
+        assert "its first results miss what came before the change" in told and "scan s: kept" in told
+        connection.execute(f"ALTER JOB j {given} AS {query}", timeout=PATIENCE)
+        assert "leaves out state: " in "\n".join(caplog.messages)
+    with runnel.connect(tmp_path / "db") as connection:
+        (tmp_path / "in" / "b.csv").write_text("15\n25\n100\n")
+        assert eventually(lambda: connection.job("j").rows_in == 3)
+        for _ in range(2):  # the windows, and their commit
+            connection.execute("CREATE OR REPLACE SNAPSHOT s FOR JOB j", timeout=PATIENCE)
+        assert connection.execute("SELECT * FROM o ORDER BY 1").fetchall() == [(10, 1), (20, 15), (30, 25)]
