@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-SPARK = ("tests/spark/", "tests/rendering/test_spark.py")
+SPARK = ("tests/spark/", "tests/both_runtimes/", "tests/rendering/test_spark.py")
 
 LONGEST = (
     *SPARK,

@@ -66,16 +66,17 @@ class Run:
         """The queries of the .slt files over tables."""
         no_twin: list[str] = []
         count = 0
+        pair = self.pair
         for path in sorted(SLT.glob("*.slt")):
             asked = queries.of_file(path, self.folder)
             count += len(asked)
-            for found in queries.differences(self.pair, asked, no_twin):
+            for found in queries.differences(pair, asked, no_twin):
                 self.say(found)
-        pair = self.pair
-        print(
-            f"slt: {count} queries: {pair.on_spark} with a part on Spark ({pair.failed_alike} fail on both), "
-            f"{pair.own} without, {len(no_twin)} over tables that Spark can't hold"
-        )
+            print(
+                f"slt, up to {path.stem}: {count} queries: {pair.on_spark} with a part on Spark ({pair.failed_alike} fail on "
+                f"both), {pair.own} without, {len(no_twin)} over tables that Spark can't hold",
+                flush=True,
+            )
 
     def generated(self) -> None:
         """Random queries over random tables."""

@@ -20,6 +20,7 @@ from tests.streams.generated import agree
 PATIENCE = 120.0
 SETTINGS = {
     "spark.sql.ansi.enabled": "false",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
     "spark.sql.session.timeZone": "Asia/Tokyo",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",

@@ -63,7 +63,10 @@ class _Collecting(Run):
         found = {item.name: item.table for item in objects if not isinstance(item, View) and id(item.table) in used}
         kept = {name: table for name, table in found.items() if isinstance(table, ReadableTable) and not table.is_unbounded}
         if kept and len(kept) == len(used):
-            rows = {name: (tuple(c.type for c in table.columns), self._rows(name, table)) for name, table in kept.items()}
+            try:
+                rows = {name: (tuple(c.type for c in table.columns), self._rows(name, table)) for name, table in kept.items()}
+            except runnel.Error:
+                return  # a file that can't be read
             views = {item.name: item for item in objects if isinstance(item, View)}
             self.found.append(Asked(record.place, sql, arguments, rows, views))
 

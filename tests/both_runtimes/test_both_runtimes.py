@@ -1,0 +1,98 @@
+"""A part of what `python -m tests.both_runtimes` compares, on the one Spark of the suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from benchmarks.tpch import QUERIES, query
+from tests.both_runtimes import expressions, queries, streams, tpch
+from tests.both_runtimes.pair import Pair
+from tests.both_runtimes.random_rows import random_columns
+from tests.snapshots.goldens import of_lists
+from tests.spark_process import missing
+
+pytestmark = [
+    pytest.mark.skipif(missing() is not None, reason=str(missing())),
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.timeout(600),
+]
+ASKED = ("arithmetic", "date_functions", "functions", "number_functions", "text_functions")
+"""The `.slt` files of which the expressions are compared here; the program takes all."""
+SLT_FILES = {"joins": 9, "group_by": 14, "subqueries": 9, "set_operations": 9, "windows": 14}
+"""Of these every so many-th query."""
+TPCH = (1, 3, 13, 16, 18, 21, 22)
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    made = Pair()
+    yield made
+    made.close()
+
+
+def test_functions_over_random_rows(pair: Pair) -> None:
+    sheet = expressions.Sheet(pair.ours, random_columns(31, 60), cached=False)
+    cases = expressions.of_matrix(sheet.names)[1::4]
+    assert len(cases) > 200
+    assert list(expressions.differences(cases, sheet, 1, 20)) == []
+    sheet.close()
+
+
+def test_what_slt_files_ask_without_a_table(pair: Pair) -> None:
+    lifted = expressions.Lifted()
+    for name in ASKED:
+        lifted.add(queries.SLT / f"{name}.slt")
+    cases = lifted.cases()
+    assert len(cases) > 100
+    sheet = expressions.Sheet(pair.ours, lifted.columns, cached=False)
+    assert list(expressions.differences(cases, sheet, 1, 20)) == []
+    sheet.close()
+
+
+def test_queries_of_slt_files(pair: Pair, tmp_path: Path) -> None:
+    asked = [
+        item for name, every in SLT_FILES.items() for item in queries.of_file(queries.SLT / f"{name}.slt", tmp_path)[::every]
+    ]
+    no_twin: list[str] = []
+    before = pair.on_spark
+    assert list(map(str, queries.differences(pair, asked, no_twin))) == []
+    assert no_twin == []
+    assert pair.on_spark - before > len(asked) * 3 // 4
+
+
+def test_generated_queries(pair: Pair) -> None:
+    before = pair.on_spark
+    assert list(map(str, queries.generated(pair, 17, 12))) == []
+    assert pair.on_spark - before > 8
+
+
+def test_tpch(pair: Pair, tmp_path: Path) -> None:
+    assert list(map(str, tpch.differences(pair, tmp_path, TPCH))) == []
+    for number in QUERIES:
+        line = str(pair.there.execute(f"EXPLAIN (PHYSICAL) {query(number)}").fetchone())
+        assert "Fragment on Spark" in line, number
+
+
+def test_streams(pair: Pair, tmp_path: Path) -> None:
+    """One of tumbling windows, one of sessions."""
+    goldens = [golden for golden in islice(of_lists(), 1, 12, 2) if golden.times["events"] == (0,)]
+    bench = streams.Streams(pair.session, tmp_path)
+    try:
+        assert list(map(str, streams.differences(bench, iter(goldens[:2])))) == []
+        assert bench.agreed == 2, bench.refused
+    finally:
+        bench.close()
+
+
+def test_what_differs_is_told(pair: Pair) -> None:
+    pair.there.register("d", pair.session.sql("SELECT CAST(1 AS DECIMAL(38, 10)) AS x, CAST(1 AS DECIMAL(20, 2)) AS y"))
+    lines = [line for (line,) in pair.there.execute("EXPLAIN (PHYSICAL) SELECT SUM(x), AVG(x), SUM(y) FROM d")]
+    assert (
+        "differs: SUM(DECIMAL(38, 10)) also overflows where the sum of a part of the rows has more than 38 digits; "
+        "AVG(DECIMAL(38, 10)) also overflows where the sum of a part of the rows has more than 38 digits" in lines[0]
+    )
+    assert "DECIMAL(20" not in lines[0].partition("differs")[2].partition("sql:")[0]
