@@ -7,7 +7,7 @@ from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.delta_log import calling, delta, is_table, load, schema_of
 from runnel.connectors.delta_table import DeltaTable, FollowedDeltaTable
 from runnel.connectors.file_paths import file_path
-from runnel.connectors.file_system import RemotePath
+from runnel.connectors.file_system import is_remote
 from runnel.connectors.lake_options import (
     CREATE,
     FOLLOW,
@@ -21,7 +21,7 @@ from runnel.connectors.lake_options import (
     new_columns,
 )
 from runnel.connectors.options import Options, OptionSet, integer, text
-from runnel.errors import NotSupportedError, ProgrammingError
+from runnel.errors import NotSupportedError, ProgrammingError, without_password
 from runnel.sqltypes import Kind, to_arrow
 
 PATH = text("path", required=True)
@@ -65,13 +65,12 @@ class DeltaConnector(Connector):
 
 def _path(options: Options) -> str:
     given = options.require(PATH)
-    found = file_path(given, None, ignore_missing=True).text
-    if isinstance(found, RemotePath):
+    if is_remote(given):
         raise NotSupportedError(
-            f'a Delta table at "{given}" can\'t be read: only tables of the local file system can',
-            hint="read it through Spark (TYPE Spark)",
+            f'a Delta table at "{without_password(given)}" can\'t be read: only tables of the local file system can',
+            hint="read it through Spark: TYPE Spark OPTIONS ('format' = 'delta', …)",
         )
-    return str(found)
+    return file_path(given, None, ignore_missing=True).text
 
 
 def _version(options: Options, table: object, path: str) -> int | None:

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 
 from runnel.disk import sync_folder
-from runnel.errors import OperationalError, ProgrammingError
+from runnel.errors import OperationalError, ProgrammingError, without_password
 
 OWN_NAME = "part-"
 """How names begin that are given to one file only, ever."""
@@ -74,19 +74,28 @@ def _remote(text: str, storage: Mapping[str, str]) -> RemotePath:
         import fsspec
     except ImportError as error:
         raise OperationalError(
-            f'path "{text}" needs the package fsspec', detail=str(error), hint="pip install 'runnel[fsspec]'"
+            f'path "{without_password(text)}" needs the package fsspec', detail=str(error), hint="pip install 'runnel[fsspec]'"
         ) from error
     try:
         system, inner = fsspec.url_to_fs(text, **storage)
     except ImportError as error:
         raise OperationalError(
-            f'path "{text}" needs another package', detail=str(error), hint="install it, and run the statement again"
+            f'path "{without_password(text)}" needs another package',
+            detail=str(error),
+            hint="install it, and run the statement again",
         ) from error
     except Exception as error:
-        raise ProgrammingError(f'path "{text}" can\'t be used', detail=f"{type(error).__name__}: {error}") from error
-    made = RemotePath(text)
+        detail = without_password(f"{type(error).__name__}: {error}")
+        raise ProgrammingError(f'path "{without_password(text)}" can\'t be used', detail=detail) from error
+    # What is opened is `inner`: the text is for messages.
+    made = RemotePath(without_password(text))
     made.system, made.inner = system, inner
     return made
+
+
+def is_remote(text: str) -> bool:
+    """Whether a text names a path of another file system than the disk's."""
+    return _URL.match(text) is not None and text.partition("://")[0].lower() not in ("file", "local")
 
 
 def is_folder(path: str) -> bool:

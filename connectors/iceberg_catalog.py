@@ -19,6 +19,7 @@ from runnel.frozen import frozen
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WHO = re.compile(r"//[^/\s]*@")
 """Who somebody is in a URL, and his password."""
+_WHERE = "OPTIONS ('warehouse' = '…') names the folder of its tables, or 'uri' and 'catalog.…' what its catalog takes"
 _METADATA = re.compile(r"v?(\d+)(-[0-9a-f-]+)?(\.gz)?\.metadata\.json(\.gz)?")
 
 
@@ -34,7 +35,7 @@ def iceberg() -> Any:
 
 
 @contextmanager
-def calling(what: str, code: ErrorCode | None = None) -> Iterator[None]:
+def calling(what: str, code: ErrorCode | None = None, hint: str | None = None) -> Iterator[None]:
     """Turns what the library raises inside into an OperationalError that says what couldn't be done."""
     try:
         with warnings.catch_warnings():
@@ -48,7 +49,7 @@ def calling(what: str, code: ErrorCode | None = None) -> Iterator[None]:
         kind = (
             NotSupportedError if isinstance(error, NotImplementedError) or "does not yet support" in text else OperationalError
         )
-        raise kind(what, code=code, detail=text or type(error).__name__) from error
+        raise kind(what, code=code, detail=text or type(error).__name__, hint=hint) from error
 
 
 @frozen
@@ -90,7 +91,8 @@ class Catalogs:
         with self._lock:
             found = self._catalogs.get((place.catalog, place.properties))
             if found is None:
-                with calling(f'the Iceberg catalog "{place.catalog}" can\'t be opened', ErrorCode.CONNECTION_PROBLEM):
+                what = f'the Iceberg catalog "{place.catalog}" can\'t be opened'
+                with calling(what, ErrorCode.CONNECTION_PROBLEM, _WHERE):
                     found = load_catalog(place.catalog, **dict(place.properties))
                 self._catalogs[(place.catalog, place.properties)] = found
             return found
@@ -164,7 +166,7 @@ def local_path(location: str, what: str) -> str:
         return "/" + location.removeprefix("file:").lstrip("/")
     if _SCHEME.match(location) is not None:
         raise NotSupportedError(
-            f'file "{location}" of {what} is not on this computer', hint="read the table through Spark (TYPE Spark)"
+            f'file "{location}" of {what} is not on this computer', hint="read it through Spark: TYPE Spark OPTIONS ('format' = 'iceberg', …)"
         )
     return absolute_path(location, {})
 

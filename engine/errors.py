@@ -205,6 +205,17 @@ def as_written(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
+HIDDEN = "****"
+"""Stands for what isn't shown."""
+_USER = re.compile(r"(://[^/:@\s]*):[^/@\s]+@")
+_PARAMETER = re.compile(r"([?&;](?:password|secret|token|sig|signature)=)[^&;\s]+", re.IGNORECASE)
+
+
+def without_password(text: str) -> str:
+    """A text for people, such as a URL, without a password in it."""
+    return _PARAMETER.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1:{HIDDEN}@", text))
+
+
 def internal(message: str, detail: str | None = None) -> InternalError:
     """A fault of our own, with the request to report it."""
     return InternalError(f"internal error: {message}", detail=detail, hint="please report this with the statement")

@@ -6,7 +6,6 @@ can't be bound any more has none.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from runnel.connector import BATCH_ROWS, END, End, ReadableTable, ScanRequest, S
 from runnel.errors import DatabaseError, ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions.values import array_of
 from runnel.frozen import frozen
+from runnel.planner.shown_options import shown_options
 from runnel.processor import JobContext
 from runnel.relation import Field
 from runnel.sqltypes import BOOLEAN, INTEGER, JSON, VARCHAR, SqlType
@@ -45,7 +45,7 @@ _TYPES: dict[str, SqlType] = {"shared": BOOLEAN, "options": JSON, "mapping_optio
 
 def _mappings(binder: Binder) -> list[Row]:
     return [
-        (*_place(item), item.external_name, item.connector, json.dumps(dict(item.options), ensure_ascii=False))
+        (*_place(item), item.external_name, item.connector, shown_options(item.options))
         for item in binder.snapshot
         if isinstance(item, Mapping)
     ]
@@ -97,7 +97,7 @@ def _views(binder: Binder) -> list[Row]:
 
 def _data_connections(binder: Binder) -> list[Row]:
     return [
-        (*_place(item), item.connector, item.is_shared, json.dumps(dict(item.options), ensure_ascii=False), "SQL")
+        (*_place(item), item.connector, item.is_shared, shown_options(item.options), "SQL")
         for item in sorted(binder.snapshot.connections.values(), key=lambda item: item.name.lower())
     ]
 

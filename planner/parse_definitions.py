@@ -114,7 +114,8 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
     if reader.peek() == "EXTERNAL" and columns:
         raise ProgrammingError(
             'syntax error at "EXTERNAL"',
-            hint=f"EXTERNAL NAME stands before the columns: CREATE MAPPING {as_written(name)} EXTERNAL NAME … (column type, …) TYPE …",
+            hint="EXTERNAL NAME stands before the columns: "
+            f"CREATE MAPPING {as_written(name)} EXTERNAL NAME … (column type, …) TYPE …",
             position=reader.position,
         )
     connector = connection = None
