@@ -7,7 +7,7 @@ our operators do the rest. Small queries over our own tables are not offered at 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from runnel.catalog import Snapshot
@@ -88,10 +88,12 @@ class _Placing:
         if fragment is not None:
             self._stopped = outside
             return fragment
-        if isinstance(node, Aggregate) and any(engine.is_apart for engine in self._engines):
-            grouped = self._in_parts(node)
-            if grouped is not None:
-                return grouped
+        apart = [engine for engine in self._engines if engine.is_apart]
+        if apart:
+            changed = self._in_parts(node, apart)
+            if changed is not None:
+                self._stopped = outside
+                return changed
         if isinstance(node, _OPEN):
             inputs = tuple(self.place(item) for item in node.inputs)
             if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
@@ -99,16 +101,32 @@ class _Placing:
         self._stopped = outside
         return node
 
-    def _in_parts(self, node: Aggregate) -> Relation | None:
-        """An aggregation over groups that engines make of their own rows."""
+    def _in_parts(self, node: Relation, engines: Sequence[FragmentEngine]) -> Relation | None:
+        """The plan divided so that engines do more of it: an aggregation is one of their groups, a condition is two."""
         # Loaded on first use: few plans are divided so.
+        from runnel.planner.divided_plans import divided, with_top_below
         from runnel.planner.partial_groups import partial_groups
 
-        found = partial_groups(node, self._engines)
-        if found is None:
-            return None
-        above, final = found
-        return above.with_inputs((final.with_inputs((self.place(final.input),)),))
+        if isinstance(node, Aggregate):
+            found = partial_groups(node, engines)
+            if found is not None:
+                above, final = found
+                return above.with_inputs((final.with_inputs((self.place(final.input),)),))
+        for engine in engines:
+            plan = divided(engine, node)
+            if plan is not None:
+                return self._below_top(plan)
+            top = with_top_below(engine, node)
+            if top is not None:
+                return top.with_inputs((top.input.with_inputs(tuple(map(self.place, top.input.inputs))),))
+        return None
+
+    def _below_top(self, node: Relation) -> Relation:
+        """The plan with fragments in what is below its topmost filters and projections."""
+        fragment = self._fragment(node)
+        if fragment is not None or not isinstance(node, Filter | Project):
+            return self.place(node) if fragment is None else fragment
+        return node.with_inputs((self._below_top(node.input),))
 
     def _fragment(self, node: Relation) -> Fragment | None:
         if node.is_unbounded:

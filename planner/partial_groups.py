@@ -17,8 +17,9 @@ from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, columns_of, conjuncts, transform
 from runnel.expressions.nodes import walk as parts_of
-from runnel.fragment import FragmentEngine, Unrenderable
+from runnel.fragment import FragmentEngine
 from runnel.frozen import frozen
+from runnel.planner.divided_plans import is_free, runs, unpredicated
 from runnel.planner.estimates import estimate
 from runnel.planner.rules.rewriting import conjunction, shift, substitute
 from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, Scan, Union, references, walk
@@ -43,7 +44,7 @@ _BIG = decimal(19, 0)
 def partial_groups(node: Aggregate, engines: Sequence[FragmentEngine]) -> tuple[Project, Aggregate] | None:
     """The aggregation over groups that an engine makes: what is above it, and the aggregation of these; None where that isn't
     possible, or not worth it."""
-    if node.is_unbounded or node.emission is not None:
+    if node.is_unbounded or node.emission is not None or any(map(is_volatile, node.own_expressions)):
         return None
     node = _over_plain(node)
     for engine in engines:
@@ -125,14 +126,6 @@ def _is_there(engine: FragmentEngine, relation: Relation) -> bool:
         return False
     rows = estimate(relation)
     return rows is None or rows >= FEWEST_ROWS
-
-
-def _runs(engine: FragmentEngine, relation: Relation) -> bool:
-    try:
-        engine.fragment(relation)
-    except Unrenderable:
-        return False
-    return True
 
 
 def _bare(expression: Expression, by: int = 0) -> Expression:
@@ -246,7 +239,7 @@ def _union(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate]
             groups.by(key)
         places = [groups.compute(split.partial) for split in splits if split is not None]
         parts.append(groups.aggregate())
-        if is_there and not _runs(engine, parts[-1]):
+        if is_there and not runs(engine, parts[-1]):
             return None
     calls = [
         (item, split, [groups.value(place) for place in found])
@@ -260,19 +253,22 @@ def _below(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate]
     """Where keys or conditions are what the engine can't work out."""
     below, conditions = _unfiltered(node.input)
     splits = [_split(item) for item in node.aggregates]
-    if None in splits or not _is_there(engine, below) or not (node.keys or conditions):
+    if None in splits or not _is_there(engine, below) or not (node.keys or conditions) or any(map(is_volatile, conditions)):
         return None
+    there = [item for item in conditions if is_free(item) and runs(engine, Filter(input=below, condition=item))]
+    below = _filtered(below, there)
+    conditions = [item for item in conditions if item not in there]
     if conditions and any(can_fail(item) for call in node.aggregates for item in call.expressions):
         return None
     groups = _Groups(below)
     for key in node.keys:
-        if columns_of(key) and _runs(engine, Aggregate(input=below, keys=(key,), aggregates=(), names=("key",))):
+        if columns_of(key) and runs(engine, Aggregate(input=below, keys=(key,), aggregates=(), names=("key",))):
             groups.by(key)
     if not all(groups.by_columns(item) for item in _not_yet(groups, (*node.keys, *conditions))):
         return None
     places = [groups.compute(split.partial) for split in splits if split is not None]
     part = groups.aggregate()
-    if not part.keys or not _runs(engine, part):
+    if not part.keys or not runs(engine, part):
         return None
     calls = [
         (item, split, [groups.value(place) for place in found])
@@ -296,9 +292,11 @@ def _not_yet(groups: _Groups, expressions: Iterable[Expression]) -> list[Express
 def _joined(engine: FragmentEngine, node: Aggregate) -> tuple[Project, Aggregate] | None:
     """Where one side of a join is there, and the other one isn't."""
     join, conditions = _unfiltered(node.input)
-    if not isinstance(join, Join) or join.kind is not JoinKind.INNER or join.null_safe or not join.left_keys:
+    if any(map(is_volatile, (*conditions, *join.own_expressions))):
         return None
-    for is_left in (True, False):
+    if not isinstance(join, Join) or join.kind not in (JoinKind.INNER, JoinKind.SEMI) or join.null_safe or not join.left_keys:
+        return None
+    for is_left in (True, False) if join.kind is JoinKind.INNER else (True,):
         own, other = (join.left, join.right) if is_left else (join.right, join.left)
         rows, others = estimate(own), estimate(other)
         if _is_there(engine, own) and others is not None and (rows is None or rows >= FEWER * others):
@@ -333,7 +331,7 @@ def _grouped_side(
         else:
             return None
     part = groups.aggregate()
-    if not _runs(engine, part):
+    if not runs(engine, part):
         return None
     keys = tuple(
         groups.moved(key if is_left else shift(key, start)) for key in (join.left_keys if is_left else join.right_keys)
@@ -357,6 +355,9 @@ def _unfiltered(relation: Relation) -> tuple[Relation, list[Expression]]:
     while isinstance(relation, Filter):
         conditions = conjuncts(relation.condition) + conditions
         relation = relation.input
+    found = unpredicated(relation) if isinstance(relation, Scan) else None
+    if found is not None:
+        relation, conditions = found[0], conjuncts(found[1]) + conditions
     return relation, conditions
 
 

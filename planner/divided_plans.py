@@ -1,0 +1,133 @@
+"""Plans of which an engine can't run the top because of a part of it: that part is moved above what the engine can.
+
+A condition is divided into what the engine decides and what is decided here. A sort with a LIMIT goes below the projection in
+front of it, whose columns are then worked out for the rows that are left; a copy of it goes below a UNION ALL, and below a
+join that gives every row of that side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from runnel.expressions.evaluate import can_fail, is_volatile
+from runnel.expressions.nodes import Expression, columns_of, conjuncts
+from runnel.fragment import FragmentEngine, Unrenderable
+from runnel.planner.choose import needed_rows
+from runnel.planner.rules.rewriting import conjunction, renumber, substitute
+from runnel.relation import MARKS, Filter, Join, JoinKind, Limit, Project, Relation, Scan, Sort, Union, references, walk
+
+
+def divided(engine: FragmentEngine, node: Relation) -> Relation | None:
+    """The plan over a larger sub-plan that the engine runs; None where there is none."""
+    if not isinstance(node, Scan | Filter | Limit) or not _has_all(engine, node):
+        return None
+    match node:
+        case Scan():
+            return _divided_scan(engine, node)
+        case Filter():
+            return _divided_filter(engine, node)
+        case Limit():
+            return _divided_top(engine, node)
+
+
+def runs(engine: FragmentEngine, relation: Relation) -> bool:
+    """Whether an engine can run a sub-plan."""
+    try:
+        engine.fragment(relation)
+    except Unrenderable:
+        return False
+    return True
+
+
+def _has_all(engine: FragmentEngine, node: Relation) -> bool:
+    scans = [item for item in walk(node) if isinstance(item, Scan)]
+    return bool(scans) and all(engine.can_read(scan.table) for scan in scans)
+
+
+def _divided_filter(engine: FragmentEngine, node: Filter) -> Relation | None:
+    parts = conjuncts(node.condition)
+    there = [part for part in parts if is_free(part) and runs(engine, replace(node, condition=part))]
+    if not there or len(there) == len(parts):
+        return None
+    here = conjunction(part for part in parts if part not in there)
+    condition = conjunction(there)
+    assert here is not None
+    assert condition is not None
+    return replace(node, input=replace(node, condition=condition), condition=here)
+
+
+def is_free(part: Expression) -> bool:
+    """Whether it may be decided before the parts in front of it."""
+    return not can_fail(part) and not is_volatile(part)
+
+
+def unpredicated(node: Scan) -> tuple[Scan, Expression] | None:
+    """A scan without its condition, and that over its columns: those of `node`, and further ones behind them."""
+    if node.predicate is None or node.limit is not None or node.divert is not None:
+        return None
+    columns = (*node.columns, *sorted(columns_of(node.predicate) - set(node.columns)))
+    places = {column: place for place, column in reversed(list(enumerate(columns)))}
+    return replace(node, columns=columns, predicate=None), renumber(node.predicate, places)
+
+
+def _divided_scan(engine: FragmentEngine, node: Scan) -> Relation | None:
+    found = unpredicated(node)
+    if found is None:
+        return None
+    bare, condition = found
+    filtered = _divided_filter(engine, Filter(input=bare, condition=condition, position=node.position))
+    if filtered is None:
+        return None
+    columns = references(bare.fields)[: len(node.columns)]
+    return Project(input=filtered, expressions=columns, names=tuple(item.name for item in columns), position=node.position)
+
+
+def _divided_top(engine: FragmentEngine, node: Limit) -> Relation | None:
+    sort = node.input
+    if not isinstance(sort, Sort) or not isinstance(sort.input, Project) or sort.emission is not None:
+        return None
+    project = sort.input
+    if any(map(is_volatile, project.expressions)):
+        return None
+    keys = tuple(key.mapped(lambda item: substitute(item, project.expressions)) for key in sort.keys)
+    top = replace(node, input=replace(sort, input=project.input, keys=keys))
+    return replace(project, input=top) if runs(engine, top) else None
+
+
+_KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, JoinKind.SINGLE, *MARKS)
+
+
+def with_top_below(engine: FragmentEngine, node: Relation) -> Limit | None:
+    """A sort with a LIMIT, of which a copy stands where the engine can run it; None where there is no such place."""
+    if not isinstance(node, Limit) or node.count is None or not isinstance(node.input, Sort) or node.input.emission is not None:
+        return None
+    sort, above = node.input, node.input.input
+    below, keys = above, sort.keys
+    if isinstance(above, Project):
+        if any(map(is_volatile, above.expressions)):
+            return None
+        known = above.expressions
+        below, keys = above.input, tuple(key.mapped(lambda item: substitute(item, known)) for key in keys)
+    top = Limit(input=replace(sort, input=below, keys=keys), count=needed_rows(node.count, node.offset), offset=None)
+    changed = _topped(engine, below, top)
+    if changed is None:
+        return None
+    return replace(node, input=replace(sort, input=replace(above, input=changed) if isinstance(above, Project) else changed))
+
+
+def _topped(engine: FragmentEngine, below: Relation, top: Limit) -> Relation | None:
+    sort = top.input
+    assert isinstance(sort, Sort)
+
+    def first_of(part: Relation) -> Relation:
+        found = replace(top, input=replace(sort, input=part))
+        return found if _has_all(engine, part) and runs(engine, found) else part
+
+    if isinstance(below, Union):
+        parts = tuple(map(first_of, below.parts))
+        return None if all(new is old for new, old in zip(parts, below.parts, strict=True)) else replace(below, parts=parts)
+    if isinstance(below, Join) and below.kind in _KEEPS_EVERY_LEFT_ROW:
+        read = set().union(*(columns_of(key.expression) for key in sort.keys))
+        left = first_of(below.left) if read <= set(range(len(below.left.fields))) else below.left
+        return None if left is below.left else replace(below, left=left)
+    return None
