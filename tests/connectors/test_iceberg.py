@@ -389,6 +389,7 @@ def test_a_password_in_an_address_is_not_told(con: runnel.Connection) -> None:
         con.execute("CREATE MAPPING t TYPE Iceberg OPTIONS ('table' = 's.t', 'uri' = 'nosuch://me:mine@host/x')")
     assert caught.value.detail is not None
     assert "nosuch://…@host/x" in caught.value.detail
+    assert "'warehouse'" in (caught.value.hint or "")
 
 
 def test_null_where_a_column_is_required(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:
