@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from struct import unpack
-from threading import Condition, Thread, current_thread
+from threading import Condition, Event, Thread, current_thread
 from time import monotonic
 from typing import Any
 
@@ -120,6 +120,24 @@ class Fetch:
                     self._changed.notify_all()
                     return batch
             return None if self._working else False
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All of them, waited for: for the one reader that has a thread of its own. Ends early where the run is closed."""
+        news = Event()
+        self.add_reader()
+        try:
+            self.open(news.set)
+            while True:
+                news.clear()
+                taken = self.take()
+                if isinstance(taken, pa.RecordBatch):
+                    yield taken
+                elif taken is False:
+                    return
+                else:
+                    news.wait()
+        finally:
+            self.close_reader()
 
     def close_reader(self) -> None:
         """The last reader that goes ends the run."""

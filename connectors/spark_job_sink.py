@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -106,25 +105,20 @@ class JobSink:
     def _batches(self, frame: Any) -> Iterator[pa.RecordBatch]:
         """The rows on our side, as they come."""
         fetch = self._spark.fetch(frame, is_ordered=False, description="rows of a job")
-        fetch.add_reader()
-        news = Event()
         self._fetch, self.group = fetch, fetch.group
         try:
-            fetch.open(news.set)
-            while True:
-                news.clear()
-                taken = fetch.take()
-                if self._is_cancelled:  # it has ended, but not with all rows
-                    raise OperationalError("the job was cancelled", code=ErrorCode.CANCELLED)
-                if taken is False:
-                    return
-                if isinstance(taken, pa.RecordBatch):
-                    yield from slices(own_batch(taken, self._names, self._types))
-                else:
-                    news.wait()
+            self._check_going_on()
+            for batch in fetch.batches():
+                yield from slices(own_batch(batch, self._names, self._types))
+                self._check_going_on()
+            self._check_going_on()
         finally:
             self._fetch = None
-            fetch.close_reader()
+
+    def _check_going_on(self) -> None:
+        """Fails where it was cancelled: then rows may be missing."""
+        if self._is_cancelled:
+            raise OperationalError("the job was cancelled", code=ErrorCode.CANCELLED)
 
     def _load(self) -> list[dict[str, Any]]:
         kept = _kept(self._file)

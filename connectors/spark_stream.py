@@ -131,7 +131,10 @@ class SparkStreamPartition(SourcePartition):
     def _take(self, rows: Any, epoch: int) -> None:
         """Called by Spark with each micro-batch, on a thread of its own."""
         try:
-            for batch in rows.toArrow().to_batches():
+            # In the session of the query alone, not in that of who made the DataFrame.
+            rows.sparkSession.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "false")
+            fetch = self._spark.fetch(rows, is_ordered=True, description="a batch of a stream")
+            for batch in fetch.batches():
                 for piece in slices(batch, BATCH_ROWS):
                     own = own_batch(piece, self._names, self._types) if self._names else empty_columns(piece.num_rows)
                     self._channel.put(own, None)

@@ -23,7 +23,13 @@ def write(folder: Path, name: str, *ids: int) -> None:
     unfinished.rename(folder / name)
 
 
-def test_rows_come_while_the_query_runs(session: Any, connection: runnel.Connection, tmp_path: Path) -> None:
+def test_rows_come_while_the_query_runs(
+    session: Any, connection: runnel.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    monkeypatch.setattr(DataFrame, "toArrow", None)  # a batch may be larger than memory
+    session.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
     write(tmp_path, "a.json", 1, 2)
     frame = session.readStream.schema(SCHEMA).json(str(tmp_path))
     connection.register("events", frame.where("id <> 2"))
@@ -38,6 +44,8 @@ def test_rows_come_while_the_query_runs(session: Any, connection: runnel.Connect
     cursor.close()
     assert query.awaitTermination(60)
     assert not session.streams.active
+    assert session.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
+    session.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
 
 
 def test_a_failure_in_spark_ends_ours(session: Any, connection: runnel.Connection, tmp_path: Path) -> None:
