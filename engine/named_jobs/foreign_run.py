@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,6 +114,8 @@ class ForeignRun:
     terminal = None
     is_stopped = False
     where = "from its checkpoint"
+    last_batch: Sequence[int] = ()
+    """The number of the last batch, and when it was committed (µs since the epoch)."""
 
     def __init__(
         self,
@@ -186,6 +188,7 @@ class ForeignRun:
         raise no_snapshots(self._record.name, self._record.runtime)
 
     def _committed(self, commit: Commit) -> None:
+        self.last_batch = (commit.number, self._clock.wall())
         size = SnapshotSize(commit.state_rows, commit.state_bytes, commit.state_bytes)
         started = self._clock.monotonic() - commit.duration
         self._on_report(SnapshotReport(commit.number, False, started, commit.duration, size))

@@ -362,7 +362,9 @@ class NamedJob(JobWaiting):
             error = None if run.is_cut else run.job.error
             late, before = run.job.late_rows, self._record
             self._record = replace(before, rows_in=run.job.rows_in, rows_out=run.rows_out, late_rows=late)
-            self._record = replace(self._record, late_in_all=before.late_in_all + late)
+            self._record = replace(
+                self._record, late_in_all=before.late_in_all + late, last_batch=run.last_batch or before.last_batch
+            )
             if aim is Aim.CANCEL:
                 self._end(FAILED, "cancelled", is_user_cancelled=True)
             elif error is None and run.terminal is None and not run.is_cut:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -57,8 +57,9 @@ class JobRecord:
     goes on if that doesn't come about. `may_drop_state`: the state that it starts with may be of another query. `promise`: what
     holds of its guarantee from end to end. `meanings`: what the vertices of its plan are for. `modules`: sources of Python
     modules, by name. `beginnings`: where sources were read first that may begin anywhere, by vertex and partition. `runtime`:
-    what runs it, for ever. Rows are those of the execution that ended last, but for `late_in_all`: those of all that have
-    ended."""
+    what runs it, for ever. `last_batch`: of a job that another engine runs the number of the last batch, and when it was
+    committed, as known when its last execution ended. Rows are those of the execution that ended last, but for `late_in_all`:
+    those of all that have ended."""
 
     id: int
     name: str
@@ -87,6 +88,7 @@ class JobRecord:
     rows_out: int = 0
     late_rows: int = 0
     late_in_all: int = 0
+    last_batch: Sequence[int] = ()
 
     def to_json(self) -> dict[str, Any]:
         """JSON values by name."""

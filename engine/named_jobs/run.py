@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from threading import Event
 from typing import TYPE_CHECKING
@@ -60,6 +60,8 @@ def _progress(job: Job) -> Progress:
 class Run:
     """One execution, from `start` until `on_end` is called. Where the job promises something, a snapshot is begun at each
     interval if anything came meanwhile, or when the one before is done, if that takes longer. Safe for threads."""
+
+    last_batch: Sequence[int] = ()
 
     def __init__(
         self,

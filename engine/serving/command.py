@@ -1,6 +1,6 @@
 """The command `runnel serve DIR`: keeps a directory's jobs running, and lets other processes' cursors in, until told to end.
 
-    runnel serve DIR [--host H] [--port P] [--token-file F] [--certificate F --key F] [--set NAME=VALUE]…
+    runnel serve DIR [--host H] [--port P] [--token-file F] [--certificate F --key F] [--set NAME=VALUE]… [--spark URL]
 
 It stays in the foreground. SIGTERM and Ctrl-C end it cleanly: statements are cancelled, named jobs stop at a last snapshot, the
 directory is given up. The token comes from --token-file, or from the environment variable RUNNEL_TOKEN, or is made, and then
@@ -50,7 +50,7 @@ def serve(given: argparse.Namespace) -> None:
     earlier = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     has_stopped = True
     try:
-        with connect(given.directory, **_settings(given.set)) as connection:
+        with connect(given.directory, spark=spark_of(given.spark), **_settings(given.set)) as connection:
             token, place = _token(Path(given.directory), given.token_file)
             address = Address(given.host, given.port, _read(given.certificate), _read(given.key))
             server = Server(connection, token, address)
@@ -81,7 +81,27 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("--certificate", help="a PEM file, for TLS")
     serving.add_argument("--key", help="the PEM file of the certificate's key")
     serving.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, as SET takes it")
+    serving.add_argument(
+        "--spark",
+        action="append",
+        default=[],
+        metavar="URL|NAME=VALUE",
+        help="the Spark that its mappings and jobs use, such as local[4], spark://host:7077 or sc://host, and settings of it",
+    )
     return parser
+
+
+def spark_of(given: Sequence[str]) -> dict[str, str] | None:
+    """What `connect(spark=…)` takes, of an address and settings, each of which there may be."""
+    settings: dict[str, str] = {}
+    for item in given:
+        name, equals, value = item.partition("=")
+        if not (equals and name.startswith("spark.")):
+            name, value = "spark.remote" if item.startswith("sc://") else "spark.master", item
+        if name in settings:
+            raise InterfaceError(f'--spark says two things of "{name}"', hint="give one address, and each setting once")
+        settings[name] = value
+    return settings or None
 
 
 def _port(text: str) -> int:

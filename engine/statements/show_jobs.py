@@ -102,13 +102,16 @@ def _unreadable_row(record: UnreadableRecord) -> Row:
 
 def _snapshot(database: Database, job: NamedJob) -> Row:
     """Number, age, bytes and duration of the last snapshot; of one that was there when the directory was opened what its
-    manifest says."""
+    manifest says, or, of a batch that another engine has committed, the job's record."""
     report = job.last_snapshot
     if report is None:
         found: list[Manifest] = getattr(job.store, "infos", list)()
+        wall = database.jobs.clock.wall()
+        if not found and job.record.last_batch:
+            number, committed = job.record.last_batch
+            return number, timedelta(microseconds=max(0, wall - committed)), None, None
         if not found:
             return (None,) * 4
-        wall = database.jobs.clock.wall()
         age = timedelta(microseconds=max(0, wall - found[-1].created))  # the clock may have gone back
         return found[-1].snapshot_id, age, found[-1].bytes, None
     assert report.size is not None

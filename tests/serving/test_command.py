@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import runnel
-from runnel.serving.command import main
+from runnel.serving.command import main, spark_of
 
 MAP = "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
 
@@ -76,6 +76,8 @@ def test_the_token_stays_the_same(tmp_path: Path) -> None:
         (["--host", "0.0.0.0"], "needs a certificate"),
         (["--token-file", "/nowhere/at/all"], "can't be read"),
         (["--certificate", "/nowhere/at/all"], "can't be read"),
+        (["--spark", "local[2]", "--spark", "local[4]"], 'says two things of "spark.master"'),
+        (["--spark", "laptop"], "laptop"),
     ],
 )
 def test_wrong_arguments_end_with_a_sentence(
@@ -86,6 +88,15 @@ def test_wrong_arguments_end_with_a_sentence(
     assert shown.startswith("runnel: ")
     assert told in shown
     assert "Traceback" not in shown
+
+
+def test_the_spark_that_jobs_use() -> None:
+    assert spark_of(["spark.driver.memory=1g", "sc://host:15002/;token=a=b"]) == {
+        "spark.driver.memory": "1g",
+        "spark.remote": "sc://host:15002/;token=a=b",
+    }
+    assert spark_of(["spark://host:7077"]) == {"spark.master": "spark://host:7077"}
+    assert spark_of([]) is None
 
 
 def test_a_directory_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,6 +34,13 @@ class Bench:
         """Waits until there are so many rows."""
         until(lambda: self.connection.execute("SELECT COUNT(*) FROM out").fetchone() == (count,), self.connection.job("j"))
 
+    def last_batch(self) -> tuple[Any, bool]:
+        """What SHOW JOBS says of the last batch: its number, and whether an age is known."""
+        cursor = self.connection.execute("SHOW JOBS")
+        names = [column[0] for column in cursor.description or ()]
+        row = dict(zip(names, cursor.fetchall()[0], strict=True))
+        return row["last_snapshot"], row["snapshot_age"] is not None
+
     def verify(self, options: str = "") -> list[tuple[Any, ...]]:
         return self.connection.execute(f"VERIFY JOB j {options}", timeout=PATIENCE).fetchall()
 
@@ -84,6 +91,10 @@ def test_windows_of_a_job_that_runs_is_suspended_and_comes_back(session: Any, be
         bench.verify()
     assert caught.value.code.name == "POSITION_EXPIRED" and "002.parquet" in (caught.value.detail or "")
     assert "is gone" in (caught.value.detail or "")
+    before = bench.last_batch()
+    bench.connection.close()
+    bench.connection = runnel.connect(bench.home / "db", spark=session)
+    assert bench.last_batch() == before and before[0] > 0, "it is known of a job that doesn't run"
 
 
 def test_a_join_of_streams_and_a_table(bench: Bench) -> None:
