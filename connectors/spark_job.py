@@ -45,13 +45,15 @@ class SparkJobs(JobRuntime):
         # Loaded on first use: jobs that read files of a File mapping on Spark ask for that.
         from runnel.connectors.spark_files import can_read
 
-        return can_read(table)
+        # The paths of a Spark Connect server are another machine's.
+        return not self._owner.is_remote and can_read(table)
 
     def plan(self, write: JobWrite) -> RuntimePlan:
         from runnel.connectors.spark_files import taken_over
 
         self._check_sink(write)
-        write = replace(write, relation=taken_over(write.relation, self._owner))
+        if not self._owner.is_remote:
+            write = replace(write, relation=taken_over(write.relation, self._owner))
         for node in walk(write.relation):
             if isinstance(node, Scan) and not self.has(node.table) and not can_take(node.table):
                 what = "a stream" if node.table.is_unbounded else "large, or of unknown size"

@@ -215,7 +215,7 @@ def test_streams(connection: runnel.Connection, tmp_path: Path) -> None:
     feed.add((31, "a", 5), (100, "z", 9))
     connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
     connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50') AS INSERT INTO m
-        SELECT k || CAST(EXTRACT(SECOND FROM window_end) AS VARCHAR), SUM(v)
+        SELECT k || CAST(CAST(EXTRACT(SECOND FROM window_end) AS BIGINT) AS VARCHAR), SUM(v)
         FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end""")
     job = connection.job("j")
 
