@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
+from time import monotonic
 from typing import Any
 
 import pyarrow as pa
@@ -23,9 +27,11 @@ import runnel
 from runnel.sqltypes import Kind
 from runnel.testing.rows import rows_of
 from tests.both_runtimes.pair import Difference
-from tests.snapshots.goldens import Golden, _forms
+from tests.snapshots.goldens import Golden, _forms, _of_tables
 from tests.snapshots.staged import StagedOutput, _disorder
+from tests.streams import test_streams_that_end
 from tests.streams.generated import agree
+from tests.streams.random_streams import batch_of, random_rows, schema_of
 
 FILES = 2
 LATER = timedelta(days=3653)
@@ -145,12 +151,13 @@ class Streams:
             for item in self.there._database.catalog.snapshot.objects.values()
             if hasattr(getattr(item, "table", None), "owner")
         )
-        job.await_status(runnel.JobStatus.RUNNING, PATIENCE)
-        for query in owner.get().own.streams.active:
-            try:
+        end, pause = monotonic() + PATIENCE, Event()
+        while not (active := owner.get().own.streams.active) and not job.is_done and job.error is None:
+            assert monotonic() < end, f"the streaming query didn't begin: the job is {job.status}"
+            pause.wait(0.05)
+        for query in active:
+            with suppress(Exception):  # the job says why it failed
                 query.processAllAvailable()
-            except Exception:
-                break  # the job says why
         if job.error is not None:
             raise job.error
         job.suspend(PATIENCE)
@@ -204,6 +211,19 @@ def _write(rows: pa.Table, folder: Path, number: int) -> None:
     pq.write_table(rows, path)
     os.utime(path, (1_700_000_000 + number,) * 2)
     path.rename(folder / f"{number:03}.parquet")
+
+
+def of_windows() -> Iterator[Golden]:
+    """The queries over windows that tests of streams list, all of them with TIMESTAMP, which Spark wants for event time."""
+    module = test_streams_that_end
+    schema = schema_of(pa.timestamp("us"))
+    for (number, text), windows in itertools.product(enumerate(module.QUERIES), module.WINDOWS):
+        if windows == "SESSION" and "BY window_start" in text and "window_end" not in text:
+            continue
+        rows = random_rows(random.Random(f"{number} {windows}"), 150, disorder=20)
+        table = pa.Table.from_batches([batch_of(rows, schema)], schema)
+        sql = module.sql_of(text, windows, "TABLE events", True)
+        yield _of_tables(f"windows: {windows}, query {number}", sql, {"events": table}, 0)
 
 
 def differences(streams: Streams, goldens: Iterator[Golden]) -> Iterator[Difference]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from benchmarks.tpch import QUERIES, query
 from tests.both_runtimes import expressions, queries, streams, tpch
 from tests.both_runtimes.pair import Pair
 from tests.both_runtimes.random_rows import random_columns
-from tests.snapshots.goldens import of_lists
 from tests.spark_process import missing
 
 pytestmark = [
@@ -78,11 +76,12 @@ def test_tpch(pair: Pair, tmp_path: Path) -> None:
 
 
 def test_streams(pair: Pair, tmp_path: Path) -> None:
-    """One of tumbling windows, one of sessions."""
-    goldens = [golden for golden in islice(of_lists(), 1, 12, 2) if golden.times["events"] == (0,)]
+    """One of windows that overlap, one of sessions."""
+    names = ("windows: HOP, query 5", "windows: SESSION, query 0")
+    goldens = [golden for golden in streams.of_windows() if golden.name in names]
     bench = streams.Streams(pair.session, tmp_path)
     try:
-        assert list(map(str, streams.differences(bench, iter(goldens[:2])))) == []
+        assert list(map(str, streams.differences(bench, iter(goldens)))) == []
         assert bench.agreed == 2, bench.refused
     finally:
         bench.close()
