@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 
 import runnel
 from benchmarks.measure import Budget, Result, Timing
+from benchmarks.scale.contestant import java_process, processor_seconds
 from benchmarks.spark import has_java, new_session
 
 MILLIONS = 100
@@ -36,15 +37,17 @@ KEYS = 10_000
 EVENTS_A_SECOND = 100_000
 WINDOW = 10
 SECONDS = 1_800
+PAUSE = 0.25
 EPOCH = datetime(2026, 1, 1)
 LAG = 2
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One run: seconds, batches that had rows, and the most rows and bytes of state at the end of one."""
+    """One run: seconds, those of the processors for it and its Java, batches, and the most rows and bytes of state."""
 
     seconds: float
+    cpu: float
     batches: int
     state_rows: int
     state_bytes: int
@@ -84,6 +87,11 @@ def _write_file(path: Path, at: Any, keys: Any, values: Any) -> None:
     pq.write_table(pa.table(columns), path)
 
 
+def processors() -> float:
+    """Seconds of processors that this process and its Java have had."""
+    return processor_seconds("self") + processor_seconds(java_process())
+
+
 def job(session: Any, events: Events, scratch: Path) -> Seen:
     """One run as a job of ours."""
     with runnel.connect(scratch / "db", spark=session) as connection:
@@ -93,7 +101,7 @@ def job(session: Any, events: Events, scratch: Path) -> Seen:
                 'maxFilesPerTrigger' = '{FILES_A_BATCH}')""")
         connection.execute(f"""CREATE MAPPING sink (ended TIMESTAMP WITH TIME ZONE, k BIGINT, n BIGINT, total BIGINT) TYPE Spark
             OPTIONS ('format' = 'parquet', 'path' = '{scratch / "out"}')""")
-        began = monotonic()
+        began, before = monotonic(), processors()
         connection.execute(f"""CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '100') AS
             INSERT INTO sink SELECT window_end, k, COUNT(*), SUM(v)
             FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(at), INTERVAL '{WINDOW}' SECOND))
@@ -109,13 +117,13 @@ def job(session: Any, events: Events, scratch: Path) -> Seen:
             for vertex in connection.job("j").metrics().values():
                 state_rows, state_bytes = max(state_rows, vertex.state_rows), max(state_bytes, vertex.state_bytes)
                 batches = vertex.batches_in
-            sleep(0.1)
-        seconds = monotonic() - began
+            sleep(PAUSE)
+        seconds, cpu = monotonic() - began, processors() - before
         assert not found["late_rows"], found
         rows = connection.execute("SELECT COUNT(*), SUM(n), SUM(total), COUNT(DISTINCT ended) FROM sink").fetchall()
         connection.execute("DROP JOB j")
     assert rows == [(events.result_rows, events.count, events.total, events.result_rows // KEYS)], rows
-    return Seen(seconds, batches, state_rows, state_bytes)
+    return Seen(seconds, cpu, batches, state_rows, state_bytes)
 
 
 def native(session: Any, events: Events, scratch: Path) -> Seen:
@@ -129,15 +137,15 @@ def native(session: Any, events: Events, scratch: Path) -> Seen:
     )
     writer = frame.selectExpr("w.end AS ended", "k", "n", "total").writeStream.format("parquet").outputMode("append")
     writer = writer.option("checkpointLocation", str(scratch / "checkpoint")).option("path", str(scratch / "out"))
-    began = monotonic()
+    began, before = monotonic(), processors()
     query = writer.trigger(processingTime="100 milliseconds").start()
     end = np.datetime64(EPOCH + timedelta(hours=20)).astype("datetime64[ms]").item()
     try:
         while (last := query.lastProgress) is None or _watermark(last) < end or last.numInputRows:
             assert query.isActive, query.exception()
             assert monotonic() < began + SECONDS, f"not done in {SECONDS} s"
-            sleep(0.1)
-        seconds = monotonic() - began
+            sleep(PAUSE)
+        seconds, cpu = monotonic() - began, processors() - before
         progress = [item for item in query.recentProgress if item.numInputRows]
     finally:
         query.stop()
@@ -145,7 +153,7 @@ def native(session: Any, events: Events, scratch: Path) -> Seen:
     assert tuple(row) == (events.result_rows, events.count, events.total), row
     states = [item.stateOperators[0] for item in progress]
     rows, size = (max((getattr(item, name) for item in states), default=0) for name in ("numRowsTotal", "memoryUsedBytes"))
-    return Seen(seconds, len(progress), rows, size)
+    return Seen(seconds, cpu, len(progress), rows, size)
 
 
 def _watermark(progress: Any) -> datetime:
@@ -184,7 +192,7 @@ def _result(seen: dict[str, list[Seen]], events: Events) -> Result:
         rate = events.count / median(times) / 1e6
         last = runs[-1]
         shown = f"{label}: {rate:.2f} M events/s, {last.batches} batches, state of at most {last.state_rows:,} rows"
-        shown += f" in {last.state_bytes / 1e6:.1f} MB"
+        shown += f" in {last.state_bytes / 1e6:.1f} MB, {median(run.cpu for run in runs):.0f} s of processors"
         timings.append(Timing(shown, median(times), min(times), max(times), len(times)))
     note = (
         f"{events.count:,} events in Parquet files that are followed, {FILES_A_BATCH} files a batch, {KEYS:,} keys, tumbling "

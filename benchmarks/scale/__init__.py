@@ -19,8 +19,8 @@ TABLES = ("lineitem", "orders")
 
 MEMORY = "2GB"
 """The memory_limit of Runnel and of DuckDB."""
-JAVA_HEAP = "2g"
-"""The memory of Spark's driver, in which its tasks run."""
+JAVA_HEAP = 2
+"""GiB of memory of Spark's driver, in which its tasks run."""
 
 SIZES = {"1 MB": 10**6, "10 MB": 10**7, "100 MB": 10**8, "1 GB": 10**9, "5 GB": 5 * 10**9, "20 GB": 20 * 10**9}
 """Bytes of Parquet, about."""

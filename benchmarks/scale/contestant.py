@@ -100,9 +100,11 @@ def pyspark(tables: Path, spill: Path, stack: ExitStack) -> Engine:
 
 
 def java_process() -> int:
-    """The Java of this process's Spark."""
+    """The Java of this process's Spark. AssertionError where it may take more memory than it was to."""
     from pyspark import SparkContext
 
+    heap = int(SparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory())
+    assert heap <= JAVA_HEAP << 30, f"Java may take {heap:,} bytes"
     return int(SparkContext._gateway.proc.pid)
 
 
@@ -132,7 +134,7 @@ def told(rows: list[tuple[Any, ...]]) -> str:
 def run(name: str, tables: Path, spill: Path, started: float) -> dict[str, Any]:
     """What a point says of it."""
     # Spark reads the size of its heap and the place of its shuffles from here, whoever starts it.
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {JAVA_HEAP} pyspark-shell"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-memory {JAVA_HEAP}g pyspark-shell"
     os.environ["SPARK_LOCAL_DIRS"] = str(spill)
     with ExitStack() as stack:
         engine = ENGINES[name](tables, spill, stack)

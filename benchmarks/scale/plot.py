@@ -12,6 +12,7 @@ from benchmarks.scale.points import Summary, break_even
 IMAGE = Path(__file__).parent.parent.parent / "docs" / "images" / "scale.png"
 COLORS = {"planned": "C0", "tasklets": "C1", "duckdb": "C2", "through_spark": "C3", "pyspark": "C4"}
 MARKS = {"planned": "o", "tasklets": "s", "duckdb": "v", "through_spark": "^", "pyspark": "x"}
+NEVER = 1e9
 Summaries = dict[tuple[str, str], Summary]
 
 
@@ -28,10 +29,11 @@ def line(found: Summaries, name: str, what: str) -> list[tuple[float, float]]:
 
 def spark_wins(found: Summaries, other: str, what: str) -> float | None:
     """From how many bytes on the cursor on Spark is faster than another contestant; None where it isn't up to the largest."""
-    ours, theirs = dict(line(found, other, what)), dict(line(found, "through_spark", what))
-    both = sorted(theirs)
+    pairs = [(found.get((size, other)), found.get((size, "through_spark"))) for size in sizes_of(found)]
+    both = [(one, two) for one, two in pairs if one is not None and two is not None and two.rounds]
     # What came to no end is slower than what did.
-    return break_even([(size, ours.get(size, 1e9)) for size in both], [(size, theirs[size]) for size in both])
+    ours = [(one.bytes, getattr(one, what) if one.rounds else NEVER) for one, _ in both]
+    return break_even(ours, [(two.bytes, getattr(two, what)) for _, two in both])
 
 
 def verdict(found: Summaries, other: str) -> str:
