@@ -143,7 +143,7 @@ def read_given(given: str | Mapping[str, Any]) -> tuple[str, Mapping[str, str]]:
         if not name.startswith("spark."):
             raise ProgrammingError(
                 f'"{name}" is not a setting of Spark',
-                hint="its settings begin with \"spark.\", such as spark.master and spark.driver.memory",
+                hint='its settings begin with "spark.", such as spark.master and spark.driver.memory',
             )
     return check_master(master), settings
 
