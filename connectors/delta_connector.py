@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.delta_log import calling, delta, is_table, load, schema_of
@@ -25,6 +27,7 @@ from runnel.errors import NotSupportedError, ProgrammingError, without_password
 from runnel.sqltypes import Kind, to_arrow
 
 PATH = text("path", required=True)
+_ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
 VERSION = integer("version")
 TIMESTAMP = moment("timestamp")
 OPTIONS = OptionSet("Delta", PATH, VERSION, TIMESTAMP, FOLLOW, POLL_MILLIS, ON_CHANGE, CREATE, PARTITION_BY)
@@ -70,7 +73,14 @@ def _path(options: Options) -> str:
             f'a Delta table at "{without_password(given)}" can\'t be read: only tables of the local file system can',
             hint="read it through Spark: TYPE Spark OPTIONS ('format' = 'delta', …)",
         )
-    return file_path(given, None, ignore_missing=True).text
+    found = file_path(given, None, ignore_missing=True).text
+    if _ENCODED.search(found) is not None:
+        # The library decodes it, and takes another folder.
+        raise NotSupportedError(
+            f'a Delta table can\'t be in "{found}": deltalake takes % and two digits for another character',
+            hint="give the folder another name",
+        )
+    return found
 
 
 def _version(options: Options, table: object, path: str) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.connectors.file_system import absolute_path
-from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
+from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, without_password
 from runnel.frozen import frozen
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -166,7 +166,8 @@ def local_path(location: str, what: str) -> str:
         return "/" + location.removeprefix("file:").lstrip("/")
     if _SCHEME.match(location) is not None:
         raise NotSupportedError(
-            f'file "{location}" of {what} is not on this computer', hint="read it through Spark: TYPE Spark OPTIONS ('format' = 'iceberg', …)"
+            f'file "{without_password(location)}" of {what} is not on this computer',
+            hint="read it through Spark: TYPE Spark OPTIONS ('format' = 'iceberg', …)",
         )
     return absolute_path(location, {})
 

@@ -120,6 +120,12 @@ def _properties(given: Mapping[str, str], options: Options) -> dict[str, str]:
                 if options.require(CREATE):
                     with calling(f'folder "{folder}" can\'t be made'):
                         folder.mkdir(parents=True, exist_ok=True)
+                odd = next((mark for mark in "%?#" if mark in str(folder)), None)
+                if odd is not None:
+                    raise NotSupportedError(
+                        f"an Iceberg catalog can't be in folder \"{folder}\": {odd} is a mark in its database's address",
+                        hint="give the folder another name, or the option uri",
+                    )
                 uri = f"sqlite:///{folder}/catalog.db"
                 if not folder.is_dir():
                     raise OperationalError(f'folder "{folder}" not found', hint="correct the option warehouse")
@@ -165,17 +171,31 @@ def _create(catalogs: Catalogs, place: Place, definition: MappingDefinition, par
     catalog = catalogs.get(place)
     with calling(f"{place.what} can't be looked for"):
         if catalog.table_exists(place.identifier):
+            _check_partitions(catalog.load_table(place.identifier), place, partition_by)
             return
     columns = new_columns(definition, partition_by, place.what)
     check_storable(columns, (Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL), "Iceberg tables")
     fields = [pa.field(name, to_arrow(_stored(kind))) for name, kind in columns]
     with calling(f"{place.what} can't be made"):
         catalog.create_namespace_if_not_exists(place.identifier.rpartition(".")[0])
-        table = catalog.create_table_if_not_exists(place.identifier, pa.schema(fields))
-        if partition_by:
-            with table.update_spec() as spec:
-                for name in partition_by:
-                    spec.add_identity(name)
+        if not partition_by:
+            catalog.create_table_if_not_exists(place.identifier, pa.schema(fields))
+            return
+        # In one change: a table that isn't partitioned yet would be taken for finished.
+        with catalog.create_table_transaction(place.identifier, pa.schema(fields)) as change, change.update_spec() as spec:
+            for name in partition_by:
+                spec.add_identity(name)
+
+
+def _check_partitions(table: Any, place: Place, wanted: tuple[str, ...]) -> None:
+    schema = table.schema()
+    found = [(schema.find_column_name(field.source_id), str(field.transform)) for field in table.spec().fields]
+    if wanted and [name.lower() for name in wanted] != [str(name).lower() for name, how in found if how == "identity"]:
+        names = ", ".join(f"{name}" if how == "identity" else f"{how}({name})" for name, how in found) or "nothing"
+        raise ProgrammingError(
+            f"{place.what} is partitioned by {names}, not by {', '.join(wanted)}",
+            hint='correct the option "partitionBy", or leave it out',
+        )
 
 
 def _stored(kind: SqlType) -> SqlType:

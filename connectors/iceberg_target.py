@@ -23,6 +23,9 @@ from runnel.errors import NotSupportedError, OperationalError
 if TYPE_CHECKING:
     from runnel.connectors.iceberg_table import IcebergTable
 
+ATTEMPTS = 10
+"""So often a commit is tried where others commit to the table meanwhile, and the library has given up."""
+
 _COMMIT = "runnel.commit"
 _COMMITTED = "runnel.committed."
 """How the table's properties begin that say how far a job has committed."""
@@ -155,7 +158,19 @@ class IcebergTarget(LakeTarget):
 
     def commit(self, files: Sequence[tuple[str, Mapping[str, Any]]], token: Token) -> None:
         with self._mapping.catalogs.commits(self._mapping.place):
-            self._commit(files, token)
+            for attempt in range(ATTEMPTS):
+                try:
+                    self._commit(files, token)
+                    return
+                except OperationalError as error:
+                    # Whether it became visible all the same can't be seen from the error.
+                    if self._is_there(token):
+                        return
+                    if "has changed" not in (error.detail or ""):
+                        raise
+                    if attempt == ATTEMPTS - 1:
+                        error.hint = "others write to the table all the time: run the statement again"
+                        raise
 
     def _commit(self, files: Sequence[tuple[str, Mapping[str, Any]]], token: Token) -> None:
         application, number = token["application"], token["number"]
@@ -165,18 +180,13 @@ class IcebergTarget(LakeTarget):
         table = self._table()
         if any(said["spec"] != table.spec().spec_id for _, said in files):
             raise OperationalError(f"{self._what} is partitioned in another way now", hint="run the statement again")
-        try:
-            # The library tries again where others commit to the table meanwhile.
-            with calling(f"{self._what} can't be written to"), table.transaction() as change:
-                if application:
-                    change.set_properties({_COMMITTED + application: str(number)})
-                with change.update_snapshot(snapshot_properties=notes).fast_append() as append:
-                    for path, said in files:
-                        append.append_data_file(self._data_file(path, said))
-        except OperationalError:
-            # Whether it became visible all the same can't be seen from the error.
-            if not self._is_there(token):
-                raise
+        # The library tries again a few times where others commit to the table meanwhile.
+        with calling(f"{self._what} can't be written to"), table.transaction() as change:
+            if application:
+                change.set_properties({_COMMITTED + application: str(number)})
+            with change.update_snapshot(snapshot_properties=notes).fast_append() as append:
+                for path, said in files:
+                    append.append_data_file(self._data_file(path, said))
 
     def _is_there(self, token: Token) -> bool:
         if token["application"]:

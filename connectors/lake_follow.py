@@ -15,6 +15,7 @@ from runnel.connector import END, End, Pause, ScanRequest, Skipped, Source, Sour
 from runnel.connectors.file_format import Batches, Reading
 from runnel.connectors.lake_files import FileSet, LakeFile
 from runnel.connectors.lake_table import LakeTable, read_files
+from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, JobContext
 
 MILLISECOND = 1_000_000
@@ -95,6 +96,7 @@ class LakeFollowPartition(SourcePartition):
         self._clock = clock
         self._look_at: int | None = None
         self._stop: Token | None = None
+        self._gone = False
 
     def read(self) -> pa.RecordBatch | Pause | End:
         while True:
@@ -151,6 +153,10 @@ class LakeFollowPartition(SourcePartition):
 
     def skip_to(self, choice: ExpiredPosition) -> Skipped:
         self.close()
+        if self._gone and choice is ExpiredPosition.EARLIEST:
+            self._number, self._rows, self._to_skip, self._gone = self._number + 1, 0, 0, False
+            return Skipped(f"the next file of version {self._version}")
+        self._gone = False
         earliest, newest = self._table.versions_left(self._version)
         self._is_first, self._number, self._rows, self._to_skip, self._path = False, 0, 0, 0, None
         self._look_at = None
@@ -182,7 +188,7 @@ class LakeFollowPartition(SourcePartition):
         """The next rows of a file; None where it has no more."""
         if self._batches is None and file.file.path in self._wanted:
             self._batches = read_files(self._table, [file], None, self._whole)
-        for batch in self._batches or ():
+        while (batch := self._read_on(file)) is not None:
             rest = self._rest_of(batch)
             if rest.num_rows:
                 return rest
@@ -191,6 +197,19 @@ class LakeFollowPartition(SourcePartition):
         self.close()
         self._number, self._rows, self._to_skip = self._number + 1, 0, 0
         return None
+
+    def _read_on(self, file: LakeFile) -> pa.RecordBatch | None:
+        try:
+            return None if self._batches is None else next(self._batches, None)
+        except OperationalError as error:
+            if error.code is not ErrorCode.OBJECT_NOT_FOUND:
+                raise
+            # The table's history is longer than its owner keeps the files.
+            self._gone = True
+            raise position_expired(
+                f'file "{file.file.path}" of version {self._version} of the table of mapping "{self._table.name}" is gone',
+                detail="the table was cleaned of files that its newest version doesn't need",
+            ) from error
 
     def _rest_of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """What is to be given of the next rows of a file: from where reading began, up to where it stops."""

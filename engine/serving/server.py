@@ -166,6 +166,8 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             self._statements.end(_text(head, "statement"))
         elif kind == "unregister":
             self._connection.unregister(_text(head, "name"))
+        elif kind == "unregister all":
+            self._unregister_all(_text(head, "prefix"))
         else:
             raise WrongMessage(f'there is no action "{kind}"')
         return packed({})
@@ -202,6 +204,12 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             return packed({"rowcount": self._database.run_many(sql, arguments_of(head, body), timeout, statement.watch)})
         finally:
             self._statements.end(name)
+
+    def _unregister_all(self, prefix: str) -> None:
+        """Takes back the registrations whose names begin so."""
+        for name in [item.name for item in self._database.catalog.snapshot if item.name.startswith(prefix)]:
+            with suppress(Error):  # somebody else took it back
+                self._connection.unregister(name)
 
     def _write(self, head: dict[str, Any]) -> bytes:
         # Loaded on first use: few clients number what they write.

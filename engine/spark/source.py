@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ClassVar, ParamSpec, TypeVar
@@ -37,6 +38,9 @@ class Server:
     token: str
     root_certificate: str | None = None
 
+    def __repr__(self) -> str:
+        return f"<server {self.url}>"  # without its token
+
     def connect(self) -> Any:
         """A connection of its own, for the process that asks."""
         more = {} if self.root_certificate is None else {"root_certificate": self.root_certificate}
@@ -60,7 +64,7 @@ class Request:
         given = self.text(name)
         if given is None:
             return default
-        if not given.strip().lstrip("-").isdigit() or int(given) < least:
+        if re.fullmatch(r"-?[0-9]{1,19}", given.strip()) is None or int(given) < least:
             raise ProgrammingError(
                 f'option "{name}" of data source {NAME} takes a whole number of at least {least}, not {given!r}'
             )

@@ -1,7 +1,7 @@
 """Writing from Spark: each task gives its rows to the server, and when all have done so one statement writes them, all or none.
 
-A task that is repeated takes the place of the one before. A micro-batch of a stream may come again after a failure: the server
-knows its number, with the id that Spark keeps for the query in its checkpoint, and writes it once.
+Of a task that is repeated the attempt counts that Spark takes. A micro-batch of a stream may come again after a failure: the
+server knows its number, with the id that Spark keeps for the query in its checkpoint, and writes it once.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from runnel.errors import Error, NotSupportedError, ProgrammingError
+from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.spark.source import NAME, Request, plainly, quoted
 
 STATEMENTS = ("INSERT", "SINK")
@@ -51,16 +52,14 @@ class Staging:
         if self._statement not in STATEMENTS:
             raise ProgrammingError(f'option "statement" of data source {NAME} takes {" or ".join(STATEMENTS)}')
 
-    def _name(self, partition: int) -> str:
-        return f"{PREFIX}{self._identity}_{partition}"
-
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         batches = [batch for batch in iterator if batch.num_rows]
         if not batches:
             return Written(None)
         context = TaskContext.get()
-        name = self._name(0 if context is None else context.partitionId())
+        # Each attempt has a name of its own: a late one must not take the place of rows of the next micro-batch.
+        name = f"{PREFIX}{self._identity}_{uuid4().hex}"
         with self._request.server.connect() as con:
             con.register(name, pa.Table.from_batches(batches))
         return Written(name, None if context is None else context.getLocalProperty(QUERY))
@@ -79,7 +78,7 @@ class Staging:
                 else:
                     self._write_once(con, names, f"spark/{query}", number)
         finally:
-            self.give_up(messages)
+            self.give_up()
 
     def _write(self, con: Any, names: list[str]) -> None:
         columns = ", ".join(map(quoted, self._names))
@@ -92,14 +91,10 @@ class Staging:
         con._database.write(head | {"columns": self._names, "rows": names})
 
     @plainly
-    def give_up(self, messages: list[Any]) -> None:
-        """Takes back what tasks gave, also those that failed half-way."""
+    def give_up(self) -> None:
+        """Takes back what tasks gave, also attempts that nobody waited for."""
         with self._request.server.connect() as con:
-            for partition in range(len(messages)):
-                try:
-                    con.unregister(self._name(partition))
-                except Error:
-                    continue  # that task gave nothing
+            con._database.ask("unregister all", {"prefix": f"{PREFIX}{self._identity}_"})
 
 
 class Writer(Staging, DataSourceArrowWriter):
@@ -109,7 +104,7 @@ class Writer(Staging, DataSourceArrowWriter):
         self.finish(messages)
 
     def abort(self, messages: list[Any]) -> None:
-        self.give_up(messages)
+        self.give_up()
 
 
 class StreamWriter(Staging, DataSourceStreamArrowWriter):
@@ -121,4 +116,4 @@ class StreamWriter(Staging, DataSourceStreamArrowWriter):
         self.finish(messages, batchId)
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
-        self.give_up(messages)
+        self.give_up()

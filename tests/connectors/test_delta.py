@@ -256,6 +256,8 @@ def test_what_is_no_table(con: runnel.Connection, tmp_path: Path) -> None:
         mapping(con, tmp_path / "nothing", create="true")
     with pytest.raises(NotSupportedError, match=r'at "s3://u:\*\*\*\*@t" .+ only tables of the local file system'):
         con.execute("CREATE MAPPING t TYPE Delta OPTIONS ('path' = 's3://u:hidden@t')")
+    with pytest.raises(NotSupportedError, match="takes % and two digits for another character"):
+        mapping(con, tmp_path / "a%20b", create="true")
     with pytest.raises(NotSupportedError, match="have no type TIME"):
         con.execute(f"CREATE MAPPING t (a TIME) TYPE Delta OPTIONS ('path' = '{tmp_path}/x', 'create' = 'true')")
 

@@ -195,6 +195,8 @@ def test_partition_transforms(con: runnel.Connection, catalog: Any, tmp_path: Pa
         spec.add_field("at", DayTransform(), "at_day")
         spec.add_field("name", TruncateTransform(2), "start")
         spec.add_field("day", IdentityTransform(), "day")
+    with pytest.raises(ProgrammingError, match=r"is partitioned by bucket\[4\]\(id\), .+, day, not by name"):
+        mapping(con, tmp_path, create="true", partitionBy="name")
     mapping(con, tmp_path)
     values = ", ".join(
         f"({i}, TIMESTAMP WITH TIME ZONE '2024-01-0{i % 3 + 1} 12:00:00+00:00', {name}, DATE '1969-12-30')"
@@ -256,6 +258,10 @@ def test_a_table_without_its_catalog(con: runnel.Connection, catalog: Any, tmp_p
         mapping(con, tmp_path, table="space.other")
     with pytest.raises(OperationalError, match="not found"):
         mapping(con, tmp_path / "nowhere")
+    for name in ("a%20b", "a?b", "a#b"):
+        (tmp_path / name).mkdir()
+        with pytest.raises(NotSupportedError, match="is a mark in its database's address"):
+            mapping(con, tmp_path / name)
 
 
 def test_columns_go_by_their_numbers(con: runnel.Connection, catalog: Any, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,16 @@ def test_a_job_may_go_on_behind_a_gap(path: Path, choice: ExpiredPosition, rows:
     later = partition(path)
     later.seek(other.position() or {})
     assert read(later) == [7]
+
+
+@pytest.mark.parametrize(("choice", "rows"), [(ExpiredPosition.EARLIEST, [-1, -2]), (ExpiredPosition.LATEST, [])])
+def test_a_job_may_go_on_behind_a_file_that_was_cleaned_away(path: Path, choice: ExpiredPosition, rows: list[int]) -> None:
+    part = partition(path, version="0")
+    log = (path / "_delta_log" / f"{1:020d}.json").read_text().splitlines()
+    [added] = [action["add"] for action in map(json.loads, log) if "add" in action]
+    (path / added["path"]).unlink()
+    with pytest.raises(OperationalError, match='of version 1 of the table of mapping "t" is gone') as caught:
+        read(part)
+    assert caught.value.code is ErrorCode.POSITION_EXPIRED
+    part.skip_to(choice)
+    assert read(part) == rows
