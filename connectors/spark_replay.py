@@ -225,6 +225,7 @@ def _check_files(table: ReplayedStream) -> None:
     """OperationalError where a file that was read isn't there any more, or is another one: Spark would leave it out, or take it
     for the same. Of files on this machine."""
     assert table.checkpoint is not None
+    is_remote = table.table.owner.get().is_remote
     for log in _entries(table.checkpoint / "sources" / "0"):
         if log.name.startswith("."):
             continue
@@ -234,6 +235,8 @@ def _check_files(table: ReplayedStream) -> None:
             if url.scheme != "file" or entry["batchId"] > table.batch:
                 continue
             path = Path(unquote(url.path))
+            if is_remote and not path.parent.exists():
+                continue  # it is on the server's machine
             try:
                 what = "was changed since" if path.stat().st_mtime_ns // 1_000_000 != entry["timestamp"] else None
             except OSError:
