@@ -123,7 +123,8 @@ def _fragment(node: physical.Fragment, keys: Keys, feed: _Feed) -> Physical | No
     is_small = node.rows is not None and node.rows < max(FEWEST_ROWS, feed.rows or 0)
     if is_small or not node.source.can_narrow(keys):
         return None
-    feeds, all_keys = (), ()
+    feeds: tuple[Physical, ...] = ()
+    all_keys: tuple[Keys, ...] = ()
     if isinstance(node, physical.NarrowedFragment):
         feeds, all_keys = node.feeds, node.keys
     return physical.NarrowedFragment(

@@ -49,8 +49,9 @@ def test_progress_tells_the_tasks_of_spark(session: Any, connection: runnel.Conn
     assert 0 < told.steps[0].tasks_done < 40
     assert "of 40 tasks" in str(told)
     # Of a query with a shuffle: one task per partition of its input, and those that give rows, however often they are listed.
-    connection.register("fewer", session.range(0, 200_000, 1, 40))
-    cursor.execute("SELECT COUNT(*) FROM fewer GROUP BY id * 2")
+    grouped = session.range(0, 40, 1, 40).selectExpr("id * 2 AS k").groupBy("k").count()
+    connection.register("long", grouped.selectExpr("explode(sequence(1, 100000)) AS n"))
+    cursor.execute("SELECT n FROM long")
     assert cursor.fetchone() is not None
 
     def counted() -> tuple[int, int]:
@@ -170,7 +171,7 @@ def test_rows_come_before_the_last_partition_ran(
 
         number = pyspark.TaskContext.get().partitionId()
         (seen / str(number)).touch()
-        until = inner_time.monotonic() + 60
+        until = inner_time.monotonic() + 200
         while number >= 60 and not gate.exists() and inner_time.monotonic() < until:
             inner_time.sleep(0.01)
         yield from batches
@@ -179,7 +180,7 @@ def test_rows_come_before_the_last_partition_ran(
         return bool(session.sparkContext.statusTracker().getActiveJobsIds())
 
     connection.register("slow", session.range(0, 6000, 1, 100).mapInArrow(held, "id BIGINT"))
-    cursor.execute("SELECT id FROM slow", timeout=50)
+    cursor.execute("SELECT id FROM slow")
     first = cursor.fetchmany(50)
     assert len(first) == 50
     # Those behind the gate keep Spark's cores busy, so the last one hasn't even begun.
