@@ -107,7 +107,8 @@ class StreamPlan(RuntimePlan):
                 if node.fields[node.time].type.kind is Kind.TIMESTAMP:
                     names = [f"CAST({name} AS TIMESTAMP) AS {name}" if name == column else name for name in frame.columns]
                     frame = frame.selectExpr(*names)
-                return named(frame.withWatermark(column, f"{node.lag} microseconds"))
+                # Spark's watermarks are of whole milliseconds: a part of one would be cut off, and rows lost as late.
+                return named(frame.withWatermark(column, f"{-(-node.lag // 1000)} milliseconds"))
 
         return spark.frame(render_stream(self._write.relation, bound_rendering(evaluation), scan, order))
 
