@@ -12,7 +12,6 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
@@ -156,8 +155,12 @@ class Streams:
             assert monotonic() < end, f"the streaming query didn't begin: the job is {job.status}"
             pause.wait(0.05)
         for query in active:
-            with suppress(Exception):  # the job says why it failed
+            try:
                 query.processAllAvailable()
+            except Exception as error:
+                while job.error is None:  # the job says why it failed
+                    assert monotonic() < end, error
+                    pause.wait(0.05)
         if job.error is not None:
             raise job.error
         job.suspend(PATIENCE)
