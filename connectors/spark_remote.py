@@ -11,6 +11,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -49,6 +50,9 @@ def started(url: str, settings: Mapping[str, str]) -> RemoteSpark:
     shown = spark_start.shown(url)
     try:
         with quiet():
+            # Before pyspark looks for them itself: it may end the program where one is missing.
+            for package in ("pandas", "grpc", "grpc_status", "google.rpc.error_details_pb2"):
+                import_module(package)
             from pyspark.sql.connect.client import DefaultChannelBuilder
             from pyspark.sql.connect.session import SparkSession
     except ImportError as error:
