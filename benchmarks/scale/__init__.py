@@ -26,12 +26,12 @@ SIZES = {"1 MB": 10**6, "10 MB": 10**7, "100 MB": 10**8, "1 GB": 10**9, "5 GB": 
 """Bytes of Parquet, about."""
 
 CONTESTANTS = {
-    "planned": "Runnel (DuckDB fragment)",
+    "planned": "Runnel, as it plans",
     "tasklets": "Runnel's tasklets",
     "duckdb": "DuckDB",
     "through_spark": "Runnel on Spark",
     "pyspark": "PySpark",
 }
-"""Ours as the planner chooses; all of it on our own operators; DuckDB alone; a cursor over Spark's mappings; PySpark alone."""
+"""Ours as the planner chooses, on DuckDB where it is large; all of it on our own operators; DuckDB alone; a cursor over Spark's mappings; PySpark alone."""
 
 ON_SPARK = ("through_spark", "pyspark")

@@ -1,4 +1,4 @@
-"""The picture: seconds and memory by size, both axes logarithmic."""
+"""The picture: seconds and memory by size."""
 
 from __future__ import annotations
 
@@ -83,12 +83,13 @@ def draw(found: Summaries, path: Path = IMAGE) -> None:
     heading = verdict(found, "planned").replace(": ", ":\n")
     times.set_title(f"A join and GROUP BY over Parquet. {heading}", fontsize=8)
     times.set_ylabel("seconds")
+    times.set_yscale("log")
     memory.set_title("Peak memory of the process\n(memory_limit 2 GB, Spark's driver 2 GB)", fontsize=8)
     memory.set_ylabel("MB")
+    memory.set_ylim(bottom=0)
     for axis in (times, memory):
         axis.set_xlabel("bytes of Parquet")
         axis.set_xscale("log")
-        axis.set_yscale("log")
         axis.set_xticks([SIZES[size] for size in sizes_of(found)], sizes_of(found))
         axis.minorticks_off()
         axis.grid(visible=True, alpha=0.3)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.measure import spelled as seconds
@@ -46,7 +46,18 @@ def told(points: Points, image: Path) -> str:
     if overhead:
         lines.append(f"- Runnel on Spark takes {overhead} of PySpark's time.")
     lines += [f"- {CONTESTANTS[name]} at {size}: {item.failure}" for (size, name), item in found.items() if item.failure]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_plans(points)])
+
+
+def _plans(points: Points) -> Iterator[str]:
+    """What EXPLAIN has said at the largest size."""
+    for name in ("planned", "tasklets", "through_spark"):
+        mine = [point for point in points.all if point.contestant == name and point.plan]
+        if mine:
+            point = max(mine, key=lambda item: item.bytes)
+            text = point.plan.partition("Physical plan\n")[2].partition("\n\nDAG")[0] or point.plan
+            head = f"The plan at {point.size}, {CONTESTANTS[name]}, made in {seconds(point.planning)}:"
+            yield f"\n{head}\n\n```\n{text}\n```"
 
 
 def _table(sizes: Sequence[str], found: Summaries, cell: Callable[[Summary | None], str]) -> list[str]:
