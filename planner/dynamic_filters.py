@@ -140,7 +140,9 @@ def _fragment(node: physical.Fragment, keys: Keys, feed: _Feed) -> Physical | No
 def _scan(node: physical.SourceScan, keys: Keys, feed: _Feed) -> Physical | None:
     """A table whose rows come whole, or are filtered by what its engine can't: the scan itself as a fragment."""
     engine = node.table.engine
-    if engine is None or node.time is not None or node.divert is not None or node.request.limit is not None:
+    if engine is None or not engine.is_apart:
+        return None
+    if node.time is not None or node.divert is not None or node.request.limit is not None:
         return None
     if node.projections is not None:
         keys = tuple(substitute(key, node.projections) for key in keys)

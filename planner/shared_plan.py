@@ -21,7 +21,7 @@ def shared(plan: Physical, relation: Relation, has_engines: bool = False) -> Phy
         from runnel.planner.sharing_tables import share_tables
 
         plan = share_tables(plan)
-    if not has_engines or not _joins_engines(relation):
+    if not has_engines or not _joins_rows_from_apart(relation):
         return plan
     # Loaded on first use: few statements have tables in two places.
     from runnel.planner.dynamic_filters import with_dynamic_filters
@@ -29,8 +29,8 @@ def shared(plan: Physical, relation: Relation, has_engines: bool = False) -> Phy
     return with_dynamic_filters(plan)
 
 
-def _joins_engines(relation: Relation) -> bool:
-    """Whether tables of another engine and others meet in the query."""
+def _joins_rows_from_apart(relation: Relation) -> bool:
+    """Whether there is a join, and a table whose rows take long to come over."""
     nodes = list(walk(relation))
-    engines = {id(node.table.engine) for node in nodes if isinstance(node, Scan)}
-    return bool(engines) and engines != {id(None)} and any(isinstance(node, Join) for node in nodes)
+    engines = [node.table.engine for node in nodes if isinstance(node, Scan)]
+    return any(item is not None and item.is_apart for item in engines) and any(isinstance(node, Join) for node in nodes)
