@@ -120,6 +120,8 @@ class Streams:
             raise _NoFormError(f"event time of type {time.type}")
         if rows.num_rows == 0:
             raise _NoFormError("a stream without rows")
+        if pc.min(pc.cast(rows.column(at), pa.int64())).as_py() < 0:
+            raise _NoFormError("event times before 1970, where Spark's watermark begins")
         last = rows.slice(rows.num_rows - 1)
         late = pc.max(rows.column(at)).as_py() + LATER
         last = last.set_column(at, rows.schema.field(at), pa.array([late], rows.schema.field(at).type))
@@ -223,7 +225,7 @@ def of_windows() -> Iterator[Golden]:
     for (number, text), windows in itertools.product(enumerate(module.QUERIES), module.WINDOWS):
         if windows == "SESSION" and "BY window_start" in text and "window_end" not in text:
             continue
-        rows = random_rows(random.Random(f"{number} {windows}"), 150, disorder=20)
+        rows = random_rows(random.Random(f"{number} {windows}"), 150, disorder=20, start=1_000_000)
         table = pa.Table.from_batches([batch_of(rows, schema)], schema)
         sql = module.sql_of(text, windows, "TABLE events", True)
         yield _of_tables(f"windows: {windows}, query {number}", sql, {"events": table}, 0)
