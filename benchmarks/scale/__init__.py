@@ -32,6 +32,7 @@ CONTESTANTS = {
     "through_spark": "Runnel on Spark",
     "pyspark": "PySpark",
 }
-"""Ours as the planner chooses, on DuckDB where it is large; all of it on our own operators; DuckDB alone; a cursor over Spark's mappings; PySpark alone."""
+"""Ours as the planner chooses, on DuckDB where it is large; all of it on our own operators; DuckDB alone; a cursor over Spark's
+mappings; PySpark alone."""
 
 ON_SPARK = ("through_spark", "pyspark")
