@@ -108,6 +108,13 @@ class RemoteSpark(Spark):
     @property
     def own(self) -> Any:
         with self._lock:
+            if self._is_stopped:
+                raise OperationalError(
+                    "the Spark session of this connection was stopped, or its server knows it no more",
+                    # A job that would try again would find nothing else.
+                    code=ErrorCode.GENERIC,
+                    hint="make a new session, open a new connection with it, and register its DataFrames there",
+                )
             if self._own is None:
                 with quiet(), spark_errors():
                     own = self.session.cloneSession()
@@ -245,7 +252,12 @@ class RemoteSpark(Spark):
                 found = spark_error(error)
                 self._is_lost = getattr(found, "code", None) is ErrorCode.CONNECTION_PROBLEM
             self._asked = monotonic()
-        return self._is_lost or bool(self.session.is_stopped)
+        return self._is_lost or self._is_stopped
+
+    @property
+    def _is_stopped(self) -> bool:
+        # pyspark closes a session that its server knows no more.
+        return bool(self.session.is_stopped) or (self._own is not None and bool(self._own.is_stopped))
 
     def is_same(self, session: Any) -> bool:
         return self.session is session or (

@@ -208,7 +208,16 @@ def test_writes_and_jobs(connection: runnel.Connection, server: Server, tmp_path
     session.stop()
 
 
-def test_streams(connection: runnel.Connection, tmp_path: Path) -> None:
+@pytest.fixture
+def with_settings(server: Server, tmp_path: Path) -> Iterator[runnel.Connection]:
+    """A connection whose session has a place of its own for checkpoints, as one of another machine must."""
+    settings = {"spark.remote": server.full_url, "spark.sql.streaming.checkpointLocation": f"{tmp_path}/checkpoints"}
+    with runnel.connect(tmp_path / "db", spark=settings) as made:
+        yield made
+
+
+def test_streams(with_settings: runnel.Connection, tmp_path: Path) -> None:
+    connection = with_settings
     feed = Feed(tmp_path / "in")
     follow(connection, "events", feed.folder)
     feed.add((1, "a", 1), (2, "b", 2), (11, "a", 3))
@@ -232,6 +241,8 @@ def test_streams(connection: runnel.Connection, tmp_path: Path) -> None:
     assert rows() == [("a10", 1), ("a20", 3), ("a40", 5), ("b10", 2), ("z50", 10)]
     assert job.error is None
     job.cancel(60)
+    (checkpoint,) = (tmp_path / "checkpoints").iterdir()
+    assert {"commits", "offsets"} <= {item.name for item in checkpoint.iterdir()}
     with connection.execute("SELECT v FROM events") as cursor:
         assert sorted(cursor.fetchone()[0] for _ in range(7)) == [1, 1, 1, 2, 3, 5, 9]
 
