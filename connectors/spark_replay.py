@@ -59,7 +59,15 @@ def read_so_far(relation: Relation, checkpoint: Path, written: int) -> ReadSoFar
     batch = max([written - 1, *done])
     if batch < 0:
         return None
-    lines = (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()
+    try:
+        lines = (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()
+    except OSError as error:
+        raise OperationalError(
+            "where the job is in its streams can't be told: Spark's checkpoint can't be read",
+            code=ErrorCode.GENERIC,
+            detail=str(error),
+            hint="a job whose checkpoint is in the connection's directory can be verified",
+        ) from error
     tables = [node.table for node in walk(relation) if isinstance(node, Scan)]
     streams = [(scan, table) for scan, table in enumerate(tables) if isinstance(table, SparkStreamTable)]
     if lines[0] != _KNOWN or len(lines) != 2 + len(streams):

@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; gives the exit status: 0 after a clean end, 1 after an error, 2 for wrong arguments."""
     given = _parser().parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)  # it tells of each call
     try:
         serve(given)
     except Error as error:
