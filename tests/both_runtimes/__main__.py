@@ -1,6 +1,6 @@
 """Everything that both runtimes can do, on both: values, types, order, errors.
 
-    python -m tests.both_runtimes [expressions | matrix | lifted | slt | generated | tpch | streams] [SECONDS] [SEED]
+    python -m tests.both_runtimes [edges | matrix | lifted | slt | generated | tpch | streams] [SECONDS] [SEED]
 
 Without a name all parts run once; `SECONDS` is for the random ones (matrix, generated), which begin at `SEED`.
 """
@@ -17,6 +17,8 @@ from pathlib import Path
 from tests.both_runtimes import expressions, queries, streams, tpch
 from tests.both_runtimes.pair import Pair
 from tests.both_runtimes.random_rows import random_columns
+from tests.rendering import aggregate_cases, spark_engine
+from tests.rendering.function_cases import all_cases
 from tests.snapshots.goldens import SLT, collected
 
 ROWS = 300
@@ -35,6 +37,12 @@ class Run:
     def say(self, found: object) -> None:
         self.failed += 1
         print(found, flush=True)
+
+    def edges(self) -> None:
+        """The function matrix and the aggregates over edge values."""
+        for found in (*spark_engine.mismatches(failing=10_000), *spark_engine.aggregate_mismatches(failing=10_000)):
+            self.say(found)
+        print(f"edges: {len(all_cases())} functions, {len(aggregate_cases.all_cases())} aggregates, of which Spark gets a part")
 
     def matrix(self) -> None:
         """The function matrix over random rows, with code that Spark makes."""
@@ -116,7 +124,7 @@ def main(arguments: list[str]) -> int:
         run = Run(Path(folder), *(numbers + [0.0, 0][len(numbers) :]))  # type: ignore[arg-type]
         run.seed = int(run.seed)
         parts: dict[str, Callable[[], None]] = {
-            name: getattr(run, name) for name in ("matrix", "lifted", "slt", "generated", "tpch", "streams")
+            name: getattr(run, name) for name in ("edges", "matrix", "lifted", "slt", "generated", "tpch", "streams")
         }
         for name, part in parts.items():
             if not names or name in names:

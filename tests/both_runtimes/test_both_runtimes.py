@@ -20,9 +20,9 @@ pytestmark = [
 ]
 ASKED = ("arithmetic", "date_functions", "functions", "number_functions", "text_functions")
 """The `.slt` files of which the expressions are compared here; the program takes all."""
-SLT_FILES = {"joins": 9, "group_by": 14, "subqueries": 9, "set_operations": 9, "windows": 14}
+SLT_FILES = {"joins": 9, "subqueries": 9, "set_operations": 12}
 """Of these every so many-th query."""
-TPCH = (1, 3, 13, 16, 18, 21, 22)
+TPCH = (3, 13, 16, 18, 21)
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,8 @@ def pair() -> Iterator[Pair]:
 
 def test_functions_over_random_rows(pair: Pair) -> None:
     sheet = expressions.Sheet(pair.ours, random_columns(31, 60), cached=False)
-    cases = expressions.of_matrix(sheet.names)[1::4]
-    assert len(cases) > 200
+    cases = expressions.of_matrix(sheet.names)[1::8]
+    assert len(cases) > 100
     assert list(expressions.differences(cases, sheet, 1, 20)) == []
     sheet.close()
 

@@ -1,4 +1,4 @@
-"""Sub-plans that run as Spark SQL: what is taken, that it means the same, and its end."""
+"""Sub-plans that run as Spark SQL: what is taken, and its end. That it means the same: tests/both_runtimes."""
 
 from __future__ import annotations
 
@@ -21,31 +21,6 @@ EDGES = """
     AS t(id, i, d, n, s, day, b)
 """
 
-QUERIES = [
-    "SELECT * FROM t ORDER BY id",
-    "SELECT id FROM t ORDER BY i, id",
-    "SELECT id FROM t ORDER BY d DESC, id",
-    "SELECT id FROM t ORDER BY s DESC NULLS LAST, id LIMIT 4",
-    "SELECT id FROM t ORDER BY day, id LIMIT 3 OFFSET 1",
-    "SELECT d, COUNT(*) FROM t GROUP BY d ORDER BY d",
-    "SELECT b, COUNT(*), COUNT(i), SUM(i), MIN(n), MAX(s) FROM t GROUP BY b ORDER BY b",
-    "SELECT SUM(n), AVG(i), COUNT(DISTINCT b) FROM t WHERE id <> 2",
-    "SELECT id, i % 3, i / 2, n * n FROM t WHERE id <> 2 ORDER BY id",
-    "SELECT id FROM t WHERE d > 0 ORDER BY id",
-    "SELECT id FROM t WHERE b IS NOT TRUE ORDER BY id",
-    "SELECT id FROM t WHERE s IN ('a', '') ORDER BY id",
-    "SELECT id, CASE WHEN i = 0 THEN NULL ELSE 100 / i END FROM t ORDER BY id",
-    "SELECT id, CAST(n AS DOUBLE), CAST(i AS BIGINT), CAST(day AS TIMESTAMP) FROM t ORDER BY id",
-    "SELECT DISTINCT b FROM t ORDER BY b",
-    "SELECT l.id, r.id FROM t l JOIN t r ON l.d = r.d ORDER BY 1, 2",
-    "SELECT l.id, r.s FROM t l LEFT JOIN t r ON l.id = r.id + 1 ORDER BY 1",
-    "SELECT id FROM t WHERE i > (SELECT AVG(i) FROM t WHERE id > 4) ORDER BY id",
-    "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM t u WHERE u.id = t.id + 3) ORDER BY id",
-    "SELECT s FROM t WHERE id < 3 UNION ALL SELECT s FROM t WHERE id > 5 ORDER BY s",
-    "SELECT id FROM t EXCEPT SELECT id FROM t WHERE b ORDER BY id",
-    "SELECT id, ROW_NUMBER() OVER (ORDER BY n DESC, id) FROM t ORDER BY id",
-]
-
 
 @pytest.fixture
 def edges(session: Any, connection: runnel.Connection) -> None:
@@ -54,18 +29,6 @@ def edges(session: Any, connection: runnel.Connection) -> None:
 
 def plan(cursor: runnel.Cursor, sql: str) -> list[str]:
     return [line for (line,) in cursor.execute(f"EXPLAIN (PHYSICAL) {sql}")]
-
-
-@pytest.mark.usefixtures("edges")
-def test_spark_means_what_our_operators_mean(cursor: runnel.Cursor) -> None:
-    on = {}
-    for sql in QUERIES:
-        assert "Fragment on Spark" in "".join(plan(cursor, sql)), sql
-        on[sql] = repr(cursor.execute(sql).fetchall())
-    cursor.execute("SET pushdown = off")
-    for sql in QUERIES:
-        assert "Fragment" not in "".join(plan(cursor, sql))
-        assert on[sql] == repr(cursor.execute(sql).fetchall()), sql
 
 
 @pytest.mark.usefixtures("edges")
