@@ -81,6 +81,7 @@ class BatchPlan(RuntimePlan):
         self._write = write
         self._fragment: SparkFragment = engine.fragment(write.relation)
         self.text = self._fragment.text
+        self.state_text = "a query that ends"  # it is begun anew, or all of it is written
         self.guarantee = promise_of(write.table)
         again = "a failure before the end begins anew" if self.guarantee is Guarantee.EXACTLY_ONCE else "rows may come twice"
         self.notes = [

@@ -21,6 +21,7 @@ from runnel.connectors.spark_owner import SessionOwner
 from runnel.connectors.spark_replay import NOT_TOLD, Told, read_so_far
 from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.connectors.spark_source import Views
+from runnel.connectors.spark_state_text import state_text
 from runnel.connectors.spark_stream import SparkStreamTable
 from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import quoted
@@ -57,6 +58,7 @@ class StreamPlan(RuntimePlan):
                 raise Unrenderable(f'"{node.table.name}", which is to be read again now and then,', node.position)
         python_calls(relation)
         self.text = render_stream(relation, Rendering(SPARK), _preview, _preview_order)
+        self.state_text = state_text(relation, _preview, _preview_order)
         self.guarantee = promise_of(write.table)
         self.notes = _notes(relation, write.table)
 

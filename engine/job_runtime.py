@@ -115,7 +115,9 @@ class RuntimePlan(ABC):
     """A job's query as the runtime would run it. Making one starts nothing."""
 
     text: str
-    """The engine's own text, for EXPLAIN; equal for two plans that may go on from each other's state."""
+    """The engine's own text, for EXPLAIN."""
+    state_text: str
+    """What is equal for two plans that may go on from each other's state."""
     notes: Sequence[str] = ()
     """What holds at the ends, for EXPLAIN."""
     guarantee: Guarantee

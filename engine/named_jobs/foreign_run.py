@@ -200,7 +200,7 @@ class ForeignRun:
         try:
             self._place.mkdir(parents=True, exist_ok=True)
             if not kept.exists() or all(item.name.endswith(PLAN) for item in self._place.iterdir()):
-                replace_file(kept, self._plan.text)
+                replace_file(kept, self._plan.state_text)
                 return True
             before = kept.read_text("utf-8")
         except OSError as error:
@@ -209,11 +209,11 @@ class ForeignRun:
                 detail=f"{kept}: {error.strerror or error}",
                 hint="make room on the disk",
             ) from error
-        if before != self._plan.text:
+        if before != self._plan.state_text:
             raise OperationalError(
                 f'job "{self._record.name}" can\'t go on from its checkpoint: its query is another one now',
                 code=ErrorCode.GENERIC,
-                detail=f"it was {before} and is {self._plan.text}",
+                detail=f"it was {before} and is {self._plan.state_text}",
                 hint="was a view or a mapping that it uses changed? Change it back, or DROP JOB and create it anew",
             )
         return False

@@ -1,0 +1,54 @@
+"""The text of a query over streams by which Spark's state is known again.
+
+A sub-plan over tables that end keeps no state there. It stands in the text as the tables that it reads and the columns that it
+gives: in which order these tables are joined depends on how large they are, and may be another one the next time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runnel.catalog import Table, TableColumn
+from runnel.relation import Relation, Scan, walk
+from runnel.rendering.render import Rendering
+from runnel.rendering.spark import SPARK
+from runnel.rendering.spark_streams import render_stream
+from runnel.streams import ImposeOrder
+
+
+class _Lookup(Table):
+    """What a sub-plan without streams gives."""
+
+    connector = "Spark"
+
+    def __init__(self, relation: Relation) -> None:
+        names = sorted(node.table.name for node in walk(relation) if isinstance(node, Scan))
+        types = ", ".join(str(field.type) for field in relation.fields)
+        self.name = f"{', '.join(names)} ({types})"
+        self.columns = tuple(TableColumn(field.name, field.type) for field in relation.fields)
+
+    def row_count(self) -> int | None:
+        return None
+
+
+def state_text(
+    relation: Relation, scan: Callable[[Scan, tuple[int, ...]], str], order: Callable[[ImposeOrder, str], str]
+) -> str:
+    """The text; `scan` and `order` say how tables and event times stand in it."""
+
+    def scanned(node: Scan, read: tuple[int, ...]) -> str:
+        if not isinstance(node.table, _Lookup):
+            return scan(node, read)
+        return f"(SELECT {', '.join(f'{i} AS c{place}' for place, i in enumerate(read))} FROM {node.table.name})"
+
+    return render_stream(_without_lookups(relation), Rendering(SPARK), scanned, order)
+
+
+def _without_lookups(relation: Relation) -> Relation:
+    """The relation with a table in the place of each sub-plan that has an end, the largest ones."""
+    if isinstance(relation, Scan):
+        return relation
+    if not relation.is_unbounded:
+        table = _Lookup(relation)
+        return Scan(table=table, columns=tuple(range(len(table.columns))))
+    return relation.with_inputs(tuple(map(_without_lookups, relation.inputs)))

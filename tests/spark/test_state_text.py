@@ -1,0 +1,29 @@
+"""By what Spark's state is known again, without a Spark."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+import runnel
+from runnel.job_runtime import RuntimePlan
+from runnel.statements.job_runtimes import foreign_plan
+
+
+def plan_of(query: str, one: int, two: int) -> RuntimePlan:
+    """The plan of a job over a stream and two tables of so many rows."""
+    with runnel.connect() as connection:
+        for name, size in (("one", one), ("two", two)):
+            connection.register(name, pa.table({"a": range(size), "b": range(size)}))
+        connection.execute("CREATE MAPPING s (v BIGINT) TYPE Spark OPTIONS ('path' = 's.parquet', 'follow' = 'true')")
+        connection.execute("CREATE MAPPING o (v BIGINT, b BIGINT) TYPE Spark OPTIONS ('path' = 'o.parquet')")
+        write = connection._database.plan_job(f"INSERT INTO o {query}", (), "UTC")
+        return foreign_plan(connection._database, write, "spark")
+
+
+def test_the_order_of_look_ups_is_no_part_of_it() -> None:
+    query = "SELECT s.v, x.b FROM s JOIN (SELECT one.a, two.b FROM one JOIN two ON one.a = two.a) x ON x.a = s.v"
+    before, after = plan_of(query, 5, 5000), plan_of(query, 5000, 5)
+    assert before.text != after.text, "the smaller one is looked up"
+    assert before.state_text == after.state_text
+    assert plan_of(query.replace("SELECT s.v,", "SELECT s.v + 1,"), 5, 5000).state_text != before.state_text
+    assert plan_of(query.replace("JOIN two", "JOIN one AS two"), 5, 5000).state_text != before.state_text
