@@ -26,7 +26,7 @@ EPOCH, APPLICATION = "runnel.epoch", "runnel.application"
 
 def version_sink(spark: Spark, rows: Rows, options: SparkOptions, owner: str) -> VersionSink:
     assert options.format is not None
-    return _SINKS[options.format.lower()](spark, rows, options, owner)
+    return SINKS[options.format.lower()](spark, rows, options, owner)
 
 
 class VersionSink(FilesSink):
@@ -86,7 +86,7 @@ class IcebergVersionSink(VersionSink):
         return {f"snapshot-property.{EPOCH}": str(number), f"snapshot-property.{APPLICATION}": self._application}
 
     def _is_committed(self, number: int) -> bool:
-        reader = self._spark.own.read.format("iceberg").options(**self._source.passed)
+        reader = self._spark.own.read.format(self._source.format).options(**self._source.passed)
         snapshots: Any = reader.load(f"{self._source.path}#snapshots")
         own = snapshots.where(f"summary['{APPLICATION}'] = '{self._application}' AND summary['{EPOCH}'] = '{number}'")
         return bool(own.limit(1).count())
@@ -102,4 +102,4 @@ def _check_package(spark: Spark, options: SparkOptions) -> None:
             raise found from error
 
 
-_SINKS: Mapping[str, type[VersionSink]] = {"delta": DeltaVersionSink, "iceberg": IcebergVersionSink}
+SINKS: Mapping[str, type[VersionSink]] = {"delta": DeltaVersionSink, "iceberg": IcebergVersionSink}

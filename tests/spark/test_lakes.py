@@ -14,17 +14,18 @@ import pytest
 
 import runnel
 from runnel.connector import SinkRequest, WriteMode
+from runnel.connectors import spark_options, spark_version_sink
 from runnel.processor import Guarantee
 from tests.spark.test_job_sinks import table_of
 from tests.spark.test_jobs import ON_SPARK, shown
-from tests.spark_process import missing, new_session
 
 SOURCES = ("delta", "iceberg")
 
 
-def stand_in(source: str) -> Any:
-    """A table: a file "table.json" with rows and options of each write. "delta" passes over a write that has no larger number
-    of its application; "iceberg" reads as snapshots behind "#snapshots". Classes within a function travel to Spark by value."""
+def stand_in(name_of_it: str) -> Any:
+    """A table: a file "table.json" with rows and options of each write. It passes over a write that has no larger number of its
+    application, as Delta does, and reads as snapshots behind "#snapshots", as Iceberg's. Classes within a function travel to
+    Spark by value."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, WriterCommitMessage
 
     def content(path: str) -> Any:
@@ -74,7 +75,7 @@ def stand_in(source: str) -> Any:
     class StandIn(DataSource):
         @classmethod
         def name(cls) -> str:
-            return source
+            return name_of_it
 
         def schema(self) -> str:
             return "summary map<string, string>" if "#" in self.options["path"] else "id bigint, name string"
@@ -88,28 +89,22 @@ def stand_in(source: str) -> Any:
     return StandIn
 
 
-@pytest.fixture
-def con() -> Iterator[runnel.Connection]:
-    reason = missing()
-    if reason is not None:
-        pytest.skip(reason)
-    session = new_session({"spark.sql.shuffle.partitions": "2"})
-    for source in SOURCES:
-        session.dataSource.register(stand_in(source))
-    with runnel.connect(spark=session) as made:
-        yield made
-
-
 def batch(*ids: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(ids, pa.int64()), pa.array([f"n{i}" for i in ids])], names=["id", "name"])
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_job_writes_its_rows_once(con: runnel.Connection, tmp_path: Path, source: str) -> None:
-    path = tmp_path / "t"
-    con.execute(f"""CREATE MAPPING t (id BIGINT, name VARCHAR)
-        TYPE Spark OPTIONS ('format' = '{source}', 'path' = '{path}', 'mergeSchema' = 'true')""")
-    table = table_of(con, "t")
+def test_a_job_writes_its_rows_once(
+    connection: runnel.Connection, session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    path, name = tmp_path / "t", f"like_{source}"
+    # What is registered stays there for other tests, which find no "delta".
+    monkeypatch.setattr(spark_options, "VERSIONED", (name,))
+    monkeypatch.setattr(spark_version_sink, "SINKS", {name: spark_version_sink.SINKS[source]})
+    session.dataSource.register(stand_in(name))
+    connection.execute(f"""CREATE MAPPING t (id BIGINT, name VARCHAR)
+        TYPE Spark OPTIONS ('format' = '{name}', 'path' = '{path}', 'mergeSchema' = 'true')""")
+    table = table_of(connection, "t")
     assert table.guarantee is Guarantee.EXACTLY_ONCE
     request = SinkRequest(WriteMode.INSERT, (0, 1), "job 1/write t")
     sink = table.sink(request)
@@ -139,10 +134,10 @@ def test_a_job_writes_its_rows_once(con: runnel.Connection, tmp_path: Path, sour
     }
     assert version["options"] == expected[source]
 
-    con.execute("CREATE MAPPING r TYPE Spark OPTIONS ('query' = 'SELECT id + 10 AS id FROM range(3)')")
-    con.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO t SELECT id, 'n' || id FROM r")
-    con.job("j").join(60)
-    assert shown(con, "j", "runtime", "guarantee", "rows_out") == ("spark", "exactlyOnce", 3)
-    rows = con.execute("SELECT id, name FROM t WHERE id <> 1 ORDER BY id").fetchall()
+    connection.execute("CREATE MAPPING r TYPE Spark OPTIONS ('query' = 'SELECT id + 10 AS id FROM range(3)')")
+    connection.execute(f"CREATE JOB j {ON_SPARK} AS INSERT INTO t SELECT id, 'n' || id FROM r")
+    connection.job("j").join(60)
+    assert shown(connection, "j", "runtime", "guarantee", "rows_out") == ("spark", "exactlyOnce", 3)
+    rows = connection.execute("SELECT id, name FROM t WHERE id <> 1 ORDER BY id").fetchall()
     assert rows == [(2, "n2"), (10, "n10"), (11, "n11"), (12, "n12")]
     assert [item.name for item in path.iterdir()] == ["table.json"]
