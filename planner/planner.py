@@ -364,29 +364,33 @@ def _definition(statement: syntax.Statement) -> Plan:
             return DropPlan(kind="view", name=statement.name.text, if_exists=statement.if_exists)
         case syntax.DropIndex():
             return DropPlan(kind="index", name=statement.name.text, if_exists=statement.if_exists)
-        case syntax.DropJob():
-            snapshot = None if statement.snapshot is None else statement.snapshot.text
-            name = statement.name
-            return DropJobPlan(name=name.text, position=name.position, if_exists=statement.if_exists, snapshot=snapshot)
-        case syntax.VerifyJob():
-            name = statement.name
-            return VerifyJobPlan(name=name.text, position=name.position, options=_given(statement.options))
-        case syntax.CreateSnapshot():
-            return CreateSnapshotPlan(
-                name=statement.name.text,
-                position=statement.name.position,
-                job=statement.job.text,
-                job_position=statement.job.position,
-                or_replace=statement.or_replace,
-            )
-        case syntax.DropSnapshot():
-            name = statement.name
-            return DropSnapshotPlan(name=name.text, position=name.position, if_exists=statement.if_exists)
+        case syntax.DropJob() | syntax.VerifyJob() | syntax.CreateSnapshot() | syntax.DropSnapshot():
+            return _about_a_job(statement)
         case syntax.Show():
             return ShowPlan(what=statement.what, name=None if statement.name is None else statement.name.text)
         case syntax.SetOption():
             return SetPlan(name=statement.name.text, value=statement.value, position=statement.name.position)
     raise internal(f"no plan for {type(statement).__name__}")
+
+
+def _about_a_job(statement: syntax.DropJob | syntax.VerifyJob | syntax.CreateSnapshot | syntax.DropSnapshot) -> Plan:
+    name = statement.name
+    match statement:
+        case syntax.DropJob():
+            snapshot = None if statement.snapshot is None else statement.snapshot.text
+            return DropJobPlan(name=name.text, position=name.position, if_exists=statement.if_exists, snapshot=snapshot)
+        case syntax.VerifyJob():
+            return VerifyJobPlan(name=name.text, position=name.position, options=_given(statement.options))
+        case syntax.CreateSnapshot():
+            return CreateSnapshotPlan(
+                name=name.text,
+                position=name.position,
+                job=statement.job.text,
+                job_position=statement.job.position,
+                or_replace=statement.or_replace,
+            )
+        case _:
+            return DropSnapshotPlan(name=name.text, position=name.position, if_exists=statement.if_exists)
 
 
 def _watermark(statement: syntax.CreateMapping) -> WatermarkClause | None:
