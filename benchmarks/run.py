@@ -4,8 +4,8 @@
 
 With names of suites only their sections are measured, and take the place of the old ones. Every benchmark's contestants take
 turns for `rounds` rounds (7 by default, at least 5); the figures are medians. A job at full speed is watched for `minutes`
-(10 by default). `--gb` (0.1 by default) is the largest input of the suite "scale", which keeps its tables and what it has
-measured in `--folder`, a temporary one by default, and goes on from there; `--events` (10 by default) is how many millions a
+(10 by default). `--gb` (0.1 by default) is the largest input of the suite "scale", which is run where that or it is named, keeps
+its tables and what it has measured in `--folder`, a temporary one by default, and goes on from there; `--events` (10 by default) is how many millions a
 streaming job on Spark takes, `--rows` (1,000,000 by default) how many rows jobs have at most that run on both runtimes.
 """
 
@@ -61,8 +61,8 @@ SUITES = {
     )
 }
 ORDER = ("streams", "latency", "nexmark_speed", "soak", *list(SUITES)[2:], "spark_stream", "scale")
-OF_OTHERS = ("### jobs that are killed",)
-"""How the titles of sections begin that other programs write: they stay when all is measured anew."""
+OF_OTHERS = ("### jobs that are killed", "### scale:", "### streaming job on Spark, 100,000,000")
+"""How the titles of sections begin that other programs write, or take an hour: they stay when all is measured anew."""
 
 
 def table(result: Result) -> str:
@@ -154,7 +154,7 @@ def main(arguments: list[str]) -> None:
     text = RESULTS.read_text()
     text = text if chosen else heading(rounds) + of_others(text)
     day = f" Measured on {date.today().isoformat()}, apart from the others." if chosen else ""
-    for name in chosen or ORDER:
+    for name in chosen or [item for item in ORDER if item != "scale" or "gb" in limits]:
         for section in suite_parts(name, rounds, minutes, limits):
             print(section, end="\n\n", flush=True)
             head, _, rest = section.partition("\n\n")
