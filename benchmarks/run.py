@@ -4,9 +4,10 @@
 
 With names of suites only their sections are measured, and take the place of the old ones. Every benchmark's contestants take
 turns for `rounds` rounds (7 by default, at least 5); the figures are medians. A job at full speed is watched for `minutes`
-(10 by default). `--gb` (0.1 by default) is the largest input of the suite "scale", which is run where that or it is named, keeps
-its tables and what it has measured in `--folder`, a temporary one by default, and goes on from there; `--events` (10 by default) is how many millions a
-streaming job on Spark takes, `--rows` (1,000,000 by default) how many rows jobs have at most that run on both runtimes.
+(10 by default). `--gb` (0.1 by default) is the largest input of the suite "scale", which is run where that or it is named,
+keeps its tables and what it has measured in `--folder`, a temporary one by default, and goes on from there; `--events` (10 by
+default) is how many millions a streaming job on Spark takes, `--rows` (1,000,000 by default) how many rows jobs have at most
+that run on both runtimes.
 """
 
 from __future__ import annotations
