@@ -63,6 +63,7 @@ class StreamPlan(RuntimePlan):
         self.notes = _notes(relation, write.table)
 
     def start(self, start: JobStart) -> RuntimeExecution:
+        _check_checkpoint(start)
         spark = self._owner.get()
         execution = StreamExecution(spark, start, JobSink(spark, self._write, start.owner, start.place))
         try:
@@ -285,6 +286,21 @@ class StreamExecution(RuntimeExecution):
 def _key(progress: Any) -> tuple[Any, ...]:
     """Grows from one to the next."""
     return progress.batchId, progress.timestamp
+
+
+def _check_checkpoint(start: JobStart) -> None:
+    """OperationalError where Spark has forgotten batches that were written. It would count from there again, and rows of new
+    batches would be left out, as those of batches that come twice are."""
+    checkpoint, written = start.place / CHECKPOINT, written_batch(start.place)
+    numbers = (int(item.name) for item in (checkpoint / "offsets").glob("*") if item.name.isdigit())
+    begun = max(numbers, default=-1) + 1
+    if begun < written:
+        raise OperationalError(
+            f'job "{start.name}" can\'t go on: its checkpoint is gone, or is older than what it has written',
+            code=ErrorCode.GENERIC,
+            detail=f"batch {written} was written, and {checkpoint} ends with batch {begun}",
+            hint="bring the folder back, or DROP JOB and create it anew, which begins from the start",
+        )
 
 
 def _microseconds(text: str | None) -> int | None:

@@ -98,7 +98,7 @@ class NamedJob(JobWaiting):
         """Starts what ran when the directory was left; a failure is treated as one of an execution."""
         with self._lock:
             is_suspended = self.status in (SUSPENDED, EXPORTING) and not self._record.resumes
-            if self.status not in ENDED and not is_suspended:
+            if self.status not in ENDED and not is_suspended and self._run is None and not self._home.is_closing:
                 self._record = replace(self._record, status=NOT_RUNNING)
                 self._launch_or_fail("resumed when the directory was opened")
                 if self._run is not None:

@@ -25,7 +25,7 @@ from runnel.named_jobs.named_snapshots import NamedSnapshots
 from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.records import JobRecords
 from runnel.named_jobs.run import PreparedJob, Run
-from runnel.named_jobs.states import COMPLETED, FAILED
+from runnel.named_jobs.states import COMPLETED, COMPLETING, FAILED, NOT_RUNNING, RUNNING, STARTING
 from runnel.patience import patient
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.write import settle_staged
@@ -70,7 +70,9 @@ class NamedJobs:
     def open(self) -> None:
         """Takes in what the directory has, and starts the jobs that ran when it was left."""
         for record in self.records.load():
-            self._jobs[record.id] = NamedJob(record, self, self._store(record))
+            waits = record.runtime != TASKLETS and record.status in (STARTING, RUNNING, COMPLETING)
+            found = replace(record, status=NOT_RUNNING) if waits else record
+            self._jobs[record.id] = NamedJob(found, self, self._store(record))
         self._purge()
         for job in self.all():
             if job.record.runtime == TASKLETS:

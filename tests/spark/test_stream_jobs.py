@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from threading import Event
+from threading import Event, Timer
+from threading import enumerate as enumerate_threads
 from time import monotonic
 from typing import Any
 
@@ -15,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import runnel
+from runnel.named_jobs.named_job import NamedJob
+from tests.waiting import eventually
 
 START = datetime(2024, 1, 1)
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.string()), ("v", pa.int64())])
@@ -197,6 +200,39 @@ def test_suspended_and_restarted_nothing_is_lost_or_twice(session: Any, tmp_path
         job.cancel(60)
 
 
+def test_what_is_said_to_a_job_before_it_is_started_again(
+    session: Any, tmp_path: Path, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When a directory is opened its jobs on Spark start somewhat later."""
+    with runnel.connect(tmp_path / "db", spark=session) as connection:
+        follow(connection, "events", feed.folder)
+        sink(connection, "out", tmp_path)
+        feed.add((1, "a", 1))
+        job = start(connection, "spark", "out", "SELECT ts, k, v, v FROM events")
+        until(lambda: len(rows_of(tmp_path / "out")) == 1, job)
+    gate, start_again = Event(), NamedJob.start_again
+    monkeypatch.setattr(NamedJob, "start_again", lambda job: gate.wait(60) and start_again(job))
+
+    def executions() -> int:
+        return sum(thread.name == "runnel-spark-job" for thread in enumerate_threads())
+
+    Timer(1, gate.set).start()
+    runnel.connect(tmp_path / "db", spark=session).close()
+    assert eventually(lambda: executions() == 0)
+    gate.clear()
+    with runnel.connect(tmp_path / "db", spark=session) as connection:
+        job = connection.job("out")
+        assert job.status is runnel.JobStatus.NOT_RUNNING
+        job.suspend(60)
+        assert job.status is runnel.JobStatus.SUSPENDED
+        job.resume()
+        feed.add((2, "a", 1))
+        gate.set()
+        until(lambda: len(rows_of(tmp_path / "out")) == 2, job)
+        assert eventually(lambda: executions() == 1)
+        job.cancel(60)
+
+
 def test_a_batch_whose_commit_spark_forgot_is_not_written_twice(session: Any, tmp_path: Path, feed: Feed) -> None:
     """As when the process ends between our commit and Spark's."""
     with runnel.connect(tmp_path / "db", spark=session) as connection:
@@ -220,6 +256,17 @@ def test_a_batch_whose_commit_spark_forgot_is_not_written_twice(session: Any, tm
         # INSERT into a map fails for a key that is there: a batch that came twice would. Spark would, over state that is gone.
         until(lambda: connection.execute("SELECT COUNT(*) FROM m").fetchone() == (3,), job)
         assert (job.error, shown_of(connection)["restarts"]) == (None, 0)
+        # Without its checkpoint Spark would begin anew, with numbers of batches that count as written.
+        job.suspend(60)
+        checkpoint = commits.parent
+        checkpoint.rename(tmp_path / "elsewhere")
+        with pytest.raises(runnel.OperationalError, match='job "j" can\'t go on: its checkpoint is gone') as caught:
+            job.resume()
+        assert (job.status, "DROP JOB" in (caught.value.hint or "")) == (runnel.JobStatus.SUSPENDED, True)
+        (tmp_path / "elsewhere").rename(checkpoint)
+        job.resume()
+        feed.add((94, "y", 3))
+        until(lambda: connection.execute("SELECT COUNT(*) FROM m").fetchone() == (4,), job)
         job.cancel(60)
 
 
