@@ -132,7 +132,7 @@ class Fetch:
                 taken = self.take()
                 if isinstance(taken, pa.RecordBatch):
                     yield taken
-                elif taken is False:
+                elif taken is False or self._is_closed:  # Spark may take its time to end
                     return
                 else:
                     news.wait()
@@ -159,6 +159,7 @@ class Fetch:
             if self._working:
                 self._canceller = Thread(target=self._cancel, name=f"{self._group} cancel", daemon=True)
                 self._canceller.start()
+        self._wake()
 
     def join(self, seconds: float) -> None:
         """After `close`: waits until nothing of the run is left, so long at most."""

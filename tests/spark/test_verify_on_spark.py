@@ -24,8 +24,9 @@ class Bench:
         follow(self.connection, "events", self.feed.folder)
 
     def start(self, query: str, columns: str, write: str = "INSERT INTO") -> runnel.NamedJob:
-        """A job on Spark that writes to the table "out", which is made if it isn't there."""
-        self.connection.execute(f"CREATE MAPPING IF NOT EXISTS out {columns}")
+        """A job on Spark that writes to the table "out", which is made with these columns if there are any."""
+        if columns:
+            self.connection.execute(f"CREATE MAPPING out {columns}")
         options = "OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50')"
         self.connection.execute(f"CREATE JOB j {options} AS {write} out {query}")
         return self.connection.job("j")
@@ -146,3 +147,11 @@ def test_a_bounded_job_and_its_rows_in(bench: Bench) -> None:
     assert 0 < bench.same("OPTIONS ('sample' = '0.5')")[0] < 5
     bench.connection.execute("UPDATE out SET n = 0 WHERE k = 'a'")
     assert bench.verify()[0][:2] == ("different", 2)
+    bench.connection.execute("DROP JOB j")
+    tables = "ended a, ended b, ended c, ended d, ended e"
+    slow = f"SELECT a.k, COUNT(*), 1 FROM {tables} WHERE a.v + b.v + c.v + d.v <> e.v GROUP BY a.k"
+    job = bench.start(slow, "")
+    job.suspend(PATIENCE)
+    job.resume()
+    bench.connection.execute("DROP JOB j", timeout=PATIENCE)
+    assert bench.connection.execute("SELECT COUNT(*) FROM out").fetchone() == (5,)
