@@ -38,6 +38,7 @@ class RemoteStream:
         self._key = f"runnel_batch_{uuid4().hex}"
         self._query: Any = None
         self._over = Event()
+        self._server = Thread(target=self._serve, name="runnel-spark-batches", daemon=True)
 
     def start(self, writer: Any) -> RemoteStream:
         """Starts the query and the thread."""
@@ -50,7 +51,7 @@ class RemoteStream:
                 if attempt == STARTS or SLOW_WORKER not in str(error):
                     raise
                 logger.info("the worker for batches was too slow to start, which is tried again")
-        Thread(target=self._serve, name="runnel-spark-batches", daemon=True).start()
+        self._server.start()
         return self
 
     @property
@@ -74,11 +75,14 @@ class RemoteStream:
         return self._query.recentProgress
 
     def awaitTermination(self) -> None:  # noqa: N802 - pyspark's name
-        """Waits for the end of the query; raises why it failed."""
+        """Waits for the end of the query, and of what we do with its last batch; raises why it failed."""
         try:
             self._query.awaitTermination()
         finally:
             self._over.set()
+            with suppress(Exception):  # the server may be gone
+                self._spark.cancel(self._key)
+            self._server.join()
 
     def stop(self) -> None:
         """Ends the query."""
@@ -108,7 +112,8 @@ class RemoteStream:
         Thread(target=self._live, args=(ended,), name="runnel-spark-alive", daemon=True).start()
         try:
             frame = self._spark.own.table(f"{self._spark.global_views}.{self._key}_{number}")  # type: ignore[attr-defined]
-            self._take(frame, number)
+            with self._spark.group(self._key, "a batch"):
+                self._take(frame, number)
         except Exception as error:
             logger.debug("batch %d failed: %s", number, error)  # whoever takes it keeps why
             return False
