@@ -115,7 +115,7 @@ def _create_mapping(reader: StatementReader, position: Position, or_replace: boo
         raise ProgrammingError(
             'syntax error at "EXTERNAL"',
             hint="EXTERNAL NAME stands before the columns: "
-            f"CREATE MAPPING {as_written(name)} EXTERNAL NAME … (column type, …) TYPE …",
+            f"CREATE MAPPING {as_written(name.text)} EXTERNAL NAME … (column type, …) TYPE …",
             position=reader.position,
         )
     connector = connection = None
