@@ -292,6 +292,8 @@ def _check_checkpoint(start: JobStart) -> None:
     """OperationalError where Spark has forgotten batches that were written. It would count from there again, and rows of new
     batches would be left out, as those of batches that come twice are."""
     checkpoint, written = start.place / CHECKPOINT, written_batch(start.place)
+    if (checkpoint / "checkpoint.txt").exists():
+        return  # that of Spark Connect is where its server can reach it
     numbers = (int(item.name) for item in (checkpoint / "offsets").glob("*") if item.name.isdigit())
     begun = max(numbers, default=-1) + 1
     if begun < written:

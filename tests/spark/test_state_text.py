@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pyarrow as pa
+import pytest
 
 import runnel
+from runnel.connectors.spark_job_stream import _check_checkpoint
+from runnel.connectors.spark_remote import _named_checkpoint
 from runnel.job_runtime import RuntimePlan
 from runnel.statements.job_runtimes import foreign_plan
 
@@ -27,3 +34,13 @@ def test_the_order_of_look_ups_is_no_part_of_it() -> None:
     assert before.state_text == after.state_text
     assert plan_of(query.replace("SELECT s.v,", "SELECT s.v + 1,"), 5, 5000).state_text != before.state_text
     assert plan_of(query.replace("JOIN two", "JOIN one AS two"), 5, 5000).state_text != before.state_text
+
+
+def test_the_checkpoint_of_a_server_is_not_looked_for_here(tmp_path: Path) -> None:
+    start: Any = SimpleNamespace(place=tmp_path, name="j")
+    (tmp_path / "committed.json").write_text('{"batch": 3, "token": {}}')
+    with pytest.raises(runnel.OperationalError, match="its checkpoint is gone"):
+        _check_checkpoint(start)
+    (tmp_path / "checkpoint").mkdir()
+    _named_checkpoint(tmp_path / "checkpoint", "s3://somewhere")
+    _check_checkpoint(start)
