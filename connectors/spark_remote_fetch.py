@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import closing, suppress
 from threading import Event, current_thread
 from time import monotonic
@@ -37,13 +37,14 @@ class RemoteFetch(Fetch):
             share.is_done = True
         self._wake()
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self) -> Generator[pa.RecordBatch, None, None]:
         from pyspark.sql.connect.shell.progress import Progress
 
         client, plan = self._frame.sparkSession.client, self._frame._plan
         request = client._execute_plan_request_with_metadata()
         request.plan.CopyFrom(plan.to_proto(client))
-        with Progress(handlers=[self._progressed], operation_id=request.operation_id) as progress:
+        told: Any = self._progressed
+        with Progress(handlers=[told], operation_id=request.operation_id) as progress:
             for item in client._execute_and_fetch_as_iterator(request, plan.observations, progress):
                 if isinstance(item, pa.RecordBatch):
                     yield item

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from threading import RLock, local
@@ -132,8 +133,7 @@ class Spark:
                 self._known.add(name)
 
     def _register(self, name: str, run: Callable[..., Any], result: str) -> None:
-        from pyspark.sql import functions
-
+        functions = import_module("pyspark.sql.functions")
         self.own.udf.register(name, functions.arrow_udf(run, result, functions.ArrowUDFType.SCALAR))
 
     def fetch(self, frame: Any, is_ordered: bool, description: str) -> Fetch:
