@@ -9,14 +9,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any
+from typing import Any, cast
 
 from runnel.catalog import TableColumn
 from runnel.connectors.spark_errors import spark_error
 from runnel.connectors.spark_options import PARSED, SparkOptions
 from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.connectors.spark_types import SparkColumn, column_of, ddl, quoted
-from runnel.errors import OperationalError, ProgrammingError
+from runnel.errors import Error, OperationalError, ProgrammingError
 
 
 class Origin(ABC):
@@ -97,13 +97,29 @@ class QueryOrigin(Origin):
 
     def __init__(self, query: str) -> None:
         self._query = query
+        self._is_query = False
 
     def frame(self, spark: Spark) -> Any:
         with spark_errors():
-            frame = spark.session.sql(self._query)
-            if spark.is_command(frame):
-                raise ProgrammingError('the option "query" of a Spark mapping is a command, not a query', hint="write a SELECT")
-            return spark.brought(frame)
+            if not self._is_query:
+                self._check(spark)
+                self._is_query = True
+            return spark.brought(spark.session.sql(self._query))
+
+    def _check(self, spark: Spark) -> None:
+        """What isn't a query mustn't get as far as `sql`, which carries out commands at once."""
+        try:
+            # In parentheses, as DESCRIBE QUERY also means a table of the name "query".
+            spark.session.sql(f"DESCRIBE QUERY ({self._query.rstrip().removesuffix(';')}\n)")
+        except Exception as error:
+            if not hasattr(error, "getCondition") or error.getCondition() != "PARSE_SYNTAX_ERROR":
+                raise
+            told = cast(Error, spark_error(error))
+            raise ProgrammingError(
+                f'the option "query" of a Spark mapping is not a query: {told.message}',
+                detail=told.detail,
+                hint="write a SELECT; commands are not run from here",
+            ) from error
 
 
 class FollowedOrigin(Origin):

@@ -198,10 +198,6 @@ class RemoteSpark(Spark):
         number, unit, rows = found.groups()
         return None if rows is None else int(float(rows)), int(float(number) * _UNITS[unit])
 
-    def is_command(self, frame: Any) -> bool:
-        relation = frame._plan.plan(self.session.client)
-        return bool(relation.WhichOneof("rel_type") in ("local_relation", "command"))
-
     def checkpoint(self, place: Path) -> str:
         with spark_errors():
             root = self.own.conf.get(CHECKPOINTS, None)

@@ -166,10 +166,6 @@ class Spark:
         rows = int(str(found.rowCount().get())) if found.rowCount().isDefined() else None
         return rows, int(str(found.sizeInBytes()))  # py4j makes a Python number of some of Scala's
 
-    def is_command(self, frame: Any) -> bool:
-        """Whether a DataFrame that `sql` gave is of a command."""
-        return bool(frame._jdf.queryExecution().commandExecuted().getClass().getSimpleName() == "CommandResult")
-
     def checkpoint(self, place: Path) -> str:
         """Where a streaming query whose folder is `place` keeps its state, as Spark names it."""
         return place.resolve().as_uri()

@@ -64,7 +64,8 @@ class _Noting(Lowering):
 
 
 def replayed(relation: Relation, table_of: Callable[[Scan], Table], counted: Sequence[int]) -> Relation:
-    """The relation over other tables, each in the place of a scan's. Its GENERATE_STREAM gives the first numbers: so many as `counted` has for it."""
+    """The relation over other tables, each in the place of a scan's. Its GENERATE_STREAM gives the first numbers: so many as
+    `counted` has for it."""
     numbers = iter(counted)
 
     def change(node: Relation) -> Relation:

@@ -125,16 +125,18 @@ def test_a_limit_ends_the_scan(session: Any, connection: runnel.Connection, curs
         ("SELECT nope FROM RANGE(3)", runnel.ProgrammingError, "with name `nope` cannot be resolved"),
         ("SELECT * FROM nope", runnel.ProgrammingError, "the table or view `nope` cannot be found"),
         ("SELEC", runnel.ProgrammingError, "syntax error at or near 'SELEC'"),
-        ("DROP TABLE IF EXISTS nope", runnel.ProgrammingError, "is a command, not a query"),
+        ("DROP VIEW kept", runnel.ProgrammingError, "is not a query: syntax error at or near 'VIEW'"),
     ],
 )
 def test_errors(session: Any, query: Query, text: str, kind: type[runnel.Error], message: str, capfd: Any) -> None:
+    session.range(1).createOrReplaceTempView("kept")
     session.conf.set("spark.sql.ansi.enabled", "true")
     try:
         with pytest.raises(kind) as failure:
             query(text)
     finally:
         session.conf.set("spark.sql.ansi.enabled", "false")
+    assert session.catalog.dropTempView("kept"), "no command was run"
     assert type(failure.value) is kind
     assert message in failure.value.message
     assert "\n" not in failure.value.message
