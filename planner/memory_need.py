@@ -47,6 +47,9 @@ _SMALL_STATES = frozenset(
 """Aggregates that keep a few numbers per group. Groups of these are the one thing that DuckDB puts in files however little
 memory it has, as measured."""
 
+HASHED = 24
+"""Bytes that a hash table takes for a row beside its values, about."""
+
 SMALL_SORT = 10_000
 """The first rows of a sort, up to so many, are kept alone."""
 
@@ -54,12 +57,18 @@ SMALL_SORT = 10_000
 def too_large(relation: Relation, room: int) -> str | None:
     """Says what in the plan needs more than `room` bytes at a time; None where nothing does, as far as is known."""
     kept = {id(node.input) for node in walk(relation) if isinstance(node, Limit) and _keeps_few(node)}
+    hashed = 0
     for node in walk(relation):
         action = None if id(node) in kept else _holding(node)
-        if action is not None:
-            held = sum(map(_bytes, node.inputs))
-            if held > room:
-                return f"about {_megabytes(held)} to {action}, more than the {_megabytes(room)} that memory_limit leaves it"
+        if action is None:
+            continue
+        held = sum(map(_bytes, node.inputs))
+        if isinstance(node, Join) and node.kind is JoinKind.INNER and node.left_keys:
+            # Those of all joins are in memory at the same time.
+            hashed += min(_bytes(side, HASHED) for side in node.inputs)
+            held = hashed
+        if held > room:
+            return f"about {_megabytes(held)} to {action}, more than the {_megabytes(room)} that memory_limit leaves it"
     return None
 
 
@@ -85,8 +94,9 @@ _HOLDING: dict[type[Relation], str] = {
 }
 
 
-def _bytes(relation: Relation) -> int:
-    return (most_rows(relation) or 0) * sum(_width(item.type) for item in relation.fields)
+def _bytes(relation: Relation, more: int = 0) -> int:
+    """Those of all rows, each with so many `more`."""
+    return (most_rows(relation) or 0) * (more + sum(_width(item.type) for item in relation.fields))
 
 
 def _width(sql_type: SqlType) -> int:

@@ -73,6 +73,18 @@ def test_what_is_larger_than_the_limit_is_for_operators_that_spill(con: runnel.C
     assert con._database.memory.spilled_bytes > 1_000_000
 
 
+def test_a_join_needs_room_for_its_smaller_side(con: runnel.Connection) -> None:
+    con.register("few", pa.table({"g": np.arange(100_000), "w": np.arange(100_000)}))
+    sql = "SELECT COUNT(*), SUM(t.k), SUM(few.w) FROM t JOIN few ON t.v = few.g"
+    assert "not on DuckDB" not in explained(con, sql)
+    expected = con.execute(sql).fetchall()
+    con.execute("SET pushdown = off")
+    assert con.execute(sql).fetchall() == expected
+    con.execute("SET pushdown = on")
+    joins = " ".join(f"JOIN few AS f{number} ON t.v = f{number}.g" for number in range(12))
+    assert "to join" in explained(con, f"SELECT COUNT(*), {', '.join(f'SUM(f{i}.w)' for i in range(12))} FROM t {joins}")
+
+
 def test_a_larger_limit_brings_the_fragment_back(con: runnel.Connection) -> None:
     sql, _ = QUERIES["sort"]
     assert "Fragment on DuckDB" not in explained(con, sql)
