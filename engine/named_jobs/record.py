@@ -120,6 +120,7 @@ class JobRecord:
                 "arguments": tuple(decode(item) for item in value["arguments"]),
                 "status": JobStatus(value["status"]),
                 "last_error": None if value["last_error"] is None else Failure(**value["last_error"]),
+                "last_batch": tuple(value.get("last_batch", ())),
             }
         )
 
