@@ -11,10 +11,15 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import TypeVar
 
+import pytest
+
 A = TypeVar("A")
 B = TypeVar("B")
 
 ALL = os.environ.get("RUNNEL_TESTS") == "all"
+
+takes_long = pytest.mark.skipif(not ALL, reason="takes long; RUNNEL_TESTS=all in the environment runs it")
+"""Of what starts a Spark of its own, or has one start many processes, and whose parts other tests try."""
 
 
 def some(cases: Iterable[A], every: int) -> Sequence[A]:

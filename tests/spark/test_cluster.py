@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.effort import takes_long
 from tests.spark_process import missing
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -122,6 +123,7 @@ connection.close()
 """
 
 
+@takes_long
 def test_executors_are_processes_and_may_be_killed(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(4):
@@ -176,6 +178,7 @@ connection.close()
 """
 
 
+@takes_long
 def test_a_java_process_that_ends(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"id": pa.array(range(1000), pa.int64())}), tmp_path / "in" / "a.parquet")

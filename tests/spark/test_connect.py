@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import runnel
+from tests.effort import takes_long
 from tests.spark.test_stream_jobs import Feed, follow, until
 from tests.spark_process import missing
 from tests.waiting import eventually
@@ -287,6 +288,7 @@ def test_addresses_that_lead_nowhere(server: Server, url: str, message: str) -> 
         assert connection.execute("SELECT 1").fetchall() == [(1,)]
 
 
+@takes_long
 def test_a_server_that_ends(tmp_path: Path) -> None:
     server = Server(tmp_path)
     try:

@@ -13,6 +13,7 @@ import pytest
 
 import runnel
 from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError
+from tests.effort import takes_long
 from tests.spark_process import missing
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -80,6 +81,7 @@ def test_partitions_have_each_row_once_and_queries_differ(registered: Any) -> No
     assert frame.count() == 10, "the filter was the other query's"
 
 
+@takes_long
 def test_the_state_of_a_job(registered: Any, con: runnel.Connection) -> None:
     writer = con.register_stream("clicks", pa.schema([("k", pa.int64()), ("ts", pa.int64())]), time_column="ts")
     con.execute(
@@ -98,6 +100,7 @@ def test_the_state_of_a_job(registered: Any, con: runnel.Connection) -> None:
     con.execute("DROP JOB counting")
 
 
+@takes_long
 def test_writing_is_one_statement(registered: Any, con: runnel.Connection) -> None:
     con.execute(
         "CREATE MAPPING o (__key BIGINT, this VARCHAR) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='varchar')"

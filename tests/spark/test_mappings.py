@@ -13,6 +13,7 @@ import pytest
 
 import runnel
 from runnel.connectors.spark_options import read_options
+from tests.effort import crossed
 
 
 def visible(folder: Path) -> list[str]:
@@ -73,8 +74,7 @@ NANS = [1, 6, 7, 8, 10]
 FILES = 3
 
 
-@pytest.mark.parametrize("sources", ["", "parquet"], ids=["v2", "v1"])
-@pytest.mark.parametrize("is_vectorized", ["true", "false"])
+@pytest.mark.parametrize(("sources", "is_vectorized"), crossed(["", "parquet"], ["true", "false"]))
 def test_nan_that_statistics_leave_out(session: Any, tmp_path: Path, sources: str, is_vectorized: str) -> None:
     floats = [1.0, NAN, 2.0, 3.0, 2.0, 1.0, NAN, NAN, NAN, 200.0, NAN, 1.0]
     table = pa.table({"n": range(12), "d": floats, "r": pa.array(floats, pa.float32())})
