@@ -32,4 +32,4 @@ def _bind(name: str, arguments: Sequence[Expression], position: Position | None)
     raise internal("in_sample is not called by name")
 
 
-FUNCTIONS = (Function("in_sample", "share, values", "BOOLEAN", _bind, _compile),)
+FUNCTIONS = (Function("in_sample", "share, values", "BOOLEAN", _bind, _compile, family="comparison"),)

@@ -79,8 +79,8 @@ OTHERS = {
     "overlaps",
 }
 OTHERS |= {"json_value", "json_outcome", "json_query", "json_exists", "is_json", "json_object", "json_array"}
-OTHERS |= {"json_array_of_list", "json_object_of_lists"}
-"""They want a literal of their own kind, or aren't the same for every evaluation."""
+OTHERS |= {"json_array_of_list", "json_object_of_lists", "in_sample"}
+"""They want a literal of their own kind, have no name, or aren't the same for every evaluation."""
 
 
 def _arguments(name: str, chooser: random.Random) -> tuple[Rows, list[Expression]]:
