@@ -13,6 +13,7 @@ import pyarrow as pa
 from runnel.connectors.spark_fetch import Fetch, Share
 
 CANCELLING_SECONDS = 30.0
+PLANNING_SECONDS = 5.0
 
 
 class RemoteFetch(Fetch):
@@ -55,11 +56,15 @@ class RemoteFetch(Fetch):
         self._done = max(self._done, sum(stage.num_completed_tasks for stage in stages))
 
     def _cancel(self) -> None:
-        """An interrupt that comes before the server knows of the query hits nothing, so it is repeated."""
+        """An interrupt that comes before the server knows of the query hits nothing, so it is repeated. One that comes while it
+        plans ends the query, but not the jobs that it is about to have Spark run: it waits till they are heard of."""
         if current_thread() in self._threads:
             return  # it has failed, and there is no other
-        until, pause = monotonic() + CANCELLING_SECONDS, Event()
-        while self._working and monotonic() < until:
+        begun, pause = monotonic(), Event()
+        while self._working and monotonic() < begun + CANCELLING_SECONDS:
+            if not self._known and monotonic() < begun + PLANNING_SECONDS:
+                pause.wait(0.05)
+                continue
             with suppress(Exception):  # the session may be gone, and with it what was to be cancelled
                 self._spark.cancel(self._group)
             pause.wait(0.2)
