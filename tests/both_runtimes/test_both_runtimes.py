@@ -90,7 +90,7 @@ def test_streams(pair: Pair, tmp_path: Path) -> None:
 def test_what_differs_is_told(pair: Pair, tmp_path: Path) -> None:
     pair.there.register("d", pair.session.sql("SELECT CAST(1 AS DECIMAL(38, 10)) AS x, CAST(1 AS DECIMAL(20, 2)) AS y"))
     lines = [line for (line,) in pair.there.execute("EXPLAIN (PHYSICAL) SELECT SUM(x), AVG(x), SUM(y) FROM d")]
-    told = lines[0].partition("differs: ")[2].partition(", sql:")[0]
+    told = lines[0].partition("differs: ")[2].partition("; sql:")[0]
     assert told.split("; ") == [
         f"{name}(DECIMAL(38, 10)) also overflows where the sum of a part of the rows has more than 38 digits"
         for name in ("SUM", "AVG")
