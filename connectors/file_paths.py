@@ -63,6 +63,8 @@ class FilePath:
             return [item for item in file_system.matching(self.text, "*") if not Path(item.path).name.startswith("_")]
         if not file_system.exists(self.text):
             return []
+        if self.is_folder():
+            return self._find()  # it was made in between
         if self.glob is not None:
             raise ProgrammingError(f'option "glob" is given, but "{self.text}" is not a folder', hint='leave "glob" out')
         return [DataFile(self.text, file_system.size_of(self.text))]

@@ -314,6 +314,8 @@ _open_databases: weakref.WeakSet[Database] = weakref.WeakSet()
 
 LEAVING = 1.0
 """Seconds that threads of the user have to come out of our calls when the interpreter ends."""
+LOOKS = 10
+"""So many times in a row nobody must be seen in one: who is on the way through Arrow's code isn't."""
 
 
 @atexit.register
@@ -322,8 +324,9 @@ def _leave() -> None:
     returned from Arrow's code to an interpreter that is gone would end the process by a fault."""
     for database in list(_open_databases):
         _close_quietly(database)
-    until = monotonic() + LEAVING
-    while _is_somebody_inside() and monotonic() < until:
+    until, looks = monotonic() + LEAVING, 0
+    while looks < LOOKS and len(sys._current_frames()) > 1 and monotonic() < until:
+        looks = 0 if _is_somebody_inside() else looks + 1
         sleep(0.002)
 
 

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 from runnel.connector import ColumnDefinition, MappingDefinition, ScanRequest, SinkRequest, WriteMode
-from runnel.connectors import file_output, file_sink
+from runnel.connectors import file_output, file_sink, file_system
 from runnel.connectors.file import FileConnector, file_table
+from runnel.connectors.file_paths import file_path
 from runnel.connectors.file_table import FileTable
 from runnel.errors import DataError, ErrorCode, NotSupportedError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR
@@ -273,6 +274,7 @@ import resource, sys
 import pyarrow as pa
 from runnel.connector import ColumnDefinition, MappingDefinition, SinkRequest, WriteMode
 from runnel.connectors.file import FileConnector, file_table
+from runnel.connectors.file_paths import file_path
 from runnel.errors import OperationalError
 from runnel.sqltypes import BIGINT
 
@@ -345,3 +347,12 @@ def test_duckdb_reads_what_we_write(tmp_path: Path) -> None:
             assert connection.execute(query).fetchall() == rows
     finally:
         connection.close()
+
+
+def test_a_folder_that_is_made_while_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def exists(path: str) -> bool:
+        Path(path).mkdir(exist_ok=True)
+        return True
+
+    monkeypatch.setattr(file_system, "exists", exists)
+    assert file_path(str(tmp_path / "out"), None, ignore_missing=True).files() == []

@@ -436,6 +436,7 @@ def test_overlapping_windows_for_which_lateness_is_allowed_from_now_on(shape: Sh
         plain = COUNTED.format(shape.sql())
         connection.execute(f"CREATE JOB j AS {plain}")
         put(connection, writer, at(1, 2, 11))
+        assert eventually(lambda: connection.job("j").rows_out == 2), "what is given stays"
         lasting = f"{plain} ALLOWED LATENESS 100"
         assert any("recombined, as results of" in line for line in explained(connection, lasting))
         connection.execute(f"ALTER JOB j AS {lasting}", timeout=PATIENCE)
