@@ -22,15 +22,9 @@ from tests.spark.test_jobs import ON_SPARK, shown
 SOURCES = ("delta", "iceberg")
 
 
-def stand_in(name_of_it: str) -> Any:
-    """A table: a file "table.json" with rows and options of each write. It passes over a write that has no larger number of its
-    application, as Delta does, and reads as snapshots behind "#snapshots", as Iceberg's. Classes within a function travel to
-    Spark by value."""
-    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, WriterCommitMessage
-
-    def content(path: str) -> Any:
-        file = Path(path, "table.json")
-        return json.loads(file.read_text()) if file.exists() else []
+def writer_of(content: Any) -> Any:
+    """The class of writers. It is made within a function, and so is its `content`, as what is travels to Spark by value."""
+    from pyspark.sql.datasource import DataSourceWriter, WriterCommitMessage
 
     class Rows(WriterCommitMessage):
         def __init__(self, rows: list[Any]) -> None:
@@ -46,17 +40,20 @@ def stand_in(name_of_it: str) -> Any:
         def commit(self, messages: list[Any]) -> None:
             options = {name: value for name, value in self.options.items() if name != "path"}
             versions = content(self.options["path"])
-            for version in versions:
-                own = options.get("txnappid")
-                if (
-                    own
-                    and version["options"].get("txnappid") == own
-                    and version["options"]["txnversion"] >= options["txnversion"]
-                ):
-                    return
+            own = options.get("txnappid")
+            before = [item["options"] for item in versions if own and item["options"].get("txnappid") == own]
+            if any(item["txnversion"] >= options["txnversion"] for item in before):
+                return
             rows = [row for message in messages for row in message.rows]
             Path(self.options["path"]).mkdir(exist_ok=True)
             Path(self.options["path"], "table.json").write_text(json.dumps([*versions, {"options": options, "rows": rows}]))
+
+    return Writer
+
+
+def reader_of(content: Any) -> Any:
+    """The class of readers, made like that of writers."""
+    from pyspark.sql.datasource import DataSourceReader
 
     class Reader(DataSourceReader):
         def __init__(self, path: str) -> None:
@@ -72,6 +69,20 @@ def stand_in(name_of_it: str) -> Any:
                 else:
                     yield from map(tuple, version["rows"])
 
+    return Reader
+
+
+def stand_in(name_of_it: str) -> Any:
+    """A table: a file "table.json" with rows and options of each write. It passes over a write that has no larger number of its
+    application, as Delta does, and reads as snapshots behind "#snapshots", as Iceberg's."""
+    from pyspark.sql.datasource import DataSource
+
+    def content(path: str) -> Any:
+        file = Path(path, "table.json")
+        return json.loads(file.read_text()) if file.exists() else []
+
+    reader, writer = reader_of(content), writer_of(content)
+
     class StandIn(DataSource):
         @classmethod
         def name(cls) -> str:
@@ -81,10 +92,10 @@ def stand_in(name_of_it: str) -> Any:
             return "summary map<string, string>" if "#" in self.options["path"] else "id bigint, name string"
 
         def reader(self, schema: Any) -> Any:
-            return Reader(self.options["path"])
+            return reader(self.options["path"])
 
         def writer(self, schema: Any, overwrite: bool) -> Any:
-            return Writer(dict(self.options))
+            return writer(dict(self.options))
 
     return StandIn
 
