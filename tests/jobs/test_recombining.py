@@ -29,14 +29,14 @@ def query(shape: Shape, values: str, more: str = "") -> str:
 
 
 @contextmanager
-def streaming(parallelism: int, lag: int = 0, columns: str = "n, s, lo, hi") -> Iterator[tuple[Connection, Any]]:
+def streaming(parallelism: int, columns: str = "n, s, lo, hi") -> Iterator[tuple[Connection, Any]]:
     """A connection with a stream `s` and a map `m`, in which a key may come once only."""
     with runnel.connect() as connection:
         connection.execute(f"SET query_parallelism = {parallelism}")
         types = ", ".join(f"{name} BIGINT" for name in columns.split(", "))
         options = "'keyFormat'='bigint', 'valueFormat'='json-flat'"
         connection.execute(f"CREATE MAPPING m (__key BIGINT, {types}) TYPE IMap OPTIONS ({options})")
-        yield connection, connection.register_stream("s", SCHEMA, time_column="ts", max_disorder=lag)
+        yield connection, connection.register_stream("s", SCHEMA, time_column="ts", max_disorder=0)
 
 
 def explained(connection: Connection, text: str) -> list[str]:
@@ -50,13 +50,23 @@ def explained(connection: Connection, text: str) -> list[str]:
     return whole
 
 
-def put(connection: Connection, writer: Any, rows: Sequence[Row]) -> None:
-    """Writes rows, and waits until the job has read them."""
+def put(connection: Connection, writer: Any, rows: Sequence[Row], has_others: bool = False) -> None:
+    """Writes rows, and waits until the job has read them and the sink has heard of their time: a snapshot may come between rows
+    and their watermark, and before a step without rows has told that none will come of it. If it `has_others`, streams with
+    times of their own, these hold back what the sink hears."""
     job = connection.job("j")
     read = job.rows_in
     if rows:
         writer.write(rows)
         assert eventually(lambda: job.rows_in == read + len(rows))
+        last = max(row[1] for row in rows)
+        assert has_others or eventually(lambda: told_sink(job) >= last)
+
+
+def told_sink(job: Any) -> int:
+    """The last watermark that came to the sink."""
+    times = [vertex.watermark for name, vertex in job.metrics().items() if name.startswith("write ")]
+    return max((time for time in times if time is not None), default=-(1 << 63))
 
 
 def found(connection: Connection) -> Result:

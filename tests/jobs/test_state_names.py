@@ -212,14 +212,14 @@ def test_state_goes_on_where_watermarks_have_other_numbers(kept: str) -> None:
     with streaming(2, columns="n") as (connection, writer):
         others = {name: connection.register_stream(name, SCHEMA, time_column="ts", max_disorder=0) for name in ("b", "c")}
         connection.execute(f"CREATE JOB j AS SINK INTO m {kept}")
-        put(connection, writer, [(0, 5, 1), (0, 9, 2)])
+        put(connection, writer, [(0, 5, 1), (0, 9, 2)], has_others=True)
         if "b.ts" in kept:
-            put(connection, others["b"], [(0, 6, 10)])
+            put(connection, others["b"], [(0, 6, 10)], has_others=True)
         first = f"SELECT window_end * 100, COUNT(*) FROM TABLE({tumble(10).sql('c')}) GROUP BY window_end"
         text = f"SINK INTO m {first} UNION ALL {kept}"
         assert not any("dropped" in line or "refused" in line for line in explained(connection, text))
         connection.execute(f"ALTER JOB j AS {text}", timeout=PATIENCE)
-        put(connection, writer, [(0, 11, 3)])
+        put(connection, writer, [(0, 11, 3)], has_others=True)
         if "b.ts" in kept:
             others["b"].write([(0, 9, 20), (0, 12, 30)])
         others["c"].write([(0, 5, 1)])
