@@ -173,7 +173,7 @@ def test_a_step_that_computes_something_else_may_begin_empty(tmp_path: Path, cap
         job = connection.job("j")
         (tmp_path / "in" / "a.csv").write_text("1\n11\n12\n")
         assert eventually(lambda: job.rows_in == 3)
-        connection.execute("CREATE SNAPSHOT s FOR JOB j", timeout=PATIENCE)  # by now all steps work, and the watermark is through
+        connection.execute("CREATE SNAPSHOT s FOR JOB j", timeout=PATIENCE)  # by now all steps have begun
         with pytest.raises(runnel.OperationalError, match="its plan is another one") as caught:
             connection.execute(f"ALTER JOB j AS {query}")
         assert "'incompatibleState' = 'empty'" in (caught.value.hint or "") and job.status is JobStatus.RUNNING
