@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import BinaryIO
-from zlib import crc32
+
+from xxhash import xxh3_64
 
 from runnel.disk import sync_file, sync_folder
 
@@ -14,7 +15,7 @@ ALIGNMENT = 64
 
 
 class SectionFile:
-    """A file that is being written, section by section; a sink of Arrow's. `checksum` is the CRC-32 of the section so far."""
+    """A file that is being written, section by section; a sink of Arrow's."""
 
     closed = False
 
@@ -23,19 +24,25 @@ class SectionFile:
         self._file = file
         self.end = 0
         self.start = 0
-        self.checksum = 0
+        self._hash = xxh3_64()
+
+    @property
+    def checksum(self) -> int:
+        """The XXH3 (64 bits) of the section so far."""
+        return self._hash.intdigest()
 
     def begin(self) -> None:
         """Begins a section at the end of what was written."""
         padding = -self.end % ALIGNMENT
         if padding:
             self.write(bytes(padding))
-        self.start, self.checksum = self.end, 0
+        self.start = self.end
+        self._hash.reset()
 
     def write(self, data: bytes | memoryview) -> int:
         view = memoryview(data).cast("B")
         self._disk.write(self._file, view)
-        self.checksum = crc32(view, self.checksum)
+        self._hash.update(view)
         self.end += len(view)
         return len(view)
 

@@ -13,13 +13,14 @@ from runnel.snapshots.store import MEANINGS
 
 NAME = "manifest.json"
 
-FORMAT = 1
-"""The version of the shape of snapshots; each version of Runnel reads those of all before it."""
+FORMAT = 2
+"""The version of the shape of snapshots; each version of Runnel reads those of all before it. In the first one the checksums of
+sections were CRC-32."""
 
 
 @frozen
 class Section:
-    """A part of a file: an Arrow stream with rows of one vertex, all of one schema. `checksum` is its CRC-32."""
+    """A part of a file: an Arrow stream with rows of one vertex, all of one schema. `checksum` is its XXH3 of 64 bits."""
 
     file: str
     vertex: str
@@ -37,6 +38,7 @@ class Manifest:
     created: int
     about: Mapping[str, str]
     sections: tuple[Section, ...]
+    format: int = FORMAT
 
     @property
     def rows(self) -> int:
@@ -66,7 +68,7 @@ class DamagedError(OperationalError):
 
 def encode_manifest(manifest: Manifest) -> bytes:
     content = {
-        "format": FORMAT,
+        "format": manifest.format,
         "snapshot": manifest.snapshot_id,
         "created": manifest.created,
         "about": dict(manifest.about),
@@ -95,4 +97,4 @@ def read_manifest(folder: Path) -> Manifest:
             hint="use that version or a later one",
         )
     sections = tuple(Section(*section) for section in content["sections"])
-    return Manifest(content["snapshot"], content["created"], content["about"], sections)
+    return Manifest(content["snapshot"], content["created"], content["about"], sections, content["format"])

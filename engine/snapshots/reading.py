@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.ipc
+from xxhash import xxh3_64_intdigest
 
 from runnel.errors import OperationalError
 from runnel.snapshots.manifest import DamagedError, Manifest, Section, read_manifest
@@ -19,13 +20,14 @@ def check_snapshot(folder: Path, *, with_files: bool = True) -> Manifest:
         manifest = read_manifest(folder)
         if with_files:
             for name in manifest.files:
-                _check_file(folder / name, [section for section in manifest.sections if section.file == name])
+                checksum = crc32 if manifest.format == 1 else xxh3_64_intdigest
+                _check_file(folder / name, [section for section in manifest.sections if section.file == name], checksum)
     except OSError as error:
         raise DamagedError(f'"{folder}" can\'t be read: {error.strerror or error}') from error
     return manifest
 
 
-def _check_file(path: Path, sections: Sequence[Section]) -> None:
+def _check_file(path: Path, sections: Sequence[Section], checksum: Callable[[memoryview], int]) -> None:
     if not path.exists():
         raise DamagedError(f'"{path}" is missing')
     size = path.stat().st_size
@@ -34,7 +36,7 @@ def _check_file(path: Path, sections: Sequence[Section]) -> None:
         for section in sections:
             if section.start + section.bytes > size:
                 raise DamagedError(f'"{path}" is cut short: it has {size} bytes, not {section.start + section.bytes}')
-            if crc32(memoryview(data)[section.start : section.start + section.bytes]) != section.checksum:
+            if checksum(memoryview(data)[section.start : section.start + section.bytes]) != section.checksum:
                 raise DamagedError(f'"{path}" was changed: the checksum of the state of "{section.vertex}" is wrong')
 
 

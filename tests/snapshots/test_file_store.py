@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import Any, BinaryIO
+from zlib import crc32
 
 import pyarrow as pa
 import pytest
@@ -18,9 +20,10 @@ import pytest
 from runnel.errors import OperationalError
 from runnel.key_hash import keyed_state
 from runnel.snapshots.background import Background
+from runnel.snapshots.copying import copy_snapshot
 from runnel.snapshots.disk import Disk
 from runnel.snapshots.file_store import FileSnapshotStore
-from runnel.snapshots.manifest import DamagedError, read_manifest
+from runnel.snapshots.manifest import FORMAT, NAME, DamagedError, encode_manifest, read_manifest
 from runnel.snapshots.store import Outcome, SnapshotSize
 
 
@@ -166,15 +169,33 @@ def test_every_bit_of_a_snapshot_counts(tmp_path: Path) -> None:
     assert values(FileSnapshotStore(tmp_path)) == [1, 2, 3]
 
 
-def test_later_format_is_not_taken_for_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_later_format_is_not_taken_for_damage(tmp_path: Path) -> None:
     store = FileSnapshotStore(tmp_path)
     take(store, 1, v=[rows(1)])
-    monkeypatch.setattr("runnel.snapshots.manifest.FORMAT", 2)
     take(store, 2, v=[rows(2)])
-    monkeypatch.undo()
+    later = replace(store.manifest(2), format=FORMAT + 1)
+    (tmp_path / "2" / NAME).write_bytes(encode_manifest(later))
     with pytest.raises(OperationalError, match="was written by a later version of Runnel") as caught:
         FileSnapshotStore(tmp_path).completed  # noqa: B018
     assert not isinstance(caught.value, DamagedError)
+
+
+def test_first_format_is_read_and_copied(tmp_path: Path) -> None:
+    """Its checksums were CRC-32."""
+    store = FileSnapshotStore(tmp_path / "s")
+    take(store, 1, v=[rows(1, 2)], w=[rows(3)])
+    data = (tmp_path / "s" / "1" / "state.arrows").read_bytes()
+    manifest = store.manifest(1)
+    sections = [replace(item, checksum=crc32(data[item.start : item.start + item.bytes])) for item in manifest.sections]
+    first = replace(manifest, sections=tuple(sections), format=1)
+    (tmp_path / "s" / "1" / NAME).write_bytes(encode_manifest(first))
+    again = FileSnapshotStore(tmp_path / "s")
+    assert values(again) == [1, 2]
+    copy_snapshot(tmp_path / "s" / "1", first, tmp_path / "copy", Disk())
+    assert values(FileSnapshotStore(tmp_path / "copy")) == [1, 2]
+    flip(tmp_path / "copy" / "1" / "state.arrows", first.sections[0].bytes - 100)
+    with pytest.raises(OperationalError, match="all are damaged"):
+        FileSnapshotStore(tmp_path / "copy").completed  # noqa: B018
 
 
 # State that stays the same
