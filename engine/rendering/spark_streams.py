@@ -16,6 +16,7 @@ from runnel import relation as nodes
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Column, Expression, conjuncts
 from runnel.fragment import Unrenderable
+from runnel.frozen import frozen
 from runnel.relation import JoinKind, Relation
 from runnel.rendering.block import Block, block_text
 from runnel.rendering.relations import RelationRendering, ScanText
@@ -42,6 +43,15 @@ _STREAM_LEFT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT, JoinKind.SEMI, Jo
 _STREAM_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
 
 
+@frozen
+class Bound:
+    """One of the three columns of a window: `window` is the struct, `place` that in WINDOW_COLUMNS; no `size`: a session."""
+
+    window: str
+    place: int
+    size: int | None
+
+
 def render_stream(relation: Relation, rendering: Rendering, scan: ScanText, order: OrderText) -> str:
     """The SELECT that gives the rows of an unbounded relation. Raises Unrenderable."""
     return _Streams(rendering, scan, order).whole(relation)
@@ -52,7 +62,7 @@ class _Streams(RelationRendering):
         super().__init__(rendering, scan)
         self._order = order
         self._times: dict[str, str] = {}
-        self._windows: dict[str, str] = {}
+        self._windows: dict[str, Bound] = {}
         self._sessions: dict[str, str] = {}
         """By a column's text the call that makes its window, which only GROUP BY may hold."""
         self._partitions: dict[str, frozenset[str]] = {}
@@ -67,13 +77,16 @@ class _Streams(RelationRendering):
         """As ever; the marked columns come along."""
         if any(text in self._sessions for text in block.columns):
             raise _session_use(None)
-        beside = []
-        for known in (self._times, self._windows):
-            beside += [(known, i, known[text]) for i, text in enumerate(block.columns) if text in known]
-        made = super().around(replace(block, columns=(*block.columns, *(text for _, _, text in beside))))
+        times = {i: self._times[text] for i, text in enumerate(block.columns) if text in self._times}
+        bounds = {i: self._windows[text] for i, text in enumerate(block.columns) if text in self._windows}
+        beside = list(dict.fromkeys((*times.values(), *(bound.window for bound in bounds.values()))))
+        made = super().around(replace(block, columns=(*block.columns, *beside)))
         width = len(block.columns)
-        for number, (known, i, _) in enumerate(beside):
-            known[made.columns[i]] = made.columns[width + number]
+        carried = dict(zip(beside, made.columns[width:], strict=True))
+        for i, text in times.items():
+            self._times[made.columns[i]] = carried[text]
+        for i, bound in bounds.items():
+            self._windows[made.columns[i]] = replace(bound, window=carried[bound.window])
         return replace(made, columns=made.columns[:width])
 
     def project(self, node: nodes.Project) -> Block:
@@ -112,13 +125,13 @@ class _Streams(RelationRendering):
         spans = ", ".join(f"'{number} microseconds'" for number in (shape.size, step, shape.offset))
         made = self.around(replace(block, columns=(*block.columns, f"window({marked}, {spans})"), is_plain=False))
         window = made.columns[-1]
-        return replace(made, columns=(*made.columns[:-1], *self._bounds(window, node.bound_type)))
+        return replace(made, columns=(*made.columns[:-1], *self._bounds(window, node.bound_type, shape.size)))
 
-    def _bounds(self, window: str, kind: SqlType) -> tuple[str, ...]:
+    def _bounds(self, window: str, kind: SqlType, size: int | None) -> tuple[str, ...]:
         """The three columns of a window that Spark has as a struct."""
         texts = (f"{window}.start", f"{window}.end", f"({window}.end - INTERVAL '0.000001' SECOND)")
         shown = tuple(_shown(text, kind) for text in texts)
-        self._windows.update(dict.fromkeys(shown, window))
+        self._windows.update((text, Bound(window, place, size)) for place, text in enumerate(shown))
         return shown
 
     def _session(self, node: AssignWindows, block: Block, call: str) -> Block:
@@ -136,11 +149,15 @@ class _Streams(RelationRendering):
         block = self.plain(node.input)
         texts = [block.columns[key.index] if isinstance(key, Column) else "" for key in node.keys]
         groups = [self._group(key, text, block) for key, text in zip(node.keys, texts, strict=True)]
-        windows = {self._windows.get(text) or self._sessions.get(text) for text in texts} - {None}
+        bounds = [self._windows[text] for text in texts if text in self._windows]
+        windows = {*(bound.window for bound in bounds), *(self._sessions[text] for text in texts if text in self._sessions)}
         if not windows and not any(text in self._times for text in texts):
             raise Unrenderable("GROUP BY of a stream without a window or its event time", node.position)
         if len(windows) > 1:
             raise Unrenderable("GROUP BY of two kinds of windows", node.position)
+        if any(bound.size is None for bound in bounds):
+            # Spark would put sessions together once more, or refuse.
+            raise Unrenderable("GROUP BY of sessions that are groups already", node.position)
         self._check_session(node, texts, groups)
         inner = list(dict.fromkeys(groups))
         values = [self.rendering.aggregate(call, block.columns) for call in node.aggregates]
@@ -152,7 +169,9 @@ class _Streams(RelationRendering):
         return replace(made, columns=(*columns, *made.columns[len(inner) :]))
 
     def _group(self, key: Expression, text: str, block: Block) -> str:
-        marked = self._windows.get(text) or self._sessions.get(text) or self._times.get(text)
+        if text in self._windows:
+            return self._windows[text].window
+        marked = self._sessions.get(text) or self._times.get(text)
         return self.rendering.key(key, block.columns) if marked is None else marked
 
     def _given(self, column: str, text: str, key: Expression) -> str:
@@ -162,11 +181,11 @@ class _Streams(RelationRendering):
             self._times[shown] = column
             return shown
         if text in self._windows:
-            place = 1 if ".end AS" in text or text.endswith(".end") else 2 if ".end -" in text else 0
-            return self._bounds(column, key.type)[place]
+            known = self._windows[text]
+            return self._bounds(column, key.type, known.size)[known.place]
         if text in self._sessions:
             place = next(i for i, name in enumerate(WINDOW_COLUMNS) if text.endswith(name))
-            return self._bounds(column, key.type)[place]
+            return self._bounds(column, key.type, None)[place]
         return column
 
     def _check_aggregate(self, node: nodes.Aggregate) -> None:
@@ -240,12 +259,21 @@ class _Streams(RelationRendering):
         return replace(made, where=tuple(tests))
 
     def _same_keys(self, node: nodes.Join, number: int, left: Block, right: Block) -> str:
-        first, second = node.left_keys[number], node.right_keys[number]
-        texts = [
-            self._group(item, block.columns[item.index] if isinstance(item, Column) else "", block)
-            for item, block in ((first, left), (second, right))
+        keys = (node.left_keys[number], node.right_keys[number])
+        own = [
+            block.columns[key.index] if isinstance(key, Column) else "" for key, block in zip(keys, (left, right), strict=True)
         ]
+        bounds = [self._windows.get(text) for text in own]
+        if bounds != [None, None]:
+            self._check_same_windows(node, bounds)
+        texts = [self._group(key, text, block) for key, text, block in zip(keys, own, (left, right), strict=True)]
         return f"{texts[0]} {self._same if number in node.null_safe else '='} {texts[1]}"
+
+    def _check_same_windows(self, node: nodes.Join, bounds: Sequence[Bound | None]) -> None:
+        """Whole windows are compared: they must be the same where the two bounds are."""
+        left, right = bounds
+        if left is None or right is None or left.place != right.place or left.size is None or left.size != right.size:
+            raise Unrenderable("a join of streams by windows of different kinds", node.position)
 
 
 _Streams.rules = {

@@ -1,8 +1,11 @@
 """Everything that both runtimes can do, on both: values, types, order, errors.
 
-    python -m tests.both_runtimes [edges | matrix | lifted | slt | generated | tpch | streams] [SECONDS] [SEED]
+    python -m tests.both_runtimes [PART[:WORD] …] [SECONDS] [SEED]
 
-Without a name all parts run once; `SECONDS` is for the random ones (matrix, generated), which begin at `SEED`.
+The parts are tpch, streams, edges, matrix, lifted, slt and generated; all of them without a name. A WORD leaves of slt and
+lifted the files, of tpch the queries whose names have it, of streams those of a kind ("windows", "NEXMark", "lists", "slt", or
+a file), after one more colon those whose names have the rest. Each part tells how much it compared, what differed, and why the
+rest isn't to be had on Spark. SECONDS is for the random ones (matrix, generated), which begin at SEED.
 """
 
 from __future__ import annotations
@@ -10,129 +13,160 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from itertools import chain
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, closing
+from itertools import chain, count
 from pathlib import Path
 
-from tests.both_runtimes import expressions, queries, streams, tpch
-from tests.both_runtimes.pair import Pair
+from benchmarks.tpch import QUERIES
+from tests.both_runtimes import edges, expressions, queries, streams, tpch
+from tests.both_runtimes.pair import INTERPRETED, Pair
 from tests.both_runtimes.random_rows import random_columns
-from tests.rendering import aggregate_cases, spark_engine
-from tests.rendering.function_cases import all_cases
-from tests.snapshots.goldens import SLT, collected
+from tests.both_runtimes.tally import Tally
+from tests.both_runtimes.workers import shared_out
+from tests.rendering import aggregate_cases, edge_table, spark_engine
+from tests.snapshots.goldens import SLT, Golden, collected
 
 ROWS = 300
+THREADS = 2
+STREAMS = 3
+"""A streaming query waits more than it works."""
 
 
 class Run:
-    """Counts what is compared, and prints what is otherwise."""
+    """One run of some parts. Prints what differs as it is found, and each part's counts."""
 
     def __init__(self, folder: Path, seconds: float, seed: int) -> None:
         self.folder = folder
         self.seconds = seconds
         self.seed = seed
-        self.pair = Pair()
         self.failed = 0
+        self._stack = ExitStack()
 
-    def say(self, found: object) -> None:
-        self.failed += 1
-        print(found, flush=True)
+    def part(self, name: str, word: str) -> None:
+        """One part by its name."""
+        began, tally = time.monotonic(), Tally()
+        run: Callable[[Tally, str], str] = getattr(self, name)
+        with ExitStack() as self._stack:
+            added = run(tally, word)
+        for line in tally.lines(name):
+            print(line)
+        print(f"  {added}; {time.monotonic() - began:.0f} s", flush=True)
 
-    def edges(self) -> None:
+    def _say(self, tally: Tally, found: Iterable[object]) -> None:
+        for item in found:
+            self.failed += 1
+            tally.differed += 1
+            print(item, flush=True)
+
+    def _pairs(self, tally: Tally, *, interpreted: bool) -> list[Pair]:
+        settings = INTERPRETED if interpreted else {}
+        return [self._stack.enter_context(closing(Pair(tally, settings))) for _ in range(THREADS)]
+
+    def tpch(self, tally: Tally, word: str) -> str:
+        """All queries of TPC-H."""
+        numbers = [number for number in QUERIES if word in f"q{number:02}"]
+        for number, found in tpch.differences(self._pairs(tally, interpreted=False), self.folder / "tpch", numbers):
+            self._say(tally, found)
+            print(f"tpch, query {number}: {'differs' if found else 'the same'}", flush=True)
+        return f"TPC-H at scale {tpch.SCALE}, each query as a whole on Spark"
+
+    def streams(self, tally: Tally, word: str) -> str:
+        """Every streaming golden."""
+        (self.folder / "goldens").mkdir()
+        kind, _, rest = word.partition(":")
+        windows = streams.of_windows() if kind in ("", "windows") else ()
+        goldens: Iterable[Golden] = () if kind == "windows" else collected(self.folder / "goldens", kind)
+        chosen = (golden for golden in chain(windows, goldens) if rest in golden.name)
+        workers = [streams.Streams(self.folder / f"streams {i}", tally) for i in range(STREAMS)]
+        for worker in workers:
+            self._stack.enter_context(closing(worker))
+        for number, (name, found) in enumerate(streams.differences(workers, chosen), 1):
+            self._say(tally, [] if found is None else [found])
+            if number % 25 == 0:
+                print(f"streams, up to {name}: compared {tally.compared}, left {tally.left.total()}", flush=True)
+        return f"{sum(worker.rows for worker in workers)} rows came from Spark"
+
+    def edges(self, tally: Tally, word: str) -> str:
         """The function matrix and the aggregates over edge values."""
-        for found in (*spark_engine.mismatches(failing=10_000), *spark_engine.aggregate_mismatches(failing=10_000)):
-            self.say(found)
-        print(f"edges: {len(all_cases())} functions, {len(aggregate_cases.all_cases())} aggregates, of which Spark gets a part")
+        sheets = [expressions.Sheet(expressions.own_session(), edge_table.arrays(), cached=False) for _ in range(THREADS)]
+        self._say(tally, edges.of_functions(tally, sheets))
+        functions = tally.compared
+        sessions = [sheet.session for sheet in sheets]
+        for session in sessions:
+            spark_engine._view(session, "groups", aggregate_cases.engine_table())
+        self._say(tally, edges.of_aggregates(tally, sessions))
+        return f"{functions} functions and casts over {edge_table.ROWS} rows, {tally.compared - functions} aggregates"
 
-    def matrix(self) -> None:
-        """The function matrix over random rows, with code that Spark makes."""
-        end, seed, count = time.monotonic() + self.seconds, self.seed, 0
-        while True:
-            sheet = expressions.Sheet(self.pair.ours, random_columns(seed, ROWS), cached=seed % 2 == 0)
-            cases = expressions.of_matrix(sheet.names)
-            for found in expressions.differences(cases, sheet, 2, 400):
-                self.say(f"seed {seed}: {found}")
+    def matrix(self, tally: Tally, word: str) -> str:
+        """The function matrix over random rows."""
+        end, session = time.monotonic() + self.seconds, expressions.own_session()
+        for seed in count(self.seed):
+            sheet = expressions.Sheet(session, random_columns(seed, ROWS), cached=seed % 2 == 0)
+            cases = expressions.of_matrix(sheet.names, tally if seed == self.seed else None)
+            found = expressions.differences(cases, sheet, 2, 400, tally)
+            self._say(tally, (f"seed {seed}: {item}" for item in found))
             sheet.close()
-            seed, count = seed + 1, count + len(cases)
-            if time.monotonic() >= end:
+            if time.monotonic() >= end and seed > self.seed:  # code that Spark makes, and its interpreter
                 break
-        print(f"matrix: {len(cases)} cases over {count // len(cases)} sheets of {ROWS} random rows; next seed {seed}")
+        return f"{len(cases)} cases over sheets of {ROWS} random rows, seeds {self.seed} to {seed}"
 
-    def lifted(self) -> None:
+    def lifted(self, tally: Tally, word: str) -> str:
         """The expressions of the .slt files, their constants in columns."""
         lifted = expressions.Lifted()
         for path in sorted(SLT.glob("*.slt")):
-            lifted.add(path)
-        cases = lifted.cases()
+            if word in path.stem:
+                lifted.add(path)
+        cases, session = lifted.cases(tally), expressions.own_session()
         for cached in (False, True):
-            sheet = expressions.Sheet(self.pair.ours, lifted.columns, cached=cached)
-            for found in expressions.differences(cases, sheet, 1, 10_000):
-                self.say(found)
+            sheet = expressions.Sheet(session, lifted.columns, cached=cached)
+            self._say(tally, expressions.differences(cases, sheet, 1, 10_000, tally))
             sheet.close()
-        print(f"lifted: {len(cases)} of {len(lifted.expressions)} expressions run in Spark, too")
+        return f"{len(cases)} of {len(lifted.expressions)} expressions, by Spark's interpreter and by code that it makes"
 
-    def slt(self) -> None:
+    def slt(self, tally: Tally, word: str) -> str:
         """The queries of the .slt files over tables."""
-        no_twin: list[str] = []
-        count = 0
-        pair = self.pair
-        for path in sorted(SLT.glob("*.slt")):
-            asked = queries.of_file(path, self.folder)
-            count += len(asked)
-            for found in queries.differences(pair, asked, no_twin):
-                self.say(found)
-            print(
-                f"slt, up to {path.stem}: {count} queries: {pair.on_spark} with a part on Spark ({pair.failed_alike} fail on "
-                f"both), {pair.own} without, {len(no_twin)} over tables that Spark can't hold",
-                flush=True,
-            )
+        paths = [path for path in sorted(SLT.glob("*.slt")) if word in path.stem]
+        for place, found in queries.of_files(self._pairs(tally, interpreted=True), paths, self.folder):
+            self._say(tally, found)
+            print(f"slt, {place}: compared {tally.compared}, left {tally.left.total()}", flush=True)
+        return f"{len(paths)} files"
 
-    def generated(self) -> None:
+    def generated(self, tally: Tally, word: str) -> str:
         """Random queries over random tables."""
-        end, seed, before = time.monotonic() + self.seconds, self.seed, self.pair.on_spark
-        while True:
-            for found in queries.generated(self.pair, seed, 25):
-                self.say(found)
-            seed += 1
-            if time.monotonic() >= end:
-                break
-        print(f"generated: {self.pair.on_spark - before} queries with a part on Spark; next seed {seed}")
+        end, pairs = time.monotonic() + self.seconds, self._pairs(tally, interpreted=False)
+        seeds: list[int] = []
 
-    def tpch(self) -> None:
-        """All queries of TPC-H."""
-        for found in tpch.differences(self.pair, self.folder / "tpch"):
-            self.say(found)
-        print("tpch: 22 queries")
+        def next_seeds() -> Iterable[int]:
+            while not seeds or time.monotonic() < end:
+                seeds.append(self.seed + len(seeds))
+                yield seeds[-1]
 
-    def streams(self) -> None:
-        """Every streaming golden."""
-        bench = streams.Streams(self.pair.session, self.folder / "streams")
-        (self.folder / "goldens").mkdir()
-        for found in streams.differences(bench, chain(streams.of_windows(), collected(self.folder / "goldens", ""))):
-            self.say(found)
-        bench.close()
-        print(f"streams: {bench.agreed} goldens agreed ({bench.rows} rows), {bench.refused.total()} Spark can't run")
-        for why, count in bench.refused.most_common():
-            print(f"  {count} x {why}")
+        for found in shared_out(next_seeds(), pairs, queries.generated):
+            self._say(tally, found)
+        return f"seeds {seeds[0]} to {seeds[-1]}"
+
+
+PARTS = ("tpch", "streams", "edges", "matrix", "lifted", "slt", "generated")
 
 
 def main(arguments: list[str]) -> int:
     """The command line."""
+    warnings.simplefilter("ignore")
     names = [item for item in arguments if not item.replace(".", "").isdigit()]
-    numbers = [float(item) for item in arguments if item.replace(".", "").isdigit()]
+    unknown = [item for item in names if item.partition(":")[0] not in PARTS]
+    if unknown:
+        print(f"there is no part {unknown[0]}; there are {', '.join(PARTS)}")
+        return 2
+    seconds, seed = [*(float(item) for item in arguments if item not in names), 0.0, 0.0][:2]
+    began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        run = Run(Path(folder), *(numbers + [0.0, 0][len(numbers) :]))  # type: ignore[arg-type]
-        run.seed = int(run.seed)
-        parts: dict[str, Callable[[], None]] = {
-            name: getattr(run, name) for name in ("edges", "matrix", "lifted", "slt", "generated", "tpch", "streams")
-        }
-        for name, part in parts.items():
-            if not names or name in names:
-                began = time.monotonic()
-                part()
-                print(f"  {time.monotonic() - began:.0f} s", flush=True)
-        run.pair.close()
-    print(f"{run.failed} differences")
+        run = Run(Path(folder), seconds, int(seed))
+        for name in names or PARTS:
+            part, _, word = name.partition(":")
+            run.part(part, word)
+    print(f"{run.failed} differences; {time.monotonic() - began:.0f} s in all")
     return min(run.failed, 1)
 
 

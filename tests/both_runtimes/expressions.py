@@ -29,12 +29,16 @@ from runnel.relation import walk as nodes_of
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark import SPARK
 from runnel.sqltypes import Kind, SqlType
+from tests.both_runtimes.tally import Tally
+from tests.both_runtimes.workers import shared_out
 from tests.expressions.edge_values import same
 from tests.rendering.function_cases import all_cases
 from tests.rendering.outcomes import SESSION, ZONE, _alike, _plain, stored_type
 from tests.slt.records import read
+from tests.spark_process import new_session
 
 BATCH = 100
+THREADS = 2
 _CONTEXT = EvaluationContext((), SESSION.now, ZONE)
 
 
@@ -47,10 +51,10 @@ class Case(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What our operators give: values of all rows, and the message for each row that fails."""
+    """What our operators give: values of all rows, and the error of each row that fails."""
 
     values: list[Any]
-    errors: dict[int, str]
+    errors: dict[int, DataError]
 
 
 class Sheet:
@@ -89,18 +93,37 @@ def _stored(item: pa.Array) -> pa.Array:
     return item.cast(pa.int64()) if pa.types.is_duration(item.type) or pa.types.is_time(item.type) else item
 
 
-def case_of(shape: str, expression: Expression, names: Sequence[str]) -> Case | None:
-    """The case; None where Spark doesn't get it."""
+def own_session() -> Any:
+    """A session for our SQL without a connection; its zone is neither ours nor UTC, as nothing may depend on it."""
+    return new_session(
+        {
+            "spark.sql.timestampType": "TIMESTAMP_NTZ",
+            "spark.sql.session.timeZone": "America/New_York",
+            "spark.sql.ansi.enabled": "true",
+            "spark.sql.shuffle.partitions": "1",
+        }
+    )
+
+
+def case_of(shape: str, expression: Expression, names: Sequence[str]) -> Case | str:
+    """The case, or why Spark doesn't get it."""
     try:
         return Case(shape, expression, Rendering(SPARK, SESSION).expression(expression, names))
-    except Unrenderable:
-        return None
+    except Unrenderable as refused:
+        return refused.what
 
 
-def of_matrix(names: Sequence[str]) -> list[Case]:
-    """The cases of the function matrix that Spark gets."""
-    found = (case_of(case.shape, case.expression, names) for case in all_cases() if case.entry != "literals")
-    return [case for case in found if case is not None]
+def of_matrix(names: Sequence[str], tally: Tally | None = None) -> list[Case]:
+    """The cases of the function matrix that Spark gets; `tally` hears of the others."""
+    cases = []
+    for item in all_cases():
+        if item.entry != "literals":
+            case = case_of(item.shape, item.expression, names)
+            if isinstance(case, Case):
+                cases.append(case)
+            elif tally is not None:
+                tally.leave(case)
+    return cases
 
 
 def here(case: Case, sheet: Sheet) -> Outcome:
@@ -109,14 +132,14 @@ def here(case: Case, sheet: Sheet) -> Outcome:
     columns = [sheet.columns[index] for index in used]
     evaluator = compile_expression(_moved(case.expression, used))
     values: list[Any] = [None] * sheet.rows
-    errors: dict[int, str] = {}
+    errors: dict[int, DataError] = {}
 
     def run(low: int, high: int) -> None:
         try:
             array = evaluate(evaluator, Frame([item.slice(low, high - low) for item in columns], high - low, _CONTEXT))
         except DataError as error:
             if high - low == 1:
-                errors[low] = error.message
+                errors[low] = error
                 return
             run(low, (low + high) // 2)
             run((low + high) // 2, high)
@@ -133,18 +156,23 @@ def _moved(expression: Expression, used: Sequence[int]) -> Expression:
     return expression.with_children(tuple(_moved(child, used) for child in expression.children))
 
 
-def differences(cases: Sequence[Case], sheet: Sheet, failing: int, most_failures: int) -> Iterator[str]:
+def differences(cases: Sequence[Case], sheet: Sheet, failing: int, most_failures: int, tally: Tally) -> Iterator[str]:
     """What Spark does otherwise. Of the rows on which a case fails so many are tried by themselves, `most_failures` in all,
     spread over the cases."""
     work = [(case, here(case, sheet)) for case in cases]
-    for start in range(0, len(work), BATCH):
-        yield from _compared(work[start : start + BATCH], sheet)
+    tally.same(len(work))
+    parts = [work[start : start + BATCH] for start in range(0, len(work), BATCH)]
+    for found in shared_out(parts, [sheet] * THREADS, lambda sheet, part: list(_compared(part, sheet))):
+        yield from found
     partial = [(case, own) for case, own in work if own.errors]
     step = max(1, len(partial) * failing // max(1, most_failures))
+    tried = []
     for case, own in partial[::step]:
         rows = sorted(own.errors)
-        for row in rows[:: max(1, len(rows) // failing)][:failing]:
-            yield from _not_failing(case, own, row, sheet)
+        tried += [(case, own, row) for row in rows[:: max(1, len(rows) // failing)][:failing]]
+    for problem in shared_out(tried, [sheet] * THREADS, lambda sheet, item: _of_failing(*item, sheet, tally)):
+        if problem is not None:
+            yield problem
 
 
 def _compared(part: Sequence[tuple[Case, Outcome]], sheet: Sheet) -> Iterator[str]:
@@ -196,15 +224,14 @@ def _unequal(case: Case, own: Outcome, theirs: pa.Array, sheet: Sheet) -> Iterat
         yield f"{case.shape}: {len(wrong)} rows differ: of {_shown(case, at, sheet)}: {what}\n    {case.text[:400]}"
 
 
-def _not_failing(case: Case, own: Outcome, row: int, sheet: Sheet) -> Iterator[str]:
+def _of_failing(case: Case, own: Outcome, row: int, sheet: Sheet, tally: Tally) -> str | None:
+    value, error = "", None
     try:
-        table = sheet.run([case.text], f"row = {row}")
-    except Error as error:
-        if not isinstance(error, DataError):
-            yield f"{case.shape}: of {_shown(case, row, sheet)}: {type(error).__name__} ({error.message}), not DataError"
-    else:
-        given, value = f"{_shown(case, row, sheet)} ({own.errors[row]})", table.column(0)[0]
-        yield f"{case.shape}: no error on Spark of {given}, but {value}\n    {case.text[:400]}"
+        value = f", but {sheet.run([case.text], f'row = {row}').column(0)[0]}"
+    except Error as found:
+        error = found
+    problem = tally.errors(own.errors[row], error)
+    return None if problem is None else f"{case.shape}: of {_shown(case, row, sheet)}: {problem}{value}\n    {case.text[:400]}"
 
 
 def _shown(case: Case, row: int, sheet: Sheet) -> str:
@@ -219,8 +246,7 @@ def _shown(case: Case, row: int, sheet: Sheet) -> str:
 
 
 class Lifted:
-    """The expressions that `.slt` files ask without a table. `columns` are their constants; `stopped` counts what Spark doesn't
-    get."""
+    """The expressions that `.slt` files ask without a table. `columns` are their constants."""
 
     def __init__(self) -> None:
         self._places: dict[tuple[SqlType, str], int] = {}
@@ -236,15 +262,21 @@ class Lifted:
                         forms = [self._lifted(expression, is_first_only=only) for only in (False, True)]
                         self.expressions.append((f"{record.place}, {number + 1}: {expression}", forms))
 
-    def cases(self) -> list[Case]:
-        """Those that Spark gets, with all constants in columns, or at least the first of each call."""
+    def cases(self, tally: Tally | None = None) -> list[Case]:
+        """Those that Spark gets, with all constants in columns, or at least the first of each call; `tally` hears of the
+        others."""
         names = [f"c{i}" for i in range(len(self.columns))]
         found = []
         for place, forms in self.expressions:
-            made = (case_of(place, form, names) for form in forms if any(isinstance(node, Column) for node in walk(form)))
-            case = next((item for item in made if item is not None), None)
+            lifted = [form for form in forms if any(isinstance(node, Column) for node in walk(form))]
+            if not lifted:
+                continue  # the planner works it out
+            made = [case_of(place, form, names) for form in lifted]
+            case = next((item for item in made if isinstance(item, Case)), None)
             if case is not None:
                 found.append(case)
+            elif tally is not None:
+                tally.leave(str(made[-1]))
         return found
 
     def _lifted(self, expression: Expression, *, is_first_only: bool) -> Expression:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from runnel.connector import ReadableTable
 from runnel.sqltypes import SqlType
 from runnel.statements.arguments import argument_types
 from tests.both_runtimes.pair import Difference, NoTwinError, Pair
+from tests.both_runtimes.workers import shared_out
 from tests.differential.generator import Generator
 from tests.differential.tables import tables
 from tests.slt.records import Record, read
@@ -23,6 +24,7 @@ from tests.slt.runner import Failure, Run
 
 SLT = Path(__file__).parents[1] / "slt"
 BY_CHANCE = ("APPROX_DISTINCT(", "TABLESAMPLE")
+AT_ONCE = 30
 
 
 class Asked(NamedTuple):
@@ -48,7 +50,7 @@ class _Collecting(Run):
 
     def _statement(self, record: Record, sql: str, arguments: tuple[Any, ...]) -> None:
         super()._statement(record, sql, arguments)
-        if record.words.startswith("error") and sql.lstrip()[:6].upper() in ("SELECT", "WITH A"):
+        if record.words.startswith("error") and sql.lstrip().upper().startswith(("SELECT", "WITH")):
             self._keep(record, sql, arguments)
 
     def _keep(self, record: Record, sql: str, arguments: tuple[Any, ...]) -> None:
@@ -90,14 +92,14 @@ def of_file(path: Path, scratch: Path) -> list[Asked]:
     return run.found
 
 
-def differences(pair: Pair, asked: Sequence[Asked], no_twin: list[str]) -> Iterator[Difference]:
-    """What is otherwise on Spark; `no_twin` gets what Spark can't hold the tables of."""
+def differences(pair: Pair, asked: Sequence[Asked]) -> Iterator[Difference]:
+    """What is otherwise on Spark."""
     for item in asked:
         try:
             for name, (types, rows) in item.tables.items():
                 pair.put(name, rows, types)
         except NoTwinError as error:
-            no_twin.append(f"{item.place}: {error}")
+            pair.tally.leave(str(error))
             continue
         for view in item.views.values():
             pair.view(view)
@@ -109,14 +111,35 @@ def differences(pair: Pair, asked: Sequence[Asked], no_twin: list[str]) -> Itera
             yield Difference(f"{item.place}: {found.sql}", found.what)
 
 
-def generated(pair: Pair, seed: int, count: int) -> Iterator[Difference]:
+def of_files(pairs: Sequence[Pair], paths: Iterable[Path], scratch: Path) -> Iterator[tuple[str, list[Difference]]]:
+    """What is otherwise on Spark in the queries of `.slt` files, some queries at a time, and where these stand."""
+    asked = (item for path in paths for item in _parts(of_file(path, scratch)))
+    yield from shared_out(asked, pairs, _of_part)
+
+
+def _parts(asked: list[Asked]) -> Iterator[list[Asked]]:
+    for start in range(0, len(asked), AT_ONCE):
+        yield asked[start : start + AT_ONCE]
+
+
+def _of_part(pair: Pair, part: list[Asked]) -> tuple[str, list[Difference]]:
+    try:
+        return f"{part[0].place} to {part[-1].place}", list(differences(pair, part))
+    finally:
+        pair.forget_rows()
+
+
+def generated(pair: Pair, seed: int, count: int = 25) -> list[Difference]:
     """What is otherwise in so many random queries over random tables."""
     source = random.Random(seed)
     for name, rows in tables(source).items():
         pair.put(name, rows)
     generator = Generator(source)
+    found = []
     for _ in range(count):
         sql, is_ordered = generator.query()
-        found = pair.difference(sql, is_ordered=is_ordered)
-        if found is not None:
-            yield Difference(f"seed {seed}: {found.sql}", found.what)
+        difference = pair.difference(sql, is_ordered=is_ordered)
+        if difference is not None:
+            found.append(Difference(f"seed {seed}: {difference.sql}", difference.what))
+    pair.forget_rows()
+    return found

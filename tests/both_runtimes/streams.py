@@ -10,8 +10,10 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import re
+import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from threading import Event
@@ -25,13 +27,18 @@ import pyarrow.parquet as pq
 import runnel
 from runnel.sqltypes import Kind
 from runnel.testing.rows import rows_of
-from tests.both_runtimes.pair import Difference
+from tests.both_runtimes.pair import INTERPRETED, SETTINGS, Difference
+from tests.both_runtimes.tally import Tally
+from tests.both_runtimes.workers import shared_out
 from tests.snapshots.goldens import Golden, _forms, _of_tables
 from tests.snapshots.staged import StagedOutput, _disorder
+from tests.spark_process import new_session
 from tests.streams import test_streams_that_end
 from tests.streams.generated import agree
 from tests.streams.random_streams import batch_of, random_rows, schema_of
 
+NO_TIME = "a stream without an event time"
+_VALUE = re.compile(r'"[^"]*"')
 FILES = 2
 LATER = timedelta(days=3653)
 PATIENCE = 120.0
@@ -39,17 +46,16 @@ MOST_FORMS = 8
 
 
 class Streams:
-    """A connection to Spark, on which one golden after the other runs. `agreed` and `rows` count, `refused` says why the others
-    can't be run by Spark."""
+    """A connection to Spark, on which one golden after the other runs, for one thread. `tally` counts them, and hears why Spark
+    can't run the others."""
 
-    def __init__(self, session: Any, folder: Path) -> None:
-        self.session = session
+    def __init__(self, folder: Path, tally: Tally) -> None:
+        self.session = new_session({**SETTINGS, **INTERPRETED})
         self.folder = folder
-        self.there = runnel.connect(spark=session)
+        self.tally = tally
+        self.there = runnel.connect(spark=self.session)
         self.here = runnel.connect(pushdown=False)
-        self.agreed = 0
         self.rows = 0
-        self.refused: Counter[str] = Counter()
         self._numbers = itertools.count()
 
     def close(self) -> None:
@@ -58,47 +64,77 @@ class Streams:
 
     def difference(self, golden: Golden) -> Difference | None:
         """What is wrong; None where the answer is right, or where Spark can't run the query."""
-        refusal = "it has no form over streams"
+        refusals: list[str] = []
         for form in itertools.islice(_forms(golden), MOST_FORMS):
             if all(at == "table" for at in form.values()):
                 continue
             try:
                 found = self._run(golden, form)
-            except (runnel.NotSupportedError, runnel.ProgrammingError, _NoFormError) as error:
-                refusal = getattr(error, "message", str(error))
+            except _NoFormError as refusal:
+                refusals.append(str(refusal))
                 continue
-            except runnel.Error as error:
-                return Difference(f"{golden.name}: {golden.sql}", f"as {form}: {error!r}")
-            self.agreed += found is None
+            except Exception as error:  # what Spark can't do must be refused before it runs
+                found = repr(error)
+            self.tally.same()
             return None if found is None else Difference(f"{golden.name}: {golden.sql}", f"as {form}: {found}")
-        self.refused[refusal] += 1
+        # The first form that has an event time says most.
+        told = [item for item in refusals if item != NO_TIME] or refusals
+        self.tally.leave(_VALUE.sub('"…"', told[0]) if told else "it has no form over streams")
         return None
 
     def _run(self, golden: Golden, form: Mapping[str, Any]) -> str | None:
         home = self.folder / str(next(self._numbers))
         output = StagedOutput("output", golden.columns)
         made, whole, longer = ["output"], {}, {}
+        followed = {name: self._rows_of(golden, name, at) for name, at in form.items() if at != "table"}
         try:
             self.there._register("output", output)
             for name, (_, given) in golden.tables.items():
-                at = form[name]
-                if at is None:
-                    raise _NoFormError("a stream without an event time")
                 made.append(name)
-                if at == "table":
-                    whole[name] = longer[name] = given
-                    self.there.register(name, self.session.createDataFrame(given))
+                if name in followed:
+                    whole[name], longer[name] = followed[name]
+                    self._follow(home / name, golden, name, whole[name], form[name])
                 else:
-                    rows = given.filter(pc.is_valid(given.column(at)))  # see docs/spark_differences.md
-                    whole[name] = rows
-                    longer[name] = self._follow(home / name, golden, name, rows, at)
+                    whole[name] = longer[name] = given
+                    self._table(golden, name)
             for view in golden.views.values():
                 self.there._database.change(put=view)
-            self._drained(golden)
+            self._drained(golden, {name: (home / name, *followed[name]) for name in followed})
         finally:
             self._clear(golden, made)
+            shutil.rmtree(home, ignore_errors=True)
         assert output.staged == {}, "rows that were staged and never committed"
         return self._compared(golden, rows_of(output.visible), whole, longer)
+
+    def _table(self, golden: Golden, name: str) -> None:
+        """Makes a table beside the streams known to Spark."""
+        columns, given = golden.tables[name]
+        try:
+            frame = self.session.createDataFrame(given)
+        except Exception as error:
+            raise _NoFormError(f"a table that no DataFrame can be: {str(error)[:80]}") from None
+        self.there.register(name, frame)
+        table: Any = self.there._database.catalog.snapshot.get(name)
+        for one, two in zip(columns, table.table.columns, strict=False):
+            if one.type != two.type:
+                raise _NoFormError(f"in a DataFrame {one.type} is {two.type}")
+
+    def _rows_of(self, golden: Golden, name: str, at: int | None) -> tuple[pa.Table, pa.Table]:
+        """The rows that a stream can have, and these with the last one."""
+        columns, given = golden.tables[name]
+        if at is None:
+            raise _NoFormError(NO_TIME)
+        time = columns[at]
+        if time.type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+            raise _NoFormError(f"event time of type {time.type}")
+        rows = given.filter(pc.is_valid(given.column(at)))  # see docs/spark_differences.md, here and in the next line
+        rows = rows.filter(pc.greater_equal(pc.cast(rows.column(at), pa.int64()), 0))
+        if rows.num_rows == 0:
+            raise _NoFormError("a stream without rows after 1970")
+        last = rows.slice(rows.num_rows - 1)
+        late = pc.max(rows.column(at)).as_py() + LATER
+        last = last.set_column(at, rows.schema.field(at), pa.array([late], rows.schema.field(at).type))
+        return rows, pa.concat_tables([rows, last])
 
     def _clear(self, golden: Golden, made: list[str]) -> None:
         self.there.execute("DROP JOB IF EXISTS j", timeout=PATIENCE)
@@ -112,37 +148,33 @@ class Streams:
             except runnel.Error:
                 self.there.execute(f'DROP MAPPING IF EXISTS "{name}"')
 
-    def _follow(self, folder: Path, golden: Golden, name: str, rows: pa.Table, at: int) -> pa.Table:
-        """Makes the mapping that follows the rows; gives them with the last one."""
+    def _follow(self, folder: Path, golden: Golden, name: str, rows: pa.Table, at: int) -> None:
+        """Makes the mapping that follows the rows of a folder."""
         columns = golden.tables[name][0]
         time = columns[at]
-        if time.type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
-            raise _NoFormError(f"event time of type {time.type}")
-        if rows.num_rows == 0:
-            raise _NoFormError("a stream without rows")
-        if pc.min(pc.cast(rows.column(at), pa.int64())).as_py() < 0:
-            raise _NoFormError("event times before 1970, where Spark's watermark begins")
-        last = rows.slice(rows.num_rows - 1)
-        late = pc.max(rows.column(at)).as_py() + LATER
-        last = last.set_column(at, rows.schema.field(at), pa.array([late], rows.schema.field(at).type))
-        size = -(-rows.num_rows // FILES)
-        parts = [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
         folder.mkdir(parents=True)
-        for number, part in enumerate([*parts, last]):
-            _write(part, folder, number)
-        lag = max(_disorder(part.to_batches(), at) for part in [rows])
+        lag = _disorder(rows.to_batches(), at)
         shown = ", ".join(f'"{column.name}" {column.type}' for column in columns)
         watermark = f'WATERMARK FOR "{time.name}" AS "{time.name}" - INTERVAL \'{lag / 1e6:f}\' SECOND'
         options = f"'format' = 'parquet', 'path' = '{folder}', 'follow' = 'true', 'maxFilesPerTrigger' = '1'"
         self.there.execute(f'CREATE MAPPING "{name}" ({shown}, {watermark}) TYPE Spark OPTIONS ({options})')
-        return pa.concat_tables([rows, last])
 
-    def _drained(self, golden: Golden) -> None:
+    def _drained(self, golden: Golden, followed: Mapping[str, tuple[Path, pa.Table, pa.Table]]) -> None:
         """Runs the query as a job until Spark has nothing more to do."""
-        self.there.execute(
+        create = (
             f"CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '10') AS SINK INTO output {golden.sql}",
             golden.arguments,
         )
+        try:
+            self.there.execute(f"EXPLAIN {create[0]}", create[1]).fetchall()
+        except (runnel.NotSupportedError, runnel.ProgrammingError) as refusal:
+            raise _NoFormError(refusal.message.removeprefix("the job can't run on spark: ")) from None
+        for folder, rows, longer in followed.values():
+            size = -(-rows.num_rows // FILES)
+            parts = [rows.slice(start, size) for start in range(0, rows.num_rows, size)]
+            for number, part in enumerate([*parts, longer.slice(rows.num_rows)]):
+                _write(part, folder, number)
+        self.there.execute(*create)
         job = self.there.job("j")
         if not job.record.is_unbounded:
             job.join(PATIENCE)
@@ -155,7 +187,7 @@ class Streams:
         end, pause = monotonic() + PATIENCE, Event()
         while not (active := owner.get().own.streams.active) and not job.is_done and job.error is None:
             assert monotonic() < end, f"the streaming query didn't begin: the job is {job.status}"
-            pause.wait(0.05)
+            pause.wait(0.02)
         for query in active:
             try:
                 query.processAllAvailable()
@@ -231,9 +263,6 @@ def of_windows() -> Iterator[Golden]:
         yield _of_tables(f"windows: {windows}, query {number}", sql, {"events": table}, 0)
 
 
-def differences(streams: Streams, goldens: Iterator[Golden]) -> Iterator[Difference]:
-    """What is otherwise on Spark."""
-    for golden in goldens:
-        found = streams.difference(golden)
-        if found is not None:
-            yield found
+def differences(streams: Sequence[Streams], goldens: Iterable[Golden]) -> Iterator[tuple[str, Difference | None]]:
+    """What is otherwise on Spark, by the golden."""
+    yield from shared_out(goldens, streams, lambda worker, golden: (golden.name, worker.difference(golden)))
