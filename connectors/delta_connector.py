@@ -106,6 +106,11 @@ def _create(path: str, definition: MappingDefinition, partition_by: tuple[str, .
     import pyarrow as pa
 
     columns = new_columns(definition, partition_by, f'the Delta table "{path}"')
+    if len(set(partition_by)) == len(columns):
+        raise NotSupportedError(
+            f'the Delta table "{path}" can\'t be made: all its columns are partition columns, and its files would have none',
+            hint='leave one of them out of the option "partitionBy"',
+        )
     check_storable(columns, (Kind.TIME, Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL), "Delta tables")
     fields = [pa.field(name, to_arrow(kind)) for name, kind in columns]
     with calling(f'the Delta table "{path}" can\'t be made'):

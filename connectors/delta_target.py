@@ -104,8 +104,9 @@ class DeltaTarget(LakeTarget):
         """Values as the log has them."""
         if column.type != VARCHAR:
             if column.type.kind is Kind.TIMESTAMP_TZ:
-                array = array.cast(pa.timestamp("us"))
-                return array.cast(pa.string())
+                # With its zone: without, other readers take it for a time of their own sessions' zones.
+                text = array.cast(pa.timestamp("us")).cast(pa.string())
+                return pc.binary_join_element_wise(pc.replace_substring(text, " ", "T"), "Z", "")
             return cast_datum(array, column.type, VARCHAR, EvaluationContext())
         if pc.any(pc.equal(pc.binary_length(array), pa.scalar(0, pa.int32()))).as_py():
             raise DataError(

@@ -63,8 +63,7 @@ class TestPartitionedIceberg(TestIceberg):
     def empty(self, path: Path, columns: Columns) -> Any:
         return opened(self.iceberg, path, columns, partitionBy="name")
 
-    def test_batches_are_short_and_canonical(self, tmp_path: Path) -> None:
-        pytest.skip("57,000 folders")
+    test_batches_are_short_and_canonical = None  # of 66,000 folders
 
 
 class TestDurableIceberg(DurableConformance):
