@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import IntegralType, StructType
 
-from runnel.errors import Error, ProgrammingError, as_written, suggest
+from runnel.errors import DataError, Error, ProgrammingError, as_written, suggest
 from runnel.spark.source import NAME, Request, plainly, quoted
 
 MOST_PARTITIONS = 10_000
@@ -83,7 +83,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._count = request.number("numPartitions", 1, 1) or 1
         self._first = request.number("startingOffset", -(2**63))
         self._most = request.number("maxOffsetsPerTrigger", 1)
-        self._is_ending = False
+        self._is_ending = self._is_checked = False
         self._last: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -107,7 +107,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             cursor.execute(sql + (f" WHERE {name} > ?" if bound else ""), (*self._request.arguments, *bound))
             _check_bounded(cursor)
             least, largest = cursor.fetchone()
+            if largest is not None or not self._is_checked:
+                self._check_offsets(cursor)
         return least, largest
+
+    def _check_offsets(self, cursor: Any) -> None:
+        """Fails where rows would never be read. Asked for when there is something new: it takes a look at the whole column."""
+        cursor.execute(
+            f"SELECT 1 FROM {self._request.rows} WHERE {quoted(self._column)} IS NULL LIMIT 1", self._request.arguments
+        )
+        if cursor.fetchone() is not None:
+            raise DataError(
+                f'there are rows whose "{self._column}", the option "offsetColumn" of data source {NAME}, is NULL',
+                detail="they have no place in the stream, and would never be read",
+                hint=f"leave them out in the query, WHERE {as_written(self._column)} IS NOT NULL, or give them another offset",
+            )
+        self._is_checked = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         least, largest = self._bounds(start["offset"])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.connector import Sink, SinkRequest, Token, WriteMode
 from runnel.disk import OWN_FOLDER, own_file, sync_file, sync_folder
-from runnel.errors import ErrorCode, IntegrityError, OperationalError, ProgrammingError
+from runnel.errors import DataError, ErrorCode, IntegrityError, OperationalError, ProgrammingError
 from runnel.frozen import frozen
 from runnel.planner.ddl import quoted, type_text
 from runnel.planner.plans import WritePlan
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from runnel.database import Database
 
 FOLDER = "writers"
+_REFUSALS = (IntegrityError, DataError)
+"""What a commit raises of which nothing is there, nor will be."""
+Kept = tuple[int, Token | None]
+"""The number of a writer's last batch, and what commits it, unless that is settled."""
 
 
 @frozen(kw_only=True)
@@ -54,7 +58,7 @@ class NumberedWrites:
 
     def __init__(self, directory: Path | None) -> None:
         self._folder = None if directory is None else directory / FOLDER
-        self._kept: dict[str, tuple[int, Token]] = {}
+        self._kept: dict[str, Kept] = {}
         self._locks: dict[str, Lock] = {}
         self._lock = Lock()
 
@@ -67,10 +71,8 @@ class NumberedWrites:
         with self._lock:
             lock = self._locks.setdefault(owner, Lock())
         with lock:
-            before = self._load(owner)
-            sink = plan.table.sink(SinkRequest(plan.mode, plan.columns, f"writer/{owner}"))
+            sink, before = self._recovered(owner, plan)
             try:
-                sink.recover([] if before is None else [before[1]])
                 if before is not None and write.number <= before[0]:
                     return 0
                 count = _put(database, plan, write, sink, on_start)
@@ -79,18 +81,33 @@ class NumberedWrites:
             finally:
                 sink.close()
 
-    def _commit(self, owner: str, number: int, sink: Sink, before: tuple[int, Token] | None) -> None:
+    def _recovered(self, owner: str, plan: WritePlan) -> tuple[Sink, Kept | None]:
+        """A sink that has committed what is kept of the writer's last batch, and what is kept."""
+        before = self._load(owner)
+        token = None if before is None else before[1]
+        sink = plan.table.sink(SinkRequest(plan.mode, plan.columns, f"writer/{owner}"))
+        try:
+            sink.recover([] if token is None else [token])
+        except BaseException as error:
+            sink.close()
+            if before is None or token is None or not isinstance(error, _REFUSALS):
+                raise
+            # A process ended before its writer was told that the batch is refused: the writer comes with it again, or another.
+            self._keep(owner, (before[0] - 1, None))
+            return self._recovered(owner, plan)
+        return sink, before
+
+    def _commit(self, owner: str, number: int, sink: Sink, before: Kept | None) -> None:
         token = sink.stage(number)
         self._keep(owner, (number, token))
         try:
             sink.commit(token)
-        except IntegrityError:
-            # Nothing of it is there, and it won't be.
+        except _REFUSALS:
             self._keep(owner, before)
             sink.abort(token)
             raise
 
-    def _load(self, owner: str) -> tuple[int, Token] | None:
+    def _load(self, owner: str) -> Kept | None:
         if self._folder is None or owner in self._kept:
             return self._kept.get(owner)
         file = self._folder / f"{owner}.json"
@@ -107,7 +124,7 @@ class NumberedWrites:
                 hint="bring the file back; without it the writer's last batch may be there twice",
             ) from error
 
-    def _keep(self, owner: str, value: tuple[int, Token] | None) -> None:
+    def _keep(self, owner: str, value: Kept | None) -> None:
         if value is None:
             self._kept.pop(owner, None)
         else:

@@ -330,6 +330,36 @@ def test_a_micro_batch_is_written_once(tmp_path: Path, monkeypatch: pytest.Monke
         assert [row[0] for row in rows] == [1, 2, 3, 4, 5, 6]
 
 
+def test_a_batch_that_violates_a_key_after_a_crash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process ends before the commit that would have failed: the writer is told when it comes again, and may go on."""
+    from runnel.statements.numbered_writes import NumberedWrite
+
+    create = "CREATE MAPPING IF NOT EXISTS o (__key BIGINT, this VARCHAR) TYPE IMap"
+    options = "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"
+
+    def write(con: runnel.Connection, number: int, keys: list[int], text: str, statement: str = "INSERT") -> int:
+        con.execute(f"{create} {options}")
+        con.register("rows", pa.table({"k": keys, "v": [text] * len(keys)}).rename_columns(["__key", "this"]))
+        columns = ("__key", "this")
+        given = NumberedWrite(writer="w", number=number, statement=statement, table="o", columns=columns, rows=("rows",))
+        return con._database.numbered_writes.write(con._database, given, lambda _: None)
+
+    with runnel.connect(str(tmp_path / "db")) as con:
+        assert write(con, 0, [1, 2], "first") == 2
+        monkeypatch.setattr("runnel.connectors.map_sink.MapSink.commit", lambda sink, token: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            write(con, 1, [2, 3], "second")
+        monkeypatch.undo()
+    with runnel.connect(str(tmp_path / "db")) as con:
+        for _ in range(2):
+            with pytest.raises(runnel.IntegrityError, match="2"):
+                write(con, 1, [2, 3], "second")
+        assert write(con, 1, [2, 3], "second", "SINK") == 2
+        assert write(con, 1, [2, 3], "again") == 0
+        assert write(con, 2, [4], "third") == 1
+        assert con.execute("SELECT this FROM o ORDER BY __key").fetchall() == [("first",), *[("second",)] * 2, ("third",)]
+
+
 def test_reading_without_spark(served: Any) -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
     from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -368,6 +398,15 @@ def test_reading_without_spark(served: Any) -> None:
     given = StreamReader(request_of(options, server), schema)
     assert given.latestOffset({"offset": 7}, ReadAllAvailable()) == {"offset": 8}
     assert keys(given, given.partitions({"offset": None}, {"offset": 7})) == [[7]]
+    # Rows without an offset would never be read: told at the start, and of what comes later.
+    nulls = {"query": "SELECT NULLIF(__key, 9) AS __key, this FROM t", "offsetColumn": "__key"}
+    later, at_once = (StreamReader(request_of(nulls | more, server), schema) for more in ({}, {"startingOffset": "8"}))
+    assert later.latestOffset({"offset": 7}, ReadAllAvailable()) == {"offset": 8}
+    con.execute("INSERT INTO t VALUES (9, 'x'), (10, 'x')")
+    for stream, place in ((later, 8), (at_once, 8), (at_once, 10)):
+        with pytest.raises(runnel.DataError, match='there are rows whose "__key", the option "offsetColumn"') as caught:
+            stream.latestOffset({"offset": place}, ReadAllAvailable())
+        assert "WHERE __key IS NOT NULL" in (caught.value.hint or "")
     other = Reader(request_of({"table": "t"}, server), StructType([StructField("this", LongType())]))
     with pytest.raises(ProgrammingError, match='column "this" can\'t be read as int64: it is string'):
         keys(other, other.partitions())
