@@ -4,10 +4,20 @@ goes into the detail."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from runnel.connectors.spark_faults import fault_of
 from runnel.connectors.spark_options import FILE_FORMATS, PACKAGED
-from runnel.errors import DataError, Error, ErrorCode, NotSupportedError, OperationalError, ProgrammingError, suggest
+from runnel.errors import (
+    DataError,
+    Error,
+    ErrorCode,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    suggest,
+    without_password,
+)
 from runnel.rendering.error_mark import ERROR_MARK
 
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]\s+(.*?)(?:\s*SQLSTATE:\s*(\w{5})|\Z)", re.DOTALL)
@@ -48,6 +58,7 @@ _PACKAGES = {
 
 _STREAM_FAILED = "terminated with exception:"
 _NO_FILES = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
+_DELIMITER = "INVALID_DELIMITER_VALUE."
 _CANCELLED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 _LOST = ("connection refused", "py4jnetworkerror", "answer from java side is empty", "sparkcontext was shut down")
 _LOST_THERE = ("statuscode.unavailable", "retries_exceeded", "invalid_handle.session_", "session_changed")
@@ -58,10 +69,14 @@ def spark_error(error: BaseException) -> BaseException:
     """An exception that came out of pyspark as one of our errors; what is one already, and Ctrl-C, stay as they are."""
     if isinstance(error, Error) or not isinstance(error, Exception):
         return error
-    text = _text(error)
+    lines = list(_lines(error))
+    text = _text(lines)
     raised = _RAISED.search(text)
     if raised is not None:
         return DataError(raised.group(1).strip(), detail=f"Spark: {text}")
+    fault = fault_of("\n".join(lines), text)
+    if fault is not None:
+        return fault
     conditions = [(found.group(1), found.group(2), found.group(3) or "") for found in _CONDITION.finditer(_of_stream(text))]
     if any(name in _CANCELLED for name, _, _ in conditions):
         return OperationalError("the Spark job was cancelled", code=ErrorCode.CANCELLED, detail=text)
@@ -94,12 +109,16 @@ def _of_condition(name: str, reason: str, state: str, text: str) -> Error:
     kind = _CLASSES.get(state[:2], OperationalError)
     code = ErrorCode.OBJECT_NOT_FOUND if name.endswith("_NOT_FOUND") and kind is ProgrammingError else None
     message = _MESSAGES.get(name.partition(".")[0]) or _lowered(_sentence(_ADVICE.sub("", reason)))
+    if name.startswith(_DELIMITER):
+        message = f"{message}: {_lowered(_sentence(reason.partition('. ')[2]))}"
     return kind(message, code=code, detail=f"Spark: {text}", hint=_hint(name, reason))
 
 
 def _hint(name: str, reason: str) -> str | None:
     if name in _NO_FILES:
         return "for a new path, declare the columns: CREATE MAPPING … (name TYPE, …) …"
+    if name.startswith(_DELIMITER):
+        return "correct the option 'sep': one or several characters, of which a tab is '\\t' and a backslash '\\\\'"
     found = _SOURCE.search(f"{reason} ")
     if name != "DATA_SOURCE_NOT_FOUND" or found is None:
         return None
@@ -117,10 +136,11 @@ def _telling(conditions: list[tuple[str, str, str]]) -> tuple[str, str, str]:
     return next((item for item in conditions if item[2].startswith("22")), conditions[0])
 
 
-def _text(error: BaseException) -> str:
-    """All that the exception and its causes in Java say, each thing once, without stack traces and names of classes."""
-    said = (_CLASS.sub("", line) for line in _lines(error) if not _is_noise(line))
-    return "\n".join(dict.fromkeys(line for line in said if line))
+def _text(lines: Sequence[str]) -> str:
+    """All that the exception and its causes in Java say, each thing once, without stack traces, names of classes, and
+    passwords."""
+    said = (_CLASS.sub("", line) for line in lines if not _is_noise(line))
+    return without_password("\n".join(dict.fromkeys(line for line in said if line)))
 
 
 def _is_noise(line: str) -> bool:

@@ -19,7 +19,7 @@ from runnel.connectors.spark_inputs import check_columns, rows_of
 from runnel.connectors.spark_job_sink import JobSink, promise_of, written_batch
 from runnel.connectors.spark_owner import SessionOwner
 from runnel.connectors.spark_replay import NOT_TOLD, Told, read_so_far
-from runnel.connectors.spark_session import Spark, spark_errors
+from runnel.connectors.spark_session import CHECKPOINT_ELSEWHERE, Spark, spark_errors
 from runnel.connectors.spark_source import Views
 from runnel.connectors.spark_state_text import state_text
 from runnel.connectors.spark_stream import SparkStreamTable
@@ -292,7 +292,7 @@ def _check_checkpoint(start: JobStart) -> None:
     """OperationalError where Spark has forgotten batches that were written. It would count from there again, and rows of new
     batches would be left out, as those of batches that come twice are."""
     checkpoint, written = start.place / CHECKPOINT, written_batch(start.place)
-    if (checkpoint / "checkpoint.txt").exists():
+    if (checkpoint / CHECKPOINT_ELSEWHERE).exists():
         return  # that of Spark Connect is where its server can reach it
     numbers = (int(item.name) for item in (checkpoint / "offsets").glob("*") if item.name.isdigit())
     begun = max(numbers, default=-1) + 1

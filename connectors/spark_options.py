@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import PurePosixPath
 
-from runnel.errors import ProgrammingError, suggest
+from runnel.errors import ProgrammingError
 from runnel.frozen import frozen
 
 _FILES = """
@@ -42,6 +43,22 @@ FILE_FORMATS: Mapping[str, tuple[str, ...]] = {
     "text": tuple(f"{_FILES} wholetext lineSep encoding".split()),
 }
 """Spark's own file formats with the options that their readers and writers know."""
+
+_FLAGS = frozenset(
+    """header inferschema multiline mergeschema enforceschema recursivefilelookup ignorecorruptfiles ignoremissingfiles
+    ignoreleadingwhitespace ignoretrailingwhitespace quoteall escapequotes preferdate primitivesasstring prefersdecimal
+    allowcomments allowunquotedfieldnames allowsinglequotes ignorenullfields dropfieldifallnull wholetext""".split()
+)
+"""Options that are true or false, in small letters."""
+_OTHERS_SAY = {
+    **dict.fromkeys(("separator", "fieldSeparator", "delim", "fieldDelimiter", "columnDelimiter"), "sep"),
+    **dict.fromkeys(("hasHeader", "withHeader", "firstRowIsHeader"), "header"),
+    "quoteChar": "quote",
+    "escapeChar": "escape",
+    "commentChar": "comment",
+    "nullString": "nullValue",
+}
+"""What other programs call options of Spark's."""
 
 PACKAGED = ("avro", "delta", "iceberg", "jdbc", "kafka", "xml")
 """Other data sources that many have; Spark has most of them in packages of their own."""
@@ -152,14 +169,27 @@ def _of_files(options: dict[str, str]) -> SparkOptions:
             f'option "format" of connector Spark is missing, and the path "{path}" doesn\'t tell it',
             hint="add OPTIONS ('format' = '…'): " + ", ".join(FILE_FORMATS) + ", or a source that Spark has a package for",
         )
-    known = {option.lower(): option for option in FILE_FORMATS[name]}
-    for option in options:
-        if option.lower() not in known:
-            raise ProgrammingError(
-                f'unknown option "{option}" of Spark\'s format {name}',
-                hint=suggest(option, known.values(), "its options are those of Spark's reader and writer: see Spark's manual"),
-            )
+    _check_passed(name, options)
     return SparkOptions(name, path, None, None, options)
+
+
+def _check_passed(name: str, options: Mapping[str, str]) -> None:
+    """Options of a file format must be known to it, and true or false where they are nothing else."""
+    known = {option.lower(): option for option in FILE_FORMATS[name]}
+    for option, value in options.items():
+        if option.lower() not in known:
+            raise ProgrammingError(f'unknown option "{option}" of Spark\'s format {name}', hint=_meant(option, known))
+        if option.lower() in _FLAGS and value.lower() not in ("true", "false"):
+            raise ProgrammingError(
+                f'option "{option}" of Spark\'s format {name} can\'t be "{value}"', hint="it takes true or false"
+            )
+
+
+def _meant(option: str, known: dict[str, str]) -> str:
+    """What to do about an option that isn't known: the one whose name is near, or is another for it."""
+    names = {said.lower(): name for said, name in _OTHERS_SAY.items() if name.lower() in known} | known
+    near = get_close_matches(option.replace("_", "").lower(), names, n=1, cutoff=0.6)
+    return f'did you mean "{names[near[0]]}"?' if near else f"Spark's reader and writer have {', '.join(known.values())}"
 
 
 def _of_name(options: dict[str, str]) -> SparkOptions:

@@ -6,17 +6,23 @@ the table as they are then.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any, cast
 
 from runnel.catalog import TableColumn
+from runnel.connectors.spark_conversion import changed, converted
 from runnel.connectors.spark_errors import spark_error
 from runnel.connectors.spark_options import PARSED, SparkOptions
 from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.connectors.spark_types import SparkColumn, column_of, ddl, quoted
-from runnel.errors import Error, OperationalError, ProgrammingError
+from runnel.errors import Error, ProgrammingError
+from runnel.sqltypes import NULL
+
+_MADE_UP = re.compile(r"_c\d+")
+"""What Spark calls a column whose name in the header is empty."""
 
 
 class Origin(ABC):
@@ -71,11 +77,7 @@ class ReaderOrigin(Origin):
     def _read(self, spark: Spark, *, with_schema: bool) -> Any:
         options = self._options
         assert options.format is not None
-        reader = spark.own.read.format(options.format)
-        if options.format in PARSED and not any(name.lower() == "mode" for name in options.passed):
-            # Spark's default makes NULL of what it can't read.
-            reader = reader.option("mode", "FAILFAST")
-        reader = reader.options(**options.passed)
+        reader = _with_options(spark.own.read.format(options.format), options, self._columns)
         if with_schema and self._columns:
             reader = reader.schema(schema_text(self._columns))
         return reader.load() if options.path is None else reader.load(options.path)
@@ -135,10 +137,7 @@ class FollowedOrigin(Origin):
             if options.table is not None:
                 return spark.brought(spark.session.readStream.table(options.table))
             assert options.format is not None
-            reader = spark.own.readStream.format(options.format)
-            if options.format in PARSED and not any(name.lower() == "mode" for name in options.passed):
-                reader = reader.option("mode", "FAILFAST")
-            reader = reader.options(**options.passed)
+            reader = _with_options(spark.own.readStream.format(options.format), options, self._columns)
             if options.is_file_format:
                 reader = reader.schema(self._schema(spark))
             return reader.load() if options.path is None else reader.load(options.path)
@@ -148,6 +147,19 @@ class FollowedOrigin(Origin):
         if self._columns:
             return schema_text(self._columns)
         return ReaderOrigin("", self._options, ()).frame(spark).schema
+
+
+def _with_options(reader: Any, options: SparkOptions, columns: Sequence[TableColumn]) -> Any:
+    """A reader of Spark's with the mapping's options, and those of ours that it doesn't give itself."""
+    given = {name.lower(): value.lower() for name, value in options.passed.items()}
+    if options.format in PARSED and "mode" not in given:
+        # Spark's default makes NULL of what it can't read.
+        reader = reader.option("mode", "FAILFAST")
+    names = [column.external_name or column.name for column in columns if options.format == "csv"]
+    if names and given.get("header") == "true" and not any(_MADE_UP.fullmatch(name) for name in names):
+        # Spark's default goes by places alone, also where the header has the columns in another order by now.
+        reader = reader.option("enforceSchema", "false")
+    return reader.options(**options.passed)
 
 
 def origin_of(name: str, options: SparkOptions, columns: Sequence[TableColumn]) -> Origin:
@@ -170,8 +182,8 @@ def columns_of(frame: Any) -> list[SparkColumn]:
 
 
 def matched(frame: Any, columns: Sequence[TableColumn], table: str) -> Any:
-    """The DataFrame with a table's columns as c0, c1…, in our types; those it can't give are left out. OperationalError
-    where a column is gone."""
+    """The DataFrame with a table's columns as c0, c1…, in our types; those that it never could give are left out.
+    OperationalError where a column is gone, or is of a type that can't become the table's."""
     there = columns_of(frame)
     places = {column.name.lower(): place for place, column in reversed(list(enumerate(there)))}
     by_place = [column.name for column in columns] == unique_names([column.name for column in there])
@@ -180,21 +192,16 @@ def matched(frame: Any, columns: Sequence[TableColumn], table: str) -> Any:
         name = column.external_name or column.name
         place = number if by_place else places.get(name.lower())
         if place is None:
-            raise OperationalError(
-                f'column "{name}" of "{table}" is not there any more', detail=f"there are {', '.join(c.name for c in there)}"
+            raise changed(
+                f'column "{name}" of "{table}" is not there any more', f"there are {', '.join(c.name for c in there)}"
             )
         found = there[place]
-        if found.problem is None:
-            chosen.append(_brought(found, column, f"`f{place}`") + f" AS `c{number}`")
+        if found.problem is None or column.type != NULL:
+            chosen.append(converted(found, column, f"`f{place}`", table) + f" AS `c{number}`")
     try:
         return frame.toDF(*[f"f{place}" for place in range(len(there))]).selectExpr(*chosen)
     except Exception as error:
         raise spark_error(error) from error
-
-
-def _brought(found: SparkColumn, column: TableColumn, name: str) -> str:
-    expression = found.door(name)
-    return expression if found.type == column.type else f"CAST({expression} AS {ddl(column.type)})"
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

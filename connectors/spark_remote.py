@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from runnel.connectors import spark_start
 from runnel.connectors.spark_errors import spark_error
-from runnel.connectors.spark_session import OWN_SETTINGS, Spark, spark_errors
+from runnel.connectors.spark_session import CHECKPOINT_ELSEWHERE, OWN_SETTINGS, Spark, spark_errors
 from runnel.connectors.spark_start import quiet
 from runnel.connectors.spark_types import travelling_schema
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
@@ -275,7 +275,7 @@ class RemoteSpark(Spark):
 
 def _named_checkpoint(place: Path, root: str) -> str:
     """The checkpoint of a folder of ours below a place that the server can reach: always the same."""
-    kept = place / "checkpoint.txt"
+    kept = place / CHECKPOINT_ELSEWHERE
     if not kept.exists():
         place.mkdir(parents=True, exist_ok=True)
         kept.write_text(f"{root.rstrip('/')}/runnel-{uuid4().hex}", "utf-8")

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from runnel.connector import END, End, Pause, ReadableTable, ScanRequest, Source, SourcePartition
 from runnel.connectors.spark_errors import spark_error
-from runnel.connectors.spark_session import spark_errors
+from runnel.connectors.spark_session import CHECKPOINT_ELSEWHERE, spark_errors
 from runnel.connectors.spark_source import partitions
 from runnel.connectors.spark_stream import SparkStreamTable
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, internal
@@ -55,6 +55,14 @@ NOT_TOLD = NotTold()
 
 def read_so_far(relation: Relation, checkpoint: Path, written: int) -> ReadSoFar | None:
     """What a job's query has read by its last batch. `written` is the number of the last batch that had rows, from 1 on."""
+    elsewhere = checkpoint / CHECKPOINT_ELSEWHERE
+    if elsewhere.exists():
+        raise NotSupportedError(
+            "where the job is in its streams can't be told: the Spark Connect server keeps its checkpoint",
+            detail=f"it is at {elsewhere.read_text('utf-8')}",
+            hint="a job whose checkpoint is in the connection's directory can be verified: of a server on this computer, "
+            "in a session without spark.sql.streaming.checkpointLocation",
+        )
     done = [int(item.name) for item in _entries(checkpoint / "commits") if item.name.isdecimal()]
     batch = max([written - 1, *done])
     if batch < 0:

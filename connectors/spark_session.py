@@ -44,6 +44,8 @@ OWN_SETTINGS = {
 }
 
 
+CHECKPOINT_ELSEWHERE = "checkpoint.txt"
+"""The file in a checkpoint's folder that names the place where a Spark Connect server keeps it."""
 CLOSING_SECONDS = 10.0
 """How long a connection that closes waits for what it has cancelled."""
 

@@ -36,6 +36,7 @@ def leftovers(folder: Path) -> list[str]:
         ({"path": "x", "query": "a"}, 'options "path" and "query" of connector Spark contradict each other'),
         ({"format": "csv", "path": "x", "heeder": "true"}, 'unknown option "heeder" of Spark\'s format csv'),
         ({"format": "parquet", "path": "x", "header": "true"}, 'unknown option "header" of Spark\'s format parquet'),
+        ({"format": "csv", "path": "x", "header": "yes"}, 'option "header" of Spark\'s format csv can\'t be "yes"'),
         ({"table": "a", "header": "true"}, 'option "header" of connector Spark is not for a mapping on a table'),
         ({"query": "a", "header": "true"}, 'option "header" of connector Spark is not for a mapping on a query'),
         ({"path": "x", "PATH": "y"}, 'option "path" of connector Spark is given twice'),
@@ -48,6 +49,23 @@ def test_wrong_options(options: dict[str, str], message: str) -> None:
     assert failure.value.message.endswith(message) or message in failure.value.message
     with pytest.raises(runnel.ProgrammingError, match="both an external name"):
         read_options({"table": "a"}, "b")
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"),
+    [
+        ("sepp", 'did you mean "sep"?'),
+        ("seperator", 'did you mean "sep"?'),
+        ("has_header", 'did you mean "header"?'),
+        ("Headers", 'did you mean "header"?'),
+        ("null_value", 'did you mean "nullValue"?'),
+        ("zzz", "Spark's reader and writer have basePath, "),
+    ],
+)
+def test_options_that_are_nearly_right(option: str, hint: str) -> None:
+    with pytest.raises(runnel.ProgrammingError, match=f'unknown option "{option}" of Spark\'s format csv') as failure:
+        read_options({"path": "a.csv", option: ";"}, None)
+    assert (failure.value.hint or "").startswith(hint)
 
 
 def test_options_that_go_on() -> None:
@@ -136,6 +154,29 @@ def test_malformed_values_are_no_nulls(cursor: runnel.Cursor, tmp_path: Path) ->
         cursor.execute("SELECT * FROM t").fetchall()
 
 
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ("'path' = 's3a://bucket/a.parquet'", "Spark can't reach addresses that begin with s3a://", ":hadoop-aws:VERSION"),
+        (
+            "'format' = 'jdbc', 'url' = 'jdbc:nothing:x', 'dbtable' = 't'",
+            "Spark has no JDBC driver for the address",
+            "'driver'",
+        ),
+        (
+            "'format' = 'jdbc', 'url' = 'jdbc:postgresql://h/x', 'dbtable' = 't', 'driver' = 'org.postgresql.Driver'",
+            "Spark has no JDBC driver org.postgresql.Driver",
+            "=org.postgresql:postgresql:VERSION",
+        ),
+    ],
+)
+def test_a_package_that_spark_has_not(cursor: runnel.Cursor, options: str, message: str, hint: str) -> None:
+    with pytest.raises(runnel.OperationalError) as failure:
+        cursor.execute(f"CREATE MAPPING t TYPE Spark OPTIONS ({options})")
+    assert failure.value.message.startswith(message)
+    assert hint in (failure.value.hint or "")
+
+
 def test_tables_and_temporary_views(session: Any, cursor: runnel.Cursor) -> None:
     session.range(3).createOrReplaceTempView("three")
     cursor.execute("CREATE MAPPING t TYPE Spark OPTIONS ('table' = 'three')")
@@ -148,12 +189,74 @@ def test_tables_and_temporary_views(session: Any, cursor: runnel.Cursor) -> None
         cursor.execute("SELECT * FROM t").fetchall()
 
 
-def test_a_column_that_is_gone(session: Any, cursor: runnel.Cursor) -> None:
-    session.sql("SELECT 1 AS a, 2 AS b").createOrReplaceTempView("changing")
+def test_columns_that_changed_since_create_mapping(session: Any, cursor: runnel.Cursor) -> None:
+    """What fits the mapping's types is read, what doesn't is told: the column, and the value if it is one's fault."""
+    before = {
+        "gone": "1L",
+        "wider": "CAST(1 AS DOUBLE)",
+        "text": "1L",
+        "narrow": "1S",
+        "cut": "1L",
+        "digits": "CAST(1 AS DECIMAL(6, 2))",
+        "day": "DATE '2024-01-01'",
+        "nested": "NAMED_STRUCT('x', 1, 'y', 2)",
+        "list": "ARRAY(1L)",
+        "span": "INTERVAL '1' DAY",
+        "odd": "1L",
+    }
+
+    def columns(**now: str | None) -> None:
+        texts = [f"{text} AS `{name}`" for name, text in {**before, **now}.items() if text is not None]
+        session.sql(f"SELECT {', '.join(texts)}").createOrReplaceTempView("changing")
+
+    columns()
     cursor.execute("CREATE MAPPING t TYPE Spark OPTIONS ('table' = 'changing')")
-    session.sql("SELECT 1 AS a").createOrReplaceTempView("changing")
-    with pytest.raises(runnel.OperationalError, match='column "b" of "t" is not there any more'):
-        cursor.execute("SELECT * FROM t").fetchall()
+    columns(wider="CAST(1.5 AS FLOAT)", text="'12'", narrow="12L", digits="CAST(1.5 AS DECIMAL(20, 1))", list="ARRAY(7)")
+    found = cursor.execute("SELECT wider, text, narrow, digits, list FROM t WHERE text = 12").fetchall()
+    assert found == [(1.5, 12, 12, Decimal("1.50"), [7])]
+    for value, now in (("x y", {"text": "'x y'"}), ("70000", {"narrow": "70000L"}), ("1000", {"digits": "1000000"})):
+        columns(**now)
+        with pytest.raises(runnel.DataError, match=f"value '{value}.*' doesn't fit column \"{next(iter(now))}\" of type"):
+            cursor.execute("SELECT * FROM t").fetchall()
+    for name, now_is, told in [
+        ("gone", None, "is not there any more"),
+        ("cut", "1.5D", "is DOUBLE in Spark, and BIGINT in the mapping"),
+        ("digits", "CAST(1 AS DECIMAL(6, 3))", r"is DECIMAL\(6, 3\) in Spark, and DECIMAL\(6, 2\) in the mapping"),
+        ("day", "TIMESTAMP_NTZ '2024-01-01 10:00:00'", "is TIMESTAMP in Spark, and DATE in the mapping"),
+        ("nested", "NAMED_STRUCT('y', 1, 'x', 2)", r"is ROW\(y INTEGER, x INTEGER\) in Spark, and ROW"),
+        ("list", "ARRAY(1.5D)", r"is DOUBLE\[\] in Spark, and BIGINT\[\] in the mapping"),
+        ("span", "'1 day'", "is VARCHAR in Spark, and INTERVAL DAY TO SECOND in the mapping"),
+        ("odd", "MAKE_INTERVAL(1, 2)", "can't be read any more"),
+    ]:
+        columns(**{name: now_is})
+        with pytest.raises(runnel.OperationalError, match=f'column "{name}" of "t" {told}') as failure:
+            cursor.execute("SELECT text FROM t").fetchall()
+        assert failure.value.hint == "CREATE OR REPLACE MAPPING takes the columns as they are now"
+    session.catalog.dropTempView("changing")
+
+
+def test_files_that_changed_since_create_mapping(cursor: runnel.Cursor, tmp_path: Path) -> None:
+    """Where Spark itself finds out, on its way through the files: it goes by the schema of one, or by the mapping's."""
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"id": ["x"]}), tmp_path / "b.parquet")
+    cursor.execute(f"CREATE MAPPING p (id BIGINT) TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{tmp_path}')")
+    with pytest.raises(
+        runnel.Error, match=r"column id of file .*b\.parquet is BINARY, and not bigint|'x' doesn't fit"
+    ) as failure:
+        cursor.execute("SELECT id FROM p").fetchall()
+    assert "CREATE OR REPLACE MAPPING" in (failure.value.hint or "CREATE OR REPLACE MAPPING")
+    (tmp_path / "a.csv").write_text("id,name\n1,Ada\n")
+    options = f"'path' = '{tmp_path}/a.csv', 'header' = 'true'"
+    cursor.execute(f"CREATE MAPPING c TYPE Spark OPTIONS ({options})")
+    cursor.execute(f"CREATE MAPPING places (a VARCHAR, b VARCHAR) TYPE Spark OPTIONS ({options}, 'enforceSchema' = 'true')")
+    assert cursor.execute("SELECT c.name, p.b FROM c JOIN places p ON p.a = c.id").fetchall() == [("Ada", "Ada")]
+    assert cursor.execute("SELECT (SELECT COUNT(*) FROM c), MAX(name) FROM c").fetchall() == [(1, "Ada")]
+    (tmp_path / "a.csv").write_text("name,id\nBo,2\n")
+    with pytest.raises(
+        runnel.OperationalError, match=r"the header of file .*a\.csv has other columns than the mapping"
+    ) as failure:
+        cursor.execute("SELECT id FROM c").fetchall()
+    assert "'enforceSchema' = 'true'" in (failure.value.hint or "")
 
 
 def test_a_new_path(cursor: runnel.Cursor, tmp_path: Path) -> None:
