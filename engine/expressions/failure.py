@@ -42,12 +42,20 @@ def call_failure(error: Exception, call: Call, kernel: Kernel, arguments: Sequen
     lower = text.lower()
     if "divide by zero" in lower or "division by zero" in lower:
         return DataError("division by zero", detail=detail, position=call.position)
-    operator = {"negate": "-"}.get(call.function) or INFIX.get(call.function)
-    where = f"{operator!r} operator" if operator else f"{call.function.upper()} function"
     if any(word in lower for word in _OVERFLOWS):
         hint = "consider adding an explicit CAST to DECIMAL" if call.type.is_integer else None
-        return DataError(f"{call.type} overflow in {where}", detail=detail, hint=hint, position=call.position)
-    return DataError(f"{where} failed: {text}", detail=detail, position=call.position)
+        return DataError(overflow_text(call), detail=detail, hint=hint, position=call.position)
+    return DataError(f"{_where(call)} failed: {text}", detail=detail, position=call.position)
+
+
+def overflow_text(call: Call) -> str:
+    """The message where a call's value is too large for its type."""
+    return f"{call.type} overflow in {_where(call)}"
+
+
+def _where(call: Call) -> str:
+    operator = {"negate": "-"}.get(call.function) or INFIX.get(call.function)
+    return f"{operator!r} operator" if operator else f"{call.function.upper()} function"
 
 
 _OVERFLOWS = (

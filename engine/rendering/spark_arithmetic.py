@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from runnel.expressions.failure import overflow_text
 from runnel.expressions.nodes import Call
 from runnel.rendering.arithmetic import additive, by_family, is_finite_literal, multiplicative, negated, remainder, wide_digits
 from runnel.rendering.dialect import FunctionRule, refused, typed
-from runnel.sqltypes import DATE, MAX_PRECISION, Kind, SqlType
+from runnel.sqltypes import MAX_PRECISION, Kind, SqlType
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
@@ -29,7 +30,7 @@ def finite(rendering: Rendering, call: Call, operands: Sequence[str], result: st
     for item, text in zip(call.arguments, operands, strict=True):
         if not is_finite_literal(item):
             wrong.append(f"(abs({text}) < CAST('Infinity' AS DOUBLE))")
-    return rendering.check(" AND ".join(wrong), f"{call.type} overflow", result)
+    return rendering.check(" AND ".join(wrong), overflow_text(call), result)
 
 
 def _float(symbol: str) -> FunctionRule:
@@ -111,7 +112,7 @@ _FIRST, _LAST = "CAST('0001-01-01 00:00:00' AS TIMESTAMP_NTZ)", "CAST('9999-12-3
 
 
 def _in_range(rendering: Rendering, call: Call, local: str) -> str:
-    return rendering.check(f"({local} < {_FIRST}) OR ({local} > {_LAST})", f"{call.type} out of range", local)
+    return rendering.check(f"({local} < {_FIRST}) OR ({local} > {_LAST})", overflow_text(call), local)
 
 
 def _months(symbol: str) -> FunctionRule:
@@ -128,7 +129,7 @@ def _days(symbol: str) -> FunctionRule:
         far = f"(abs(CAST({arguments[1]} AS DECIMAL(19, 0))) > 4000000)"
         day = f"{name}({arguments[0]}, CAST({arguments[1]} AS INT))"
         wrong = f"{far} OR ({day} < CAST('0001-01-01' AS DATE)) OR ({day} > CAST('9999-12-31' AS DATE))"
-        return rendering.check(wrong, f"{DATE} out of range", day)
+        return rendering.check(wrong, overflow_text(call), day)
 
     return rule
 
@@ -142,7 +143,7 @@ def _shifted(symbol: str) -> FunctionRule:
         micros = f"({start} {symbol} {arguments[1]})"
         low, high = "CAST('-62135596800000000' AS BIGINT)", "CAST('253402300799999999' AS BIGINT)"
         made = f"timestamp_micros({micros})" if instant else as_local(micros)
-        return rendering.check(f"({micros} < {low}) OR ({micros} > {high})", f"{call.type} out of range", made)
+        return rendering.check(f"({micros} < {low}) OR ({micros} > {high})", overflow_text(call), made)
 
     return rule
 

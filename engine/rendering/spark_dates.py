@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runnel.expressions.char_patterns import DAYS, MONTHS
+from runnel.expressions.failure import overflow_text
 from runnel.expressions.nodes import Call, Literal
 from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template
 from runnel.rendering.spark_arithmetic import as_local, micros_of
@@ -170,7 +171,7 @@ def _bin(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     missing = " OR ".join(f"({text} IS NULL)" for text in arguments)
     low, high = "CAST('-62135596800000000' AS BIGINT)", "CAST('253402300799999999' AS BIGINT)"
     made = f"timestamp_micros({start})" if is_instant else as_local(start)
-    checked = rendering.check(f"({start} < {low}) OR ({start} > {high})", f"{call.type} out of range", made)
+    checked = rendering.check(f"({start} < {low}) OR ({start} > {high})", overflow_text(call), made)
     positive = rendering.check(f"{stride} <= 0", "the stride of DATE_BIN must be positive", checked)
     return f"CASE WHEN {missing} THEN NULL ELSE {positive} END"
 

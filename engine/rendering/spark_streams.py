@@ -68,6 +68,18 @@ class _Streams(RelationRendering):
         self._partitions: dict[str, frozenset[str]] = {}
         """By that call what its sessions are of."""
 
+    def select(self, relation: Relation) -> str:
+        return block_text(self._without_sessions(self.block(relation)))
+
+    def _part(self, relation: Relation) -> str:
+        self._without_sessions(self.block(relation))
+        return super()._part(relation)
+
+    def _without_sessions(self, block: Block) -> Block:
+        if any(text in self._sessions for text in block.columns):
+            raise _session_use(None)
+        return block
+
     def block(self, relation: Relation) -> Block:
         if relation.is_unbounded and type(relation) in _REFUSED:
             raise Unrenderable(_REFUSED[type(relation)], relation.position)
@@ -75,8 +87,7 @@ class _Streams(RelationRendering):
 
     def around(self, block: Block) -> Block:
         """As ever; the marked columns come along."""
-        if any(text in self._sessions for text in block.columns):
-            raise _session_use(None)
+        self._without_sessions(block)
         times = {i: self._times[text] for i, text in enumerate(block.columns) if text in self._times}
         bounds = {i: self._windows[text] for i, text in enumerate(block.columns) if text in self._windows}
         beside = list(dict.fromkeys((*times.values(), *(bound.window for bound in bounds.values()))))
@@ -231,7 +242,8 @@ class _Streams(RelationRendering):
         allowed = _BOTH if both else _STREAM_LEFT if node.left.is_unbounded else _STREAM_RIGHT
         if node.kind not in allowed:
             raise Unrenderable(f"a {node.kind.value.upper()} join of a stream in that place", node.position)
-        return self._join_streams(node) if both else super().join(node)
+        # Spark would make the sessions of what comes out of the join.
+        return self._without_sessions(self._join_streams(node) if both else super().join(node))
 
     def _join_streams(self, node: nodes.Join) -> Block:
         left, right = self.plain(node.left), self.item_of(node.right)

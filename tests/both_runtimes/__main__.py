@@ -37,8 +37,8 @@ STREAMS = 3
 class Run:
     """One run of some parts. Prints what differs as it is found, and each part's counts."""
 
-    def __init__(self, folder: Path, seconds: float, seed: int) -> None:
-        self.folder = folder
+    def __init__(self, seconds: float, seed: int) -> None:
+        self.folder = Path()
         self.seconds = seconds
         self.seed = seed
         self.failed = 0
@@ -48,7 +48,8 @@ class Run:
         """One part by its name."""
         began, tally = time.monotonic(), Tally()
         run: Callable[[Tally, str], str] = getattr(self, name)
-        with ExitStack() as self._stack:
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as self._stack:
+            self.folder = Path(folder)
             added = run(tally, word)
         for line in tally.lines(name):
             print(line)
@@ -161,11 +162,10 @@ def main(arguments: list[str]) -> int:
         return 2
     seconds, seed = [*(float(item) for item in arguments if item not in names), 0.0, 0.0][:2]
     began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(Path(folder), seconds, int(seed))
-        for name in names or PARTS:
-            part, _, word = name.partition(":")
-            run.part(part, word)
+    run = Run(seconds, int(seed))
+    for name in names or PARTS:
+        part, _, word = name.partition(":")
+        run.part(part, word)
     print(f"{run.failed} differences; {time.monotonic() - began:.0f} s in all")
     return min(run.failed, 1)
 

@@ -132,7 +132,7 @@ class Streams:
         if rows.num_rows == 0:
             raise _NoFormError("a stream without rows after 1970")
         last = rows.slice(rows.num_rows - 1)
-        late = pc.max(rows.column(at)).as_py() + LATER
+        late = pc.max(rows.column(at)).as_py() + LATER + timedelta(microseconds=_disorder(rows.to_batches(), at))
         last = last.set_column(at, rows.schema.field(at), pa.array([late], rows.schema.field(at).type))
         return rows, pa.concat_tables([rows, last])
 
