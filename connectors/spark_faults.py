@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from runnel.connectors.spark_conversion import changed
-from runnel.errors import Error, ErrorCode, OperationalError
+from runnel.errors import DataError, Error, ErrorCode, OperationalError
 
 _MISSING_CLASS = re.compile(r"(?:ClassNotFoundException|NoClassDefFoundError)\)?:?\s+(?:Class )?([\w$]+(?:[./][\w$]+)+)")
 _SCHEME = re.compile(r'No FileSystem for scheme:?\s*"?([\w+.-]+)"?')
@@ -19,6 +19,12 @@ _OTHER_HEADER = re.compile(
     r"(?:Expected: (?P<expected>[^\n]*?) but found: (?P<found>[^\n]*)\s+)?CSV file: (?P<file>[^\n]+)",
     re.DOTALL,
 )
+_MALFORMED = re.compile(
+    r"reading file (.+?)\.\s.*?\[MALFORMED_RECORD_IN_PARSING\S*\] "
+    r"Malformed records are detected in record parsing: (.*?)\.\s",
+    re.DOTALL,
+)
+_HOST = re.compile(r"UnknownHostException\)?:?\s+(\S+)")
 
 _DRIVERS = {
     "org.postgresql.Driver": "org.postgresql:postgresql:VERSION",
@@ -47,6 +53,11 @@ _HADOOP = ", where VERSION is that of Spark's own Hadoop (the file hadoop-client
 
 def fault_of(raw: str, text: str) -> Error | None:
     """The error for what Spark told, if it is one of these; `raw` has all lines, `text` those that are for readers."""
+    return _of_file(text) or _of_place(raw, text)
+
+
+def _of_file(text: str) -> Error | None:
+    """A file that hasn't the columns of the mapping."""
     found = _OTHER_TYPE.search(text)
     if found is not None:
         file, column, expected, actual = found.groups()
@@ -54,6 +65,21 @@ def fault_of(raw: str, text: str) -> Error | None:
     found = _OTHER_HEADER.search(text)
     if found is not None:
         return _of_header(found, text)
+    found = _MALFORMED.search(text)
+    if found is None:
+        return None
+    return DataError(
+        f"malformed record in file {found.group(1)}: {found.group(2)}",
+        detail=text,
+        hint="correct the file, or the columns and options of the mapping, such as 'header' and 'sep' of CSV files",
+    )
+
+
+def _of_place(raw: str, text: str) -> Error | None:
+    """A place that Spark can't reach, for want of a package or at all."""
+    found = _HOST.search(raw)
+    if found is not None:
+        return _missing(f'Spark finds no computer "{found.group(1)}"', text, "correct the address")
     if "No suitable driver" in text:
         return _missing(
             'Spark has no JDBC driver for the address in the option "url"',

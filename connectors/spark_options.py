@@ -50,6 +50,7 @@ _FLAGS = frozenset(
     allowcomments allowunquotedfieldnames allowsinglequotes ignorenullfields dropfieldifallnull wholetext""".split()
 )
 """Options that are true or false, in small letters."""
+_MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
 _OTHERS_SAY = {
     **dict.fromkeys(("separator", "fieldSeparator", "delim", "fieldDelimiter", "columnDelimiter"), "sep"),
     **dict.fromkeys(("hasHeader", "withHeader", "firstRowIsHeader"), "header"),
@@ -179,10 +180,20 @@ def _check_passed(name: str, options: Mapping[str, str]) -> None:
     for option, value in options.items():
         if option.lower() not in known:
             raise ProgrammingError(f'unknown option "{option}" of Spark\'s format {name}', hint=_meant(option, known))
-        if option.lower() in _FLAGS and value.lower() not in ("true", "false"):
-            raise ProgrammingError(
-                f'option "{option}" of Spark\'s format {name} can\'t be "{value}"', hint="it takes true or false"
-            )
+        takes = _takes(option.lower(), value)
+        if takes is not None:
+            raise ProgrammingError(f'option "{option}" of Spark\'s format {name} can\'t be "{value}"', hint=f"it takes {takes}")
+
+
+def _takes(option: str, value: str) -> str | None:
+    """What an option takes, where this value is none of that. Spark would take another in silence, or fail over a file."""
+    if option in _FLAGS and value.lower() not in ("true", "false"):
+        return "true or false"
+    if option == "mode" and value.upper() not in _MODES:
+        return ", ".join(_MODES)
+    if option in ("sep", "delimiter") and value in ("", "\\"):
+        return "one character or several, of which a tab is '\\t' and a backslash '\\\\'"
+    return None
 
 
 def _meant(option: str, known: dict[str, str]) -> str:

@@ -78,12 +78,24 @@ STACK = "\n\tat java.base/java.net.URLClassLoader.findClass(URLClassLoader.java:
             "the header of file file:///a.csv has other columns than the mapping",
             "CREATE OR REPLACE MAPPING",
         ),
+        (
+            "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///a.csv.  SQLSTATE: KD001\n"
+            "Caused by: org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] "
+            "Malformed records are detected in record parsing: [null,name].\nParse Mode: FAILFAST.",
+            "malformed record in file file:///a.csv: [null,name]",
+            "such as 'header' and 'sep' of CSV files",
+        ),
+        (
+            "java.lang.IllegalArgumentException: java.net.UnknownHostException: nowhere",
+            'Spark finds no computer "nowhere"',
+            "correct the address",
+        ),
     ],
 )
 def test_what_is_missing_or_does_not_fit(said: str, message: str, hint: str) -> None:
     for text in (CALL + said + STACK, "Job aborted.\nCaused by: " + said + STACK):
         found = spark_error(RuntimeError(text))
-        assert isinstance(found, runnel.OperationalError | runnel.ProgrammingError)
+        assert isinstance(found, runnel.DatabaseError)
         assert message in found.message
         assert hint in (found.hint or "")
         assert "\n" not in found.message

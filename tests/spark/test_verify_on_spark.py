@@ -86,6 +86,12 @@ def test_windows_of_a_job_that_runs_is_suspended_and_comes_back(session: Any, be
     assert not list((bench.home / "db" / "jobs" / str(job.id) / "runtime").glob("replays")), "what a replay needs goes"
     with pytest.raises(runnel.ProgrammingError, match='can\'t be taken by column "mean"'):
         bench.verify("OPTIONS ('sample' = '0.5', 'sampleBy' = 'mean')")
+    elsewhere = bench.home / "db" / "jobs" / str(job.id) / "runtime" / "checkpoint" / "checkpoint.txt"
+    elsewhere.write_text("hdfs://there/runnel-1")  # as with a Spark Connect server on another computer
+    with pytest.raises(runnel.NotSupportedError, match="the Spark Connect server keeps its checkpoint") as refused:
+        bench.verify()
+    assert "hdfs://there/runnel-1" in (refused.value.detail or "")
+    elsewhere.unlink()
     gone = bench.feed.folder / "002.parquet"
     gone.rename(gone.with_name(".gone"))
     with pytest.raises(runnel.OperationalError, match="what it has read is not kept any more") as caught:
