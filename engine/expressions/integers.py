@@ -45,7 +45,7 @@ def _bind_bits(name: str, arguments: Sequence[Expression], position: Position | 
     return tuple(convert(item, target) for item in operands), target
 
 
-_SIXTY_FOUR = pack_scalar(64, BIGINT)
+_ONE, _SIXTY_THREE, _SIXTY_FOUR = (pack_scalar(number, BIGINT) for number in (1, 63, 64))
 
 
 def _shift(kernel: Kernel) -> Kernel:
@@ -53,11 +53,19 @@ def _shift(kernel: Kernel) -> Kernel:
 
     def run(value: Datum, places: Datum) -> Datum:
         outside = pc.or_(pc.less(places, pack_scalar(0, BIGINT)), pc.greater_equal(places, _SIXTY_FOUR))
-        if outside.as_py() if isinstance(outside, pa.Scalar) else pc.any(outside).as_py():
+        if _is_true_of_any(outside):
             raise DataError("a shift must be by 0 to 63 places")
+        if _is_true_of_any(pc.equal(places, _SIXTY_THREE)):
+            # Arrow leaves a number as it is that is shifted by so many.
+            half = pc.shift_right(places, _ONE)
+            return kernel(kernel(value, half), pc.subtract(places, half))
         return kernel(value, places)
 
     return run
+
+
+def _is_true_of_any(test: Datum) -> bool:
+    return bool(test.as_py() if isinstance(test, pa.Scalar) else pc.any(test).as_py())
 
 
 _BITS: dict[str, tuple[Kernel, bool]] = {

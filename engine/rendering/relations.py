@@ -311,6 +311,8 @@ class RelationRendering:
         block = self.plain(node.input)
         keys = ", ".join(self.rendering.key(item, block.columns) for item in node.keys)
         order = ", ".join(self.rendering.sort_key(item, block.columns) for item in node.order)
+        if not order and self.rendering.dialect.name == "spark":
+            order = "NULL"  # it numbers no rows without one
         over = " ".join([f"PARTITION BY {keys}"] * bool(keys) + [f"ORDER BY {order}"] * bool(order))
         numbered = self.around(replace(block, columns=(*block.columns, f"row_number() OVER ({over})"), is_plain=False))
         number, tests = numbered.columns[-1], []

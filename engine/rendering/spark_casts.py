@@ -22,7 +22,8 @@ def _float_to_integer(rendering: Rendering, text: str, source: SqlType, target: 
     if target.kind is not Kind.BIGINT:
         return made
     wrong = f"{text} >= CAST('9223372036854775808' AS DOUBLE)"
-    return rendering.check(wrong, f"numeric overflow while converting from {source} to {target}", made)
+    checked = rendering.check(wrong, f"numeric overflow while converting from {source} to {target}", made)
+    return rendering.check(f"{infinite(text)} OR isnan({text})", "cannot convert infinite or NaN to an integer", checked)
 
 
 def _float_to_float(rendering: Rendering, text: str, source: SqlType, target: SqlType) -> str:

@@ -11,7 +11,7 @@ import runnel
 from runnel.rendering.error_mark import ERROR_MARK
 
 _VALUE = re.compile(r"""'(?:[^']|'')*'|"[^"]*"|[-+]?\d[\d.,:eE+-]*|\bNaN\b|-?\bInfinity\b""")
-_VALUE_AFTER = re.compile(rf" (?:{_VALUE.pattern})")
+_VALUE_AFTER = re.compile(rf" (?:of )?(?:{_VALUE.pattern})(?: characters)?")
 """What our SQL leaves out of a message where a value would be quoted, which engines write in their own ways."""
 _TYPES = re.compile(r"\([A-Z0-9 ,()]*\)")
 _LONGEST = 160
