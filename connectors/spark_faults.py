@@ -116,9 +116,9 @@ def _of_class(name: str, text: str) -> Error:
                 text,
                 f"start Spark with spark.jars.packages={package}" + (_HADOOP if "org.apache.hadoop:" in package else ""),
             )
-    package = _DRIVERS.get(name)
-    what = "JDBC driver" if package is not None or name.endswith(("Driver", "JDBC")) else "class"
-    where = f"={package}" if package is not None else ", which names the package that has it"
+    driver = _DRIVERS.get(name)
+    what = "JDBC driver" if driver is not None or name.endswith(("Driver", "JDBC")) else "class"
+    where = f"={driver}" if driver is not None else ", which names the package that has it"
     return _missing(f"Spark has no {what} {name}", text, f"correct the name, or start Spark with spark.jars.packages{where}")
 
 
