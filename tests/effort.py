@@ -27,6 +27,11 @@ def some(cases: Iterable[A], every: int) -> Sequence[A]:
     return list(cases)[:: 1 if ALL else every]
 
 
+def examples(count: int) -> int:
+    """How many examples of Hypothesis' of so many."""
+    return count if ALL else max(12, count // 3)
+
+
 def crossed(first: Iterable[A], second: Sequence[B]) -> Sequence[tuple[A, B]]:
     """Each of the first with one of the second, in turn; or each with each."""
     if ALL:

@@ -360,7 +360,7 @@ def test_a_slow_sink_holds_the_source_back_and_snapshots_come_about(
 ) -> None:
     monkeypatch.setattr("tests.jobs.named.Keeper", SlowKeeper)
     job = bench.create(snapshot_interval=5000, guarantee=guarantee)
-    rows = 3000
+    rows = 1200
     bench.world.give(rows, ends=True)
     taken = set()
 

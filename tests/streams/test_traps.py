@@ -18,6 +18,7 @@ from runnel.connectors.stream import StreamWriter
 from runnel.errors import ErrorCode
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.testing.rows import rows_of
+from tests.effort import some
 from tests.streams.scripted_table import HOLD, IDLE, Entry, ScriptedTable
 from tests.streams.simulated import kept_by, until_held
 
@@ -359,7 +360,7 @@ def test_a_source_that_comes_back_is_not_overtaken_on_another_way(con: Connectio
     rows = [batch((time, time % 5, 1)) for time in range(5, 95)]
     script(con, "s", [batch((0, 1, 1)), IDLE, *rows, IDLE, batch((95, 1, 1))], idle=250)
     expected = [(10, 6, 6), *((end, 10, 10) for end in range(20, 100, 10)), (100, 6, 6)]
-    for seed in range(15):
+    for seed in some(range(15), 3):
         run = simulation(con, sql, seed)
         assert sorted(rows_of(run.run())) == expected
         assert sum(tasklet.count("late_rows") for tasklet in run.execution.tasklets) == 0
@@ -417,6 +418,6 @@ def test_state_of_closed_windows_kept(con: Connection) -> None:
 def test_results_that_wait_for_the_next_row_after_the_watermark(con: Connection) -> None:
     rows = [batch((time, time % 3, 1)) for time in range(40)]
     sql = "SELECT t, SUM(v) OVER (PARTITION BY k ORDER BY t RANGE BETWEEN 7 PRECEDING AND 3 FOLLOWING) FROM s"
-    for seed in range(15):
+    for seed in some(range(15), 3):
         script(con, "s", [*rows[:20], EventTimeMark(10_000), HOLD], [*rows[20:], EventTimeMark(10_000), HOLD], lag=20)
         assert len(until_held(simulation(con, sql, seed, parallelism=3))) == 40

@@ -27,8 +27,8 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> KillLoop:
 @pytest.mark.parametrize(
     ("names", "seed", "disturbs"),
     [
-        ("window_parquet,join_duckdb", 20240229, False),
-        ("copy_parquet_again,window_duckdb_again", 20240301, False),
+        ("window_parquet,join_duckdb", 20241378, False),
+        ("copy_parquet_again,window_duckdb_again", 20241017, False),
         ("poison_map,disorder_json", 20240302, True),
     ],
 )
