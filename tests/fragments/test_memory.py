@@ -85,6 +85,17 @@ def test_a_join_needs_room_for_its_smaller_side(con: runnel.Connection) -> None:
     assert "to join" in explained(con, f"SELECT COUNT(*), {', '.join(f'SUM(f{i}.w)' for i in range(12))} FROM t {joins}")
 
 
+def test_joins_below_groups_may_go_by_way_of_files() -> None:
+    """With enough memory for that; what gives rows before its end couldn't begin anew."""
+    rows = pa.table({"v": np.arange(12_000_000)})
+    for limit, fits in (("600MB", True), ("300MB", False)):
+        with runnel.connect(memory_limit=limit) as connection:
+            connection.register("t", rows)
+            joined = "FROM t AS a JOIN t AS b ON a.v = b.v"
+            assert ("not on DuckDB" not in explained(connection, f"SELECT COUNT(*) {joined}")) is fits
+            assert "not on DuckDB: about 384 MB to join" in explained(connection, f"SELECT a.v {joined}")
+
+
 def test_a_larger_limit_brings_the_fragment_back(con: runnel.Connection) -> None:
     sql, _ = QUERIES["sort"]
     assert "Fragment on DuckDB" not in explained(con, sql)
