@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from runnel.connectors.json_uniform import uniform_columns
+from tests.effort import examples
 
 TEXT = some.text('a,:{} é€🦀\\"', max_size=5)
 NUMBER = some.integers(-3, 2**63 - 1) | some.integers(0, 12)
@@ -36,7 +37,7 @@ def _is_alike(value: Any, first: Any) -> bool:
     return type(value) is type(first) and (type(value) is str or (type(value) is int and value >= 0))
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=examples(400))
 @given(alike())
 def test_what_is_found_is_there(given_records: tuple[list[dict[str, Any]], tuple[str, str]]) -> None:
     records, separators = given_records
@@ -58,7 +59,7 @@ def test_what_is_found_is_there(given_records: tuple[list[dict[str, Any]], tuple
 LINE = '{"a":"x","n":12}\n'
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=examples(500))
 @given(some.integers(0, 3 * len(LINE) - 1), some.sampled_from('"{}:,\\ 0-.xé\n\t\r[]'), some.booleans(), some.booleans())
 def test_one_character_that_differs(place: int, character: str, replaces: bool, wants_all: bool) -> None:
     text = LINE * 3

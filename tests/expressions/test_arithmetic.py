@@ -32,6 +32,7 @@ from runnel.sqltypes import (
     SqlType,
     decimal,
 )
+from tests.effort import examples
 from tests.expressions.edge_values import INF, NAN, Rows, call, literal
 
 OPERATIONS = ("add", "subtract", "multiply", "divide", "remainder")
@@ -205,7 +206,7 @@ def _decimals(draw: st.DrawFn) -> tuple[SqlType, Decimal]:
     return decimal(precision, scale), Decimal(digits).scaleb(-scale, EXACT)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(_decimals(), _decimals(), st.sampled_from(OPERATIONS))
 def test_decimals_are_exact_to_their_scale_or_refused(
     left: tuple[SqlType, Decimal], right: tuple[SqlType, Decimal], operation: str

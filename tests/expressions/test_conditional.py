@@ -17,6 +17,7 @@ from runnel.expressions.evaluate import can_fail, compile_filter, compile_select
 from runnel.expressions.nodes import Call, Expression, InList, Literal, Parameter
 from runnel.expressions.values import python_values, scalar_of
 from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, NULL, VARCHAR, array, decimal
+from tests.effort import examples
 from tests.expressions.edge_values import NAN, Rows, assert_like_duckdb, call, edges, literal
 
 FLAGS = (True, False, None)
@@ -163,7 +164,7 @@ def test_in_list_of_a_scalar() -> None:
     assert Rows().run(build.in_list(literal(None), [literal(1)])) == [None]
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(st.lists(st.one_of(st.none(), st.integers(-2, 2)), min_size=1, max_size=8), st.lists(st.integers(-2, 2), max_size=4))
 def test_nested_conditions_like_duckdb(values: list[int | None], chosen: list[int]) -> None:
     rows = Rows(n=(BIGINT, values))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import runnel
 from runnel.expressions.char_reading import read
+from tests.effort import examples
 from tests.expressions.slow_reading import read_slowly
 
 PATTERNS = [
@@ -91,7 +92,7 @@ def test_texts_of_a_pattern_and_damaged_ones(pattern: str) -> None:
         assert outcome_of([text], pattern) == slow_outcome_of([text], pattern), text
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.sampled_from(PATTERNS),
     st.lists(

@@ -25,6 +25,7 @@ from runnel.sqltypes import (
     TIMESTAMP_TZ,
     SqlType,
 )
+from tests.effort import examples
 from tests.expressions.edge_values import ZONE, Rows, assert_like_duckdb, call, literal
 
 DAY = timedelta(days=1)
@@ -116,7 +117,7 @@ def test_overflow(operation: str, left: tuple[SqlType, Any], right: tuple[SqlTyp
 MOMENTS = st.one_of(st.none(), st.datetimes(datetime(1, 1, 2), datetime(9999, 1, 1)))
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
+@settings(max_examples=examples(80), deadline=None, derandomize=True)
 @given(st.lists(st.tuples(MOMENTS, st.one_of(st.none(), st.integers(-100, 100))), min_size=1, max_size=8))
 def test_months_like_duckdb(pairs: list[tuple[datetime | None, int | None]]) -> None:
     pairs = [(moment, months) for moment, months in pairs if moment is None or 20 < moment.year < 9980]
@@ -126,7 +127,7 @@ def test_months_like_duckdb(pairs: list[tuple[datetime | None, int | None]]) -> 
         assert_like_duckdb(rows, call("subtract", (rows["t"], rows["n"])), "t - to_months(n)")
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(st.lists(MOMENTS, min_size=1, max_size=8))
 def test_fields_like_duckdb(moments: list[datetime | None]) -> None:
     rows = Rows(t=(TIMESTAMP, moments))

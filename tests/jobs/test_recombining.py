@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import runnel
 from runnel import Connection
+from tests.effort import examples
 from tests.jobs.recombined import Result, Row, Shape, cumulate, given_after, given_before, hop, over_all, tumble
 from tests.waiting import eventually
 
@@ -104,7 +105,7 @@ def shapes() -> st.SearchStrategy[Shape]:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     pair=st.tuples(shapes(), shapes()),
     before=st.lists(st.tuples(st.integers(0, 2), st.integers(-10, 40), st.integers(-5, 5)), min_size=1, max_size=30),

@@ -12,6 +12,7 @@ import pytest
 
 import runnel
 from benchmarks.nexmark import NAMES, STREAMED, TABLES, duckdb_query, query
+from tests.effort import crossed
 
 EVENTS = 10_000
 EVENT_RATE = 200
@@ -45,8 +46,7 @@ def expected() -> Iterator[dict[str, Counter[str]]]:
         yield {name: rows(other.execute(duckdb_query(name)).fetchall()) for name in NAMES}
 
 
-@pytest.mark.parametrize("parallelism", [1, 2])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "parallelism"), crossed(NAMES, [1, 2]))
 def test_over_tables(name: str, parallelism: int, expected: dict[str, Counter[str]]) -> None:
     with mapped(more=f", 'partitions' = '{parallelism}'", query_parallelism=parallelism) as connection:
         found = rows(connection.cursor().execute(query(name)).fetchall())
@@ -54,9 +54,8 @@ def test_over_tables(name: str, parallelism: int, expected: dict[str, Counter[st
     assert found, "an empty answer proves nothing"
 
 
-@pytest.mark.parametrize("parallelism", [1, 2])
 @pytest.mark.parametrize("jitter", [0, 3_000])
-@pytest.mark.parametrize("name", STREAMED)
+@pytest.mark.parametrize(("name", "parallelism"), crossed(STREAMED, [2, 1]))
 def test_over_streams(name: str, jitter: int, parallelism: int, expected: dict[str, Counter[str]]) -> None:
     more = f", 'stream' = 'true', 'jitterMillis' = '{jitter}', 'partitions' = '{parallelism}'"
     with mapped(more=more, query_parallelism=parallelism) as connection:

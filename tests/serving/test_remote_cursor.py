@@ -17,6 +17,7 @@ import pytest
 import runnel
 from runnel.serving.server import Server
 from tests.dbapi.test_compliance import TestCompliance as LocalCompliance
+from tests.effort import some
 from tests.waiting import eventually
 
 TOKEN = "a token of the tests"
@@ -195,7 +196,7 @@ def test_many_clients_at_once(server: Server) -> None:
 
 def test_closing_waits_for_calls_of_other_threads(server: Server) -> None:
     """Each closed cursor has a thread of its own tell the server, which may be at it when the connection is closed."""
-    for _ in range(20):
+    for _ in some(range(20), 3):
         with runnel.connect(server.url, token=TOKEN) as made:
             cursors = [made.execute("SELECT v FROM TABLE(GENERATE_STREAM(100000)) AS g(v)") for _ in range(5)]
             for cursor in cursors:

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -418,20 +418,29 @@ class Killed(Failing):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed_at(place: int, folder: str) -> None:
-    """Runs in a process of its own; tells each snapshot that is safe."""
-    work(Path(folder), Killed(place), lambda number, outcome: print(number, flush=True))
+def killed_at(places: Sequence[int], folder: str) -> None:
+    """Runs in a process of its own, and the work in forks of it; tells each snapshot that is safe, and how each fork ended."""
+    for place in places:
+        child = os.fork()
+        if not child:
+            work(Path(folder, str(place)), Killed(place), lambda number, outcome, at=place: print(at, number, flush=True))
+            os._exit(0)
+        print(place, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 
 
 def test_process_may_be_killed_at_any_operation(tmp_path: Path) -> None:
     last = operations(tmp_path)
-    for place in range(0, last, max(1, last // 6)):
-        folder = tmp_path / str(place)
-        code = f"from tests.snapshots.test_file_store import killed_at; killed_at({place}, {str(folder)!r})"
-        done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT)
-        assert done.returncode == -signal.SIGKILL, done.stderr
-        told = [int(line) for line in done.stdout.split()]
-        check(folder, max(told, default=0))
+    places = range(0, last, max(1, last // 12))
+    code = f"from tests.snapshots.test_file_store import killed_at; killed_at({places!r}, {str(tmp_path)!r})"
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    told: dict[int, list[int]] = {place: [] for place in places}
+    for line in done.stdout.splitlines():
+        place, number = map(int, line.split())
+        told[place].append(number)
+    for place, (*safe, ended) in told.items():
+        assert ended == -signal.SIGKILL
+        check(tmp_path / str(place), max(safe, default=0))
 
 
 ROOT = Path(__file__).parent.parent.parent

@@ -33,13 +33,13 @@ def test_nexmark(bench: Bench) -> None:
     check(bench, goldens)
 
 
-@pytest.mark.parametrize(("name", "every"), [("asof", 1), ("windows_session", 3), ("windows_hop", 5)])
+@pytest.mark.parametrize(("name", "every"), [("asof", 1), ("windows_session", 5), ("windows_hop", 7)])
 def test_files(bench: Bench, name: str, every: int, tmp_path: Path) -> None:
     check(bench, of_slt(SLT / f"{name}.slt", tmp_path)[::every])
 
 
 def test_lists(bench: Bench) -> None:
-    check(bench, list(islice(of_lists(), 0, None, 7)))
+    check(bench, list(islice(of_lists(), 0, None, 11)))
 
 
 def test_state_that_is_lost_is_seen(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

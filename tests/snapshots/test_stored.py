@@ -13,12 +13,12 @@ from runnel.named_jobs.compatibility import Fate, fates
 from runnel.planner.vertex_meanings import vertex_meanings
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.testing.rows import rows_of
+from tests.effort import crossed
 from tests.snapshots.crashes import dag_of
 from tests.snapshots.stored import COMMITTED, FOLDER, QUERIES, plan_of, run
 
 
-@pytest.mark.parametrize("parallelism", [1, 2, 3])
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(("name", "parallelism"), crossed(QUERIES, [1, 2, 3]))
 def test_a_stored_snapshot_is_restored(tmp_path: Path, name: str, parallelism: int) -> None:
     folder = tmp_path / name
     shutil.copytree(FOLDER / name, folder)
@@ -38,22 +38,22 @@ def meanings(plan: Any) -> dict[str, str]:
     return {vertex: meaning.encode() for vertex, meaning in vertex_meanings(plan.physical, 2).items()}
 
 
-@pytest.mark.parametrize("parallelism", [1, 3])
-@pytest.mark.parametrize(
-    ("name", "changes", "is_exact"),
-    [
-        ("hop", {"HOP": "TUMBLE", "20, 5": "20"}, True),
-        ("hop", {"20, 5": "20, 10"}, True),
-        ("tumble", {"TUMBLE": "HOP", "), 10)": "), 20, 10)"}, False),
-        ("tumble", {"), 10)": "), 25)"}, False),
-        ("session", {"), 6)": "), 11)"}, False),
-    ],
-)
+OTHER_WINDOWS: list[tuple[str, dict[str, str], bool]] = [
+    ("hop", {"HOP": "TUMBLE", "20, 5": "20"}, True),
+    ("hop", {"20, 5": "20, 10"}, True),
+    ("tumble", {"TUMBLE": "HOP", "), 10)": "), 20, 10)"}, False),
+    ("tumble", {"), 10)": "), 25)"}, False),
+    ("session", {"), 6)": "), 11)"}, False),
+]
+
+
+@pytest.mark.parametrize(("case", "parallelism"), crossed(OTHER_WINDOWS, [1, 3]))
 def test_a_stored_snapshot_is_for_other_windows(
-    tmp_path: Path, name: str, changes: dict[str, str], is_exact: bool, parallelism: int
+    tmp_path: Path, case: tuple[str, dict[str, str], bool], parallelism: int
 ) -> None:
     """What comes of windows that begin after all that was read is what the other query gives from the beginning; where new
     windows are made of whole old ones, also of those before."""
+    name, changes, is_exact = case
     folder = tmp_path / name
     shutil.copytree(FOLDER / name, folder)
     store = FileSnapshotStore(folder)

@@ -84,7 +84,7 @@ def test_gives_what_the_rows_of_sessions_give(seed: int) -> None:
 @pytest.mark.parametrize("partition", [(0,), (0, 1), ()])
 def test_under_all_conditions(partition: tuple[int, ...]) -> None:
     rng = random.Random(5)
-    items = cut(rng, random_rows(rng, 24, disorder=8, step=4), SCHEMA, lag=8)
+    items = cut(rng, random_rows(rng, 18, disorder=8, step=4), SCHEMA, lag=8)
     wanted, late = expected(items, ALL, partition)
     assert late == 0
 
@@ -314,8 +314,9 @@ def test_allowed_lateness_comes_to_what_all_rows_give(seed: int, made: Callable[
 
 
 def test_results_are_given_again_by_late_rows() -> None:
-    given = sum(1 for seed in range(20) if _given_again(seed))
-    assert given > 10
+    seeds = some(range(20), 3)
+    given = sum(1 for seed in seeds if _given_again(seed))
+    assert given > len(seeds) // 2
 
 
 def _given_again(seed: int) -> bool:
@@ -353,7 +354,7 @@ def test_a_late_row_brings_given_sessions_together(made: Callable[[Any], Any]) -
 def test_lateness_under_all_conditions() -> None:
     """Snapshots know what was given: nothing comes again because of them, nothing is forgotten."""
     rng = random.Random(11)
-    items = cut(rng, [{**row, "s": "s"} for row in random_rows(rng, 36, disorder=30, step=4)], SCHEMA, lag=2)
+    items = cut(rng, [{**row, "s": "s"} for row in random_rows(rng, 27, disorder=30, step=4)], SCHEMA, lag=2)
     wanted, _ = expected([item for item in items if not isinstance(item, Watermark)], ALL, (0,))
     processor, outbox = made_of(supplier(ALL, (0,), lateness=60))
     feed(processor, items)

@@ -4,6 +4,7 @@ remedy."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import pyarrow as pa
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import runnel
 from runnel.catalog import EventTime
 from runnel.errors import ErrorCode
+from tests.effort import crossed
 from tests.streams.scripted_table import ScriptedTable
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("s", pa.string())])
@@ -32,7 +34,7 @@ TOO_LARGE = {
 """What can be in files until it is complete, and then must be in memory together."""
 
 
-@pytest.fixture(params=(1, 2))
+@pytest.fixture
 def con(request: pytest.FixtureRequest) -> Iterator[runnel.Connection]:
     with runnel.connect(query_parallelism=request.param, memory_limit=LIMIT) as connection:
         yield connection
@@ -44,14 +46,18 @@ def rows(first: int, count: int, apart: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
+@cache
+def script_of(count: int, apart: int) -> tuple[pa.RecordBatch, ...]:
+    return tuple(rows(first, 2_000, apart) for first in range(0, count, 2_000))
+
+
 def streams(con: runnel.Connection, count: int, apart: int) -> None:
     """The streams a and b; the keys of b are `apart` from those of a, which has `count` rows."""
     for number, name in enumerate("ab"):
-        script = [rows(first, 2_000, number * apart) for first in range(0, count, 2_000)]
-        con._register(name, ScriptedTable(name, SCHEMA, [script], EventTime(0, 0, 0)))
+        con._register(name, ScriptedTable(name, SCHEMA, [list(script_of(count, number * apart))], EventTime(0, 0, 0)))
 
 
-@pytest.mark.parametrize("sql", KEEPING)
+@pytest.mark.parametrize(("sql", "con"), crossed(KEEPING, [1, 2]), indirect=["con"])
 def test_more_than_there_is_room_for_is_an_error(con: runnel.Connection, sql: str) -> None:
     # Rows of both sides that don't match, so that nothing comes out.
     streams(con, 60_000, apart=1_000_000)
@@ -65,7 +71,7 @@ def test_more_than_there_is_room_for_is_an_error(con: runnel.Connection, sql: st
     assert con._database.memory.used == 0, "what failed gives everything back"
 
 
-@pytest.mark.parametrize("sql", TOO_LARGE)
+@pytest.mark.parametrize(("sql", "con"), crossed(TOO_LARGE, [2, 1]), indirect=["con"])
 def test_what_can_not_be_divided_is_an_error(con: runnel.Connection, sql: str) -> None:
     streams(con, 60_000, apart=1_000_000)
     with pytest.raises(runnel.OperationalError, match="need more than the memory_limit of 2,000,000 bytes") as caught:
@@ -75,15 +81,15 @@ def test_what_can_not_be_divided_is_an_error(con: runnel.Connection, sql: str) -
     assert con._database.memory.used == 0
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT a.k FROM a JOIN b ON a.k = b.k AND b.t BETWEEN a.t - 100 AND a.t + 100",
-        "SELECT s, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 500)) GROUP BY s, window_end",
-        "SELECT t, MAX(s) OVER (ORDER BY t RANGE 500 PRECEDING) FROM a",
-        "SELECT s, window_end, COUNT(*) FROM TABLE(SESSION(TABLE a PARTITION BY s, DESCRIPTOR(t), 100)) GROUP BY s, window_end",
-    ],
-)
+LITTLE = [
+    "SELECT a.k FROM a JOIN b ON a.k = b.k AND b.t BETWEEN a.t - 100 AND a.t + 100",
+    "SELECT s, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(t), 500)) GROUP BY s, window_end",
+    "SELECT t, MAX(s) OVER (ORDER BY t RANGE 500 PRECEDING) FROM a",
+    "SELECT s, window_end, COUNT(*) FROM TABLE(SESSION(TABLE a PARTITION BY s, DESCRIPTOR(t), 100)) GROUP BY s, window_end",
+]
+
+
+@pytest.mark.parametrize(("sql", "con"), crossed(LITTLE, [2, 1]), indirect=["con"])
 def test_many_times_the_limit_goes_through_where_little_is_kept(con: runnel.Connection, sql: str) -> None:
     streams(con, 50_000, apart=0)
     with con.execute(sql, timeout=120) as cursor:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -16,6 +18,9 @@ import pytest
 import runnel
 from benchmarks.tpch import QUERIES, TABLES, query
 from benchmarks.tpch.__main__ import agree, connect, generate, oracle
+from tests.effort import crossed
+
+SOURCES = ("arrow", "parquet", "map")
 
 
 @pytest.fixture(scope="module")
@@ -31,22 +36,30 @@ def theirs(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-@pytest.fixture(scope="module", params=["arrow", "parquet", "map"])
-def ours(request: pytest.FixtureRequest, folder: Path) -> Iterator[runnel.Connection]:
-    with connect(folder, request.param) as connection:
-        connection.execute("SET pushdown = off")
-        yield connection
+@pytest.fixture(scope="module")
+def ours(folder: Path) -> Iterator[Callable[[str], runnel.Connection]]:
+    """A connection over a source, the same each time."""
+    with ExitStack() as stack:
+
+        @cache
+        def made(source: str) -> runnel.Connection:
+            connection = stack.enter_context(closing(connect(folder, source)))
+            connection.execute("SET pushdown = off")
+            return connection
+
+        yield made
 
 
-@pytest.mark.parametrize("number", QUERIES)
-def test_query(number: int, ours: runnel.Connection, theirs: duckdb.DuckDBPyConnection) -> None:
+@pytest.mark.parametrize(("number", "source"), crossed(QUERIES, SOURCES))
+def test_query(number: int, source: str, ours: Callable[[str], runnel.Connection], theirs: duckdb.DuckDBPyConnection) -> None:
     expected = theirs.execute(query(number)).fetchall()
-    assert agree(ours.execute(query(number)).fetchall(), expected)
+    assert agree(ours(source).execute(query(number)).fetchall(), expected)
 
 
-def test_no_join_is_a_cross_product(ours: runnel.Connection) -> None:
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_join_is_a_cross_product(source: str, ours: Callable[[str], runnel.Connection]) -> None:
     for number in QUERIES:
-        text = "\n".join(row[0] for row in ours.execute(f"EXPLAIN {query(number)}").fetchall())
+        text = "\n".join(row[0] for row in ours(source).execute(f"EXPLAIN {query(number)}").fetchall())
         for line in text.split("\n"):
             if "Cross join" in line:
                 # A scalar subquery is one row beside the others.
