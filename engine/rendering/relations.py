@@ -258,9 +258,16 @@ class RelationRendering:
         if len(node.left_keys) != 1 or node.null_safe or node.condition is not None:
             raise Unrenderable("NOT IN, or IN as a value, over more than one column", node.position)
         operand = self.rendering.key(node.left_keys[0], left.columns)
-        test = f"{operand} IN (SELECT {self.rendering.key(node.right_keys[0], right.columns)} FROM {right.source})"
+        key = self.rendering.key(node.right_keys[0], right.columns)
+        test = f"{operand} IN (SELECT {key} FROM {right.source})"
         if node.kind is JoinKind.NULL_ANTI:
             return replace(left, where=(*left.where, f"NOT ({test})"))
+        if self.rendering.dialect.name == "spark":
+            # Its IN of a query knows no NULL but in WHERE.
+            found = f"EXISTS (SELECT 1 FROM {right.source} WHERE {key} = {operand})"
+            unknown = f"{operand} IS NULL AND EXISTS (SELECT 1 FROM {right.source})"
+            has_nulls = f"EXISTS (SELECT 1 FROM {right.source} WHERE {key} IS NULL)"
+            test = f"CASE WHEN {found} THEN TRUE WHEN {unknown} OR {has_nulls} THEN NULL ELSE FALSE END"
         return replace(left, columns=(*left.columns, f"({test})"), is_plain=False)
 
     def _single(self, node: nodes.Join, left: Block, right: Block) -> Block:
@@ -324,7 +331,10 @@ class RelationRendering:
         return replace(numbered, columns=numbered.columns[:-1], where=tuple(tests))
 
     def union(self, node: nodes.Union) -> Block:
-        return self.item(f"({' UNION ALL '.join(self._part(part) for part in node.parts)})", len(node.fields))
+        made = self.item(f"({' UNION ALL '.join(self._part(part) for part in node.parts)})", len(node.fields))
+        is_sorted = any(isinstance(item, nodes.Sort) for part in node.parts for item in nodes.walk(part))
+        # Spark 4 can't plan ORDER BY right above parts with an ORDER BY of their own.
+        return self.around(made) if is_sorted and self.rendering.dialect.name == "spark" else made
 
     def _part(self, relation: Relation) -> str:
         block = self.block(relation)

@@ -104,14 +104,18 @@ def _frame(window: WindowCall) -> str:
         raise Unrenderable("a frame of groups or with EXCLUDE", window.call.position)
     if frame.unit is FrameUnit.RANGE and (frame.offsets or not (window.order or is_whole)):
         raise Unrenderable("such a RANGE frame", window.call.position)
-    texts = []
+    texts, places = [], []
     for bound in (frame.start, frame.end):
         offset = bound.offset
         if offset is None:
             texts.append(bound.kind.value)
+            places += [0] if bound.kind is BoundKind.CURRENT_ROW else []
             continue
         value = offset.value if isinstance(offset, Literal) else None
         if not isinstance(value, int) or not 0 <= value <= LARGEST_OFFSET:
             raise Unrenderable("a frame with such an offset", offset.position)
         texts.append(f"{value} {bound.kind.value}")
+        places.append(-value if bound.kind is BoundKind.PRECEDING else value)
+    if len(places) == 2 and places[0] > places[1]:
+        raise Unrenderable("a frame that has no rows", window.call.position)
     return f" {frame.unit.value} BETWEEN {texts[0]} AND {texts[1]}"
