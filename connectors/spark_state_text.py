@@ -13,6 +13,7 @@ from runnel.relation import Relation, Scan, walk
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark import SPARK
 from runnel.rendering.spark_streams import render_stream
+from runnel.sqltypes import BOOLEAN
 from runnel.streams import ImposeOrder
 
 
@@ -25,7 +26,8 @@ class _Lookup(Table):
         names = sorted(node.table.name for node in walk(relation) if isinstance(node, Scan))
         types = ", ".join(str(field.type) for field in relation.fields)
         self.name = f"{', '.join(names)} ({types})"
-        self.columns = tuple(TableColumn(field.name, field.type) for field in relation.fields)
+        # A table has columns, though nothing but the number of its rows may be asked for.
+        self.columns = tuple(TableColumn(field.name, field.type) for field in relation.fields) or (TableColumn("row", BOOLEAN),)
 
     def row_count(self) -> int | None:
         return None
@@ -49,6 +51,5 @@ def _without_lookups(relation: Relation) -> Relation:
     if isinstance(relation, Scan):
         return relation
     if not relation.is_unbounded:
-        table = _Lookup(relation)
-        return Scan(table=table, columns=tuple(range(len(table.columns))))
+        return Scan(table=_Lookup(relation), columns=tuple(range(len(relation.fields))))
     return relation.with_inputs(tuple(map(_without_lookups, relation.inputs)))

@@ -123,6 +123,8 @@ class Streams:
         if given.num_rows == 0:
             raise _NoFormError("a stream without rows")
         if at is None:
+            if any("IMPOSE_ORDER" in text for text in (golden.sql, *(view.sql for view in golden.views.values()))):
+                raise _NoFormError("an event time that the query imposes, without a row that completes all")
             return given, given
         time = columns[at]
         if time.type.kind not in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
