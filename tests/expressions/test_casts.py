@@ -42,6 +42,7 @@ from runnel.sqltypes import (
     map_of,
     row,
 )
+from tests.effort import examples
 from tests.expressions.edge_values import EDGES, NAN, ZONE, Rows, assert_like_duckdb, edges, same
 
 PLAIN = (
@@ -277,7 +278,7 @@ def test_text_round_trip(source: str) -> None:
     assert same(rows.run(Cast(operand=text, type=rows.types[source])), rows.run(rows[source]))
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(st.lists(st.floats(), min_size=3, max_size=20))
 def test_doubles_survive_text(values: list[float]) -> None:
     rows = Rows(v=(DOUBLE, values))
@@ -285,7 +286,7 @@ def test_doubles_survive_text(values: list[float]) -> None:
     assert same(rows.run(Cast(operand=text, type=DOUBLE)), values)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(100), deadline=None, derandomize=True)
 @given(st.lists(st.decimals(-(10**27), 10**27, places=10), min_size=1, max_size=10))
 def test_decimals_become_the_nearest_double(values: list[Decimal]) -> None:
     rows = Rows(v=(decimal(38, 10), values))

@@ -29,6 +29,7 @@ from runnel.expressions.uuids import from_storage, to_storage
 from runnel.expressions.values import array_of
 from runnel.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, array
 from runnel.sqltypes import UUID as SQL_UUID
+from tests.effort import examples
 from tests.expressions.edge_values import Rows, assert_like_duckdb, call, literal
 
 SLT = Path(__file__).parent.parent / "slt"
@@ -90,7 +91,7 @@ def test_lists_like_duckdb(name: str, columns: str, sql: str) -> None:
     assert_like_duckdb(LISTS, expression, sql)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -123,7 +124,7 @@ def test_lists_like_python(rows: list[tuple[Any, Any, Any, Any]]) -> None:
     assert table.run(call("ARRAY_CAT", [a, a])) == joined
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -230,7 +231,7 @@ def test_numbers_by_pattern(value: Any, pattern: str, text: str) -> None:
     assert char_numbers.text_of(value, pattern) == text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)))
 def test_moments_by_pattern_and_back(moment: datetime) -> None:
     rows = Rows(t=(TIMESTAMP, [moment]))
@@ -265,7 +266,7 @@ def test_uuids_come_and_go_as_arrows_type() -> None:
         assert table["u"].to_pylist() == [None, one]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.none() | st.text("0123456789+-.eExX ", max_size=6), min_size=1, max_size=200))
 def test_try_cast_is_cast_where_that_works(texts: list[str | None]) -> None:
     with runnel.connect() as connection:
