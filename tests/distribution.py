@@ -1,7 +1,8 @@
 """How tests are dealt to several processes (pytest-xdist, `--dist loadfile`).
 
 A file stays in one process, as its tests share what takes long to make. Files that take longest come first, so that no process
-is left alone with one of them in the end; and all that runs on Spark goes to one process, so that there is one JVM, warm.
+is left alone with one of them in the end; and all that runs on Spark goes to one process, so that there is one JVM, warm, and
+with it what works out the cases of both renderings.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ from collections.abc import Sequence
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-SPARK = ("tests/spark/", "tests/both_runtimes/", "tests/rendering/test_spark.py")
+SPARK = ("tests/spark/", "tests/both_runtimes/", "tests/rendering/")
 
 LONGEST = (
     *SPARK,
     "tests/test_examples.py",
-    "tests/rendering/test_duckdb.py",
     "tests/test_memory.py",
     "tests/streams/test_session_aggregate.py",
     "tests/streams/test_framed_aggregate.py",
@@ -35,7 +35,6 @@ LONGEST = (
     "tests/nexmark/",
     "tests/slt/",
     "tests/streams/",
-    "tests/rendering/",
     "tests/fragments/",
     "tests/processors/",
 )

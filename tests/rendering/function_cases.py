@@ -111,7 +111,8 @@ def _key(name: str, bound: Sequence[Expression]) -> str:
     return f"{name}({', '.join(parts)})"
 
 
-def function_cases(name: str) -> list[FunctionCase]:
+@cache
+def function_cases(name: str) -> tuple[FunctionCase, ...]:
     """The cases of one function."""
     function = FUNCTIONS[name]
     found: dict[str, FunctionCase] = {}
@@ -132,7 +133,7 @@ def function_cases(name: str) -> list[FunctionCase]:
             found[shape] = FunctionCase(name, shape, Call(function=name, arguments=bound, type=result))
         if len(found) == MOST_CASES.get(name, USUAL_CASES):
             break
-    return list(found.values())
+    return tuple(found.values())
 
 
 _TARGETS: tuple[SqlType, ...] = (

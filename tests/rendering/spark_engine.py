@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from runnel.rendering.spark import SPARK
 from tests.rendering import aggregate_cases
+from tests.rendering.aggregate_cases import AggregateCase
 from tests.rendering.edge_table import ROWS, stored
 from tests.rendering.function_cases import FunctionCase, all_cases
 from tests.rendering.outcomes import Outcome, difference, own_outcome, rendered, shown
@@ -94,11 +95,11 @@ def _guarded(text: str, own: Outcome) -> str:
     return f"CASE WHEN row IN ({', '.join(map(str, own.errors))}) THEN NULL ELSE {text} END" if own.errors else text
 
 
-def aggregate_mismatches(failing: int = 8) -> list[str]:
+def aggregate_mismatches(cases: Sequence[AggregateCase] | None = None, failing: int = 8) -> list[str]:
     """What Spark's aggregates give otherwise than ours, group by group."""
     _view(session(), "groups", aggregate_cases.engine_table())
     work = []
-    for case in aggregate_cases.all_cases():
+    for case in aggregate_cases.all_cases() if cases is None else cases:
         text = aggregate_cases.rendered(case, SPARK)
         if text is not None:
             own = aggregate_cases.own_values(case)

@@ -1,14 +1,14 @@
 """Spark gives what our operators give, for functions, casts and aggregates that are rendered for it, over edge values.
 
-Of functions and casts every third case; `python -m tests.both_runtimes edges` takes all.
+Of functions and casts some cases; `python -m tests.both_runtimes edges` takes all.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from tests.rendering import spark_engine
-from tests.rendering.function_cases import all_cases
+from tests.effort import some
+from tests.rendering import aggregate_cases, function_cases, spark_engine
 from tests.spark_process import missing
 
 pytestmark = [
@@ -19,8 +19,8 @@ pytestmark = [
 
 
 def test_functions_and_casts() -> None:
-    assert spark_engine.mismatches(all_cases()[::3], failing=25) == []
+    assert spark_engine.mismatches(some(function_cases.all_cases(), 6), failing=25) == []
 
 
 def test_aggregates() -> None:
-    assert spark_engine.aggregate_mismatches() == []
+    assert spark_engine.aggregate_mismatches(some(aggregate_cases.all_cases(), 2)) == []
