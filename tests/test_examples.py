@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark_examples import HEADING
+from tests.programs import HEADING
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted(path.name for path in (ROOT / "examples").glob("*.py") if "def main(" in path.read_text())
@@ -36,6 +36,13 @@ ARGUMENTS = {"main_job.py": ["20000"]}
 HAS_SPARK = find_spec("pyspark") is not None and (shutil.which("java") is not None or "JAVA_HOME" in os.environ)
 ON_SPARK = [name for name in sorted(EXPECTED, key="spark_by_one_option.py".__ne__) if name.startswith("spark")]
 """First the one that looks whether Spark was started."""
+OWN_SESSION = ROOT / "tests" / "spark" / "session_of_our_own.py"
+OWN_SESSION_SAYS = [
+    "[(0,), (1,), (2,)]",
+    "local[1] 127.0.0.1",
+    'Spark can\'t be started on "local[2]": this process runs one on "local[1]" already',
+    "None",
+]
 SPARK_TOUR = "## A Spark tour"
 QUICK_SPARK = {
     "PYSPARK_SUBMIT_ARGS": "--driver-java-options '-XX:+UseSerialGC -XX:TieredStopAtLevel=1' --conf spark.ui.enabled=false "
@@ -48,20 +55,27 @@ def test_the_list_of_examples_is_complete() -> None:
     assert sorted(EXPECTED) == SCRIPTS
 
 
-def output(*command: str, **environment: str) -> str:
-    """What a program of Python's prints; it must succeed, and warn of nothing."""
-    command = (sys.executable, "-W", "error", *command)
+def printed(*words: str, **environment: str) -> dict[str, str]:
+    """What programs and pages print, by their names; they must succeed, and warn of nothing."""
+    command = (sys.executable, "-W", "error", str(ROOT / "tests" / "programs.py"), *words)
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=280, env=os.environ | environment)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return dict(part.split("\n", 1) for part in done.stdout.split(HEADING)[1:])
+
+
+def lacking(name: str, said: str) -> list[str]:
+    """What an example should print and doesn't."""
+    return [text for text in EXPECTED[name] if text not in said]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", sorted(set(EXPECTED) - set(ON_SPARK)))
-def test_example(name: str) -> None:
-    printed = output(str(ROOT / "examples" / name), *ARGUMENTS.get(name, []))
-    for text in EXPECTED[name]:
-        assert text in printed
+def test_examples() -> None:
+    names = sorted(set(EXPECTED) - set(ON_SPARK))
+    words = [word for name in names for word in (str(ROOT / "examples" / name), *ARGUMENTS.get(name, []))]
+    parts = printed(*words)
+    assert [*parts] == names
+    for name, said in parts.items():
+        assert lacking(name, said) == [], said
 
 
 def readme() -> tuple[str, str]:
@@ -86,8 +100,8 @@ def test_examples_on_spark_and_the_tour(tmp_path: Path) -> None:
     """In one process, so that one JVM does."""
     path = tmp_path / "tour.md"
     path.write_text(">>> import runnel\n\n" + readme()[1], "utf-8")
-    programs = [str(ROOT / "examples" / name) for name in ON_SPARK]
-    printed = output(str(ROOT / "tests" / "spark_examples.py"), str(path), *programs, **QUICK_SPARK)
-    for part in printed.split(HEADING)[1:-1]:
-        name, _, text = part.partition("\n")
-        assert [item for item in EXPECTED[name] if item not in text] == [], part
+    parts = printed(*(str(ROOT / "examples" / name) for name in ON_SPARK), str(OWN_SESSION), str(path), **QUICK_SPARK)
+    assert [*parts] == [*ON_SPARK, OWN_SESSION.name, path.name]
+    for name in ON_SPARK:
+        assert lacking(name, parts[name]) == [], parts[name]
+    assert parts[OWN_SESSION.name].splitlines() == OWN_SESSION_SAYS

@@ -1,4 +1,5 @@
-"""Which Spark session a connection has, when it is started, and what is wrong with another one."""
+"""Which Spark session a connection has, when it is started, and what is wrong with another one. One that is ours starts in
+tests/test_examples.py, in the process of the examples."""
 
 from __future__ import annotations
 
@@ -37,34 +38,6 @@ with runnel.connect(spark="local[1]") as connection:
 print("pyspark" in sys.modules, "py4j" in sys.modules)
 """
     assert run(script) == "[(1,)] ('t', 'Spark', None, 'id BIGINT')\nFalse False\n"
-
-
-@pytest.mark.skipif(missing() is not None, reason=str(missing()))
-def test_a_session_of_our_own() -> None:
-    script = """
-import runnel
-first = runnel.connect(spark="local[1]")
-second = runnel.connect()
-for connection in (first, second):
-    connection.execute("CREATE MAPPING t TYPE Spark OPTIONS ('query' = 'SELECT id FROM range(3) WHERE 1 / (id + 1) > 0')")
-first.close()
-print(sorted(second.execute("SELECT id FROM t").fetchall()))
-from pyspark import SparkContext
-print(SparkContext._active_spark_context.master, SparkContext._active_spark_context.getConf().get("spark.driver.host"))
-try:
-    runnel.connect(spark="local[2]").execute("CREATE MAPPING t TYPE Spark OPTIONS ('table' = 't')")
-except runnel.OperationalError as error:
-    print(error.message)
-second.close()
-print(SparkContext._active_spark_context)
-"""
-    assert run(script).split("\n") == [
-        "[(0,), (1,), (2,)]",
-        "local[1] 127.0.0.1",
-        'Spark can\'t be started on "local[2]": this process runs one on "local[1]" already',
-        "None",
-        "",
-    ]
 
 
 FAILING = """
