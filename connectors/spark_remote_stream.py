@@ -83,6 +83,14 @@ class RemoteStream:
             with suppress(Exception):  # the server may be gone
                 self._spark.cancel(self._key)
             self._server.join()
+            self._forget()
+
+    def _forget(self) -> None:
+        """Takes back the names that the function there has left behind, which is ended with its query wherever it is."""
+        catalog = self._spark.own.catalog  # type: ignore[attr-defined]
+        with suppress(Exception):  # the server may be gone
+            for item in catalog.listTables(self._spark.global_views, f"{self._key}*"):
+                catalog.dropGlobalTempView(item.name)
 
     def stop(self) -> None:
         """Ends the query."""

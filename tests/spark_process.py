@@ -13,6 +13,8 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+from tests.spark.connect_server import quick_home
+
 _SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
@@ -38,20 +40,27 @@ def _first() -> Any:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
+    before = os.environ.get("SPARK_HOME")
+    os.environ["SPARK_HOME"] = home = quick_home()
     builder = SparkSession.builder.master("local[2]").appName("tests")
     warehouse = tempfile.mkdtemp(prefix="runnel-warehouse-")
     for name, value in {**_SETTINGS, "spark.sql.warehouse.dir": warehouse}.items():
         builder = builder.config(name, value)
     made = builder.getOrCreate()
-    atexit.register(_stop, made, warehouse)
+    if before is None:
+        del os.environ["SPARK_HOME"]
+    else:
+        os.environ["SPARK_HOME"] = before
+    atexit.register(_stop, made, warehouse, home)
     return made
 
 
-def _stop(made: Any, warehouse: str) -> None:
+def _stop(made: Any, *folders: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made.stop()
-    shutil.rmtree(warehouse, ignore_errors=True)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def new_session(settings: Mapping[str, str]) -> Any:

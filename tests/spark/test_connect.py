@@ -1,4 +1,4 @@
-"""Spark Connect: one server on the loopback interface, a process of its own, for all of these tests."""
+"""Spark Connect: one server on the loopback interface for all of these tests, in the Java process of the other ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 import runnel
 from tests.effort import takes_long
 from tests.spark.test_stream_jobs import Feed, follow, until
-from tests.spark_process import missing
+from tests.spark_process import missing, new_session
 from tests.waiting import eventually
 
 TOKEN = "s3cr3t-t0ken"
@@ -39,7 +39,32 @@ pytestmark = [
 
 
 class Server:
-    """The server's process."""
+    """A server, by its port."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"sc://localhost:{port}"
+        self.full_url = f"{self.url}/;token={TOKEN}"
+
+    def session(self) -> Any:
+        """A session that a program makes."""
+        from pyspark.sql.connect.session import SparkSession
+
+        return SparkSession(connection=self.full_url)
+
+
+SETTINGS = {
+    "spark.connect.authenticate.token": TOKEN,
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+    # A client's session has other settings than ours: they must not matter to what we ask.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.session.timeZone": "Asia/Tokyo",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+class ServerProcess(Server):
+    """A server in a process of its own, which can be killed."""
 
     def __init__(self, home: Path) -> None:
         self._process = subprocess.Popen(
@@ -59,14 +84,7 @@ class Server:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, "the server didn't start"
-        self.url = f"sc://localhost:{int(line)}"
-        self.full_url = f"{self.url}/;token={TOKEN}"
-
-    def session(self) -> Any:
-        """A session that a program makes."""
-        from pyspark.sql.connect.session import SparkSession
-
-        return SparkSession(connection=self.full_url)
+        super().__init__(int(line))
 
     def kill(self) -> None:
         """Ends it and its Java process at once."""
@@ -79,10 +97,17 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    made = Server(tmp_path_factory.mktemp("server"))
-    yield made
-    made.kill()
+def server() -> Iterator[Server]:
+    """As Spark's plugin starts it, with settings for the sessions of its clients."""
+    context = new_session({}).sparkContext
+    settings = context._jsc.sc().conf()
+    for name, value in SETTINGS.items():
+        settings.set(name, value)
+    service = getattr(getattr(context._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$"), "MODULE$")
+    service.start(context._jsc.sc())
+    yield Server(service.localPort())
+    for name in SETTINGS:
+        settings.remove(name)
 
 
 @pytest.fixture
@@ -130,14 +155,14 @@ def test_queries_run_there_with_our_meaning(connection: runnel.Connection) -> No
 
 
 def test_rows_stream_and_closing_cancels(connection: runnel.Connection) -> None:
-    query = "SELECT id, CAST(id AS STRING) AS s FROM RANGE(0, 300000, 1, 5)"
+    query = "SELECT id, CAST(id AS STRING) AS s FROM RANGE(0, 100000, 1, 5)"
     connection.execute(f"CREATE MAPPING numbers TYPE Spark OPTIONS ('query' = '{query}')")
     rows = connection.execute("SELECT * FROM numbers").fetchall()
-    assert len(rows) == 300_000
-    assert sum(row[0] for row in rows) == sum(range(300_000))
+    assert len(rows) == 100_000
+    assert sum(row[0] for row in rows) == sum(range(100_000))
     assert len(connection.execute("SELECT id FROM numbers LIMIT 7").fetchall()) == 7
     # Of many tasks, as Spark lets one that has begun come to its end.
-    endless = "SELECT MAX(id % 7) AS m FROM RANGE(0, 2000000000000, 1, 40000)"
+    endless = "SELECT MAX(id % 7) AS m FROM RANGE(0, 200000000000, 1, 4000)"
     connection.execute(f"CREATE MAPPING endless TYPE Spark OPTIONS ('query' = '{endless}')")
     client = runnel.connection._spark(connection._database).owner.get().own.client  # type: ignore[attr-defined]
 
@@ -146,12 +171,12 @@ def test_rows_stream_and_closing_cancels(connection: runnel.Connection) -> None:
         return sum("RUNNING" in type(item).OperationState.Name(item.state) for item in found)
 
     cursor = connection.execute("SELECT m FROM endless")
-    assert eventually(lambda: running() > 0)
+    assert eventually(lambda: running() > 0, longest=0.02)
     cursor.close()
-    assert eventually(lambda: running() == 0, 60)
+    assert eventually(lambda: running() == 0, 60, 0.02)
     with pytest.raises(runnel.OperationalError, match="longer than its time-out"):
         connection.execute("SELECT m FROM endless", timeout=1).fetchall()
-    assert eventually(lambda: running() == 0, 60)
+    assert eventually(lambda: running() == 0, 60, 0.02)
 
 
 def test_a_session_of_the_program(server: Server) -> None:
@@ -178,8 +203,8 @@ def test_a_session_of_the_program(server: Server) -> None:
 
 def test_writes_and_jobs(connection: runnel.Connection, server: Server, tmp_path: Path) -> None:
     session = server.session()
-    session.sql("CREATE TABLE IF NOT EXISTS written (a STRING, id BIGINT, b DOUBLE DEFAULT 1.5) USING parquet").collect()
-    connection.execute("CREATE MAPPING written (id BIGINT, a VARCHAR) TYPE Spark OPTIONS ('table' = 'written')")
+    session.sql("CREATE TABLE kept_there (a STRING, id BIGINT, b DOUBLE DEFAULT 1.5) USING parquet").collect()
+    connection.execute("CREATE MAPPING written (id BIGINT, a VARCHAR) TYPE Spark OPTIONS ('table' = 'kept_there')")
     (tmp_path / "out").mkdir()
     place = f"OPTIONS ('format' = 'parquet', 'path' = '{tmp_path}/out')"
     connection.execute(f"CREATE MAPPING files (id BIGINT, a VARCHAR) TYPE Spark {place}")
@@ -199,7 +224,7 @@ def test_writes_and_jobs(connection: runnel.Connection, server: Server, tmp_path
     connection.job("a").join(120)
     with pytest.raises(runnel.DataError, match="division by zero"):
         connection.job("b").join(120)
-    assert session.sql("SELECT COUNT(*), SUM(id), SUM(b) FROM written").toArrow().to_pylist() == [
+    assert session.sql("SELECT COUNT(*), SUM(id), SUM(b) FROM kept_there").toArrow().to_pylist() == [
         {"count(1)": 12, "sum(id)": 948, "sum(b)": 18.0}
     ]
     assert connection.execute("SELECT COUNT(*) FROM files").fetchall() == [(10,)]
@@ -208,6 +233,7 @@ def test_writes_and_jobs(connection: runnel.Connection, server: Server, tmp_path
     shown = {row[1]: dict(zip(names, row, strict=True)) for row in rows.fetchall()}
     assert (shown["a"]["guarantee"], shown["a"]["rows_out"], shown["a"]["status"]) == ("atLeastOnce", 10, "COMPLETED")
     assert TOKEN not in str(shown)
+    session.sql("DROP TABLE kept_there").collect()
     session.stop()
 
 
@@ -292,7 +318,7 @@ def test_addresses_that_lead_nowhere(server: Server, url: str, message: str) -> 
 
 @takes_long
 def test_a_server_that_ends(tmp_path: Path) -> None:
-    server = Server(tmp_path)
+    server = ServerProcess(tmp_path)
     try:
         pq.write_table(pa.table({"id": [1, 2]}), tmp_path / "t.parquet")
         with runnel.connect(spark=server.full_url) as connection:

@@ -17,6 +17,9 @@ from tests.waiting import eventually
 
 Query = Callable[[str], list[tuple[Any, ...]]]
 
+PAUSE = 0.02
+"""Between two looks at what Spark does, which is work for it."""
+
 ENDLESS = "SELECT MAX(a.id * b.id % 7) AS m FROM RANGE(10000000) a, RANGE(10000000) b"
 
 
@@ -35,9 +38,9 @@ def endless(session: Any, connection: runnel.Connection) -> None:
 
 def test_closing_the_cursor_cancels_the_job(session: Any, endless: None, cursor: runnel.Cursor) -> None:
     cursor.execute("SELECT m FROM endless")
-    assert eventually(lambda: bool(active_stages(session)))
+    assert eventually(lambda: bool(active_stages(session)), longest=PAUSE)
     cursor.close()
-    assert eventually(lambda: not active_jobs(session) and not active_stages(session))
+    assert eventually(lambda: not active_jobs(session) and not active_stages(session), longest=PAUSE)
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
@@ -57,38 +60,38 @@ def test_a_cancelled_shuffle_can_run_again(
     frame = session.range(0, 100, 1, 2).mapInArrow(held, "id BIGINT").selectExpr("id % 3 AS k").groupBy("k").count()
     connection.register("grouped", frame)
     cursor.execute("SELECT * FROM grouped")
-    assert eventually(lambda: bool(active_jobs(session)))
+    assert eventually(lambda: bool(active_jobs(session)), longest=PAUSE)
     cursor.close()
-    assert eventually(lambda: not active_jobs(session))
+    assert eventually(lambda: not active_jobs(session), longest=PAUSE)
     gate.touch()
     assert sorted(connection.execute("SELECT * FROM grouped").fetchall()) == [(0, 34), (1, 33), (2, 33)]
 
 
 def test_cancel_from_another_thread(session: Any, endless: None, cursor: runnel.Cursor) -> None:
     cursor.execute("SELECT m FROM endless")
-    assert eventually(lambda: bool(active_jobs(session)))
+    assert eventually(lambda: bool(active_jobs(session)), longest=PAUSE)
     canceller = threading.Thread(target=cursor.cancel)
     canceller.start()
     with pytest.raises(runnel.OperationalError) as failure:
         cursor.fetchall()
     canceller.join()
     assert failure.value.code == runnel.ErrorCode.CANCELLED
-    assert eventually(lambda: not active_jobs(session))
+    assert eventually(lambda: not active_jobs(session), longest=PAUSE)
 
 
 def test_time_out(session: Any, endless: None, cursor: runnel.Cursor) -> None:
     with pytest.raises(runnel.OperationalError, match="longer than its time-out") as failure:
         cursor.execute("SELECT m FROM endless", timeout=1).fetchall()
     assert failure.value.code == runnel.ErrorCode.TIMEOUT
-    assert eventually(lambda: not active_jobs(session))
+    assert eventually(lambda: not active_jobs(session), longest=PAUSE)
 
 
 def test_closing_the_connection_ends_its_jobs_only(session: Any) -> None:
     with runnel.connect(spark=session) as connection:
         connection.register("endless", session.sql(ENDLESS))
         cursor = connection.execute("SELECT m FROM endless")
-        assert eventually(lambda: bool(active_jobs(session)))
-    assert eventually(lambda: not active_jobs(session))
+        assert eventually(lambda: bool(active_jobs(session)), longest=PAUSE)
+    assert eventually(lambda: not active_jobs(session), longest=PAUSE)
     with pytest.raises(runnel.InterfaceError):
         cursor.fetchall()
     assert session.range(4).count() == 4
@@ -96,7 +99,7 @@ def test_closing_the_connection_ends_its_jobs_only(session: Any) -> None:
 
 def test_a_job_that_the_program_cancels(session: Any, endless: None, cursor: runnel.Cursor) -> None:
     cursor.execute("SELECT m FROM endless")
-    assert eventually(lambda: bool(active_jobs(session)))
+    assert eventually(lambda: bool(active_jobs(session)), longest=PAUSE)
     session.sparkContext.cancelAllJobs()
     with pytest.raises(runnel.OperationalError, match="the Spark job was cancelled") as failure:
         cursor.fetchall()
@@ -108,7 +111,7 @@ def test_a_limit_ends_the_scan(session: Any, connection: runnel.Connection, curs
     connection.register("t", session.range(0, 10**12, 1, 1000))
     assert len(cursor.execute("SELECT id FROM t LIMIT 3 OFFSET 2").fetchall()) == 3
     assert len(cursor.execute("SELECT id FROM t LIMIT 5").fetchall()) == 5
-    assert eventually(lambda: not active_jobs(session))
+    assert eventually(lambda: not active_jobs(session), longest=PAUSE)
 
 
 @pytest.mark.parametrize(

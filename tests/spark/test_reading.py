@@ -204,9 +204,9 @@ def peak_memory() -> int:
 
 
 def test_memory_is_bounded_whatever_comes(session: Any) -> None:
-    """600 MB of rows of 5 KB through a cursor of a connection with 64 MB: what waits for the reader is counted in bytes."""
-    with runnel.connect(spark=session, memory_limit="64MB") as connection:
-        connection.register("wide", session.range(0, 120_000, 1, 40).selectExpr("id", "repeat(CHAR(65 + id % 26), 5000) AS s"))
+    """300 MB of rows of 5 KB through a cursor of a connection with 32 MB: what waits for the reader is counted in bytes."""
+    with runnel.connect(spark=session, memory_limit="32MB") as connection:
+        connection.register("wide", session.range(0, 60_000, 1, 20).selectExpr("id", "repeat(CHAR(65 + id % 26), 5000) AS s"))
         cursor = connection.cursor()
         cursor.execute("SELECT id, s FROM wide WHERE id >= 0")
         rows = total = 0
@@ -215,9 +215,9 @@ def test_memory_is_bounded_whatever_comes(session: Any) -> None:
         for batch in cursor.fetch_record_batch():
             rows, total = rows + batch.num_rows, total + batch.nbytes
         grown = peak_memory() - before
-    assert rows == 120_000
-    assert total > 600_000_000
-    assert grown < 250_000_000
+    assert rows == 60_000
+    assert total > 300_000_000
+    assert grown < 150_000_000
 
 
 def test_two_connections_and_many_threads(session: Any) -> None:

@@ -112,9 +112,8 @@ def test_windows_with_late_rows_are_the_same(connection: runnel.Connection, tmp_
     feed.add((1, "a", 1), (2, "b", 2), (11, "a", None), (9, "a", 4))
     feed.add((31, "a", 5), (28, "b", 6))
     feed.add((33, "b", 7))
-    feed.add((3, "a", 100))  # too late, also for Spark, which goes by the watermark of a batch before
-    feed.add((64, "c", 8))
-    feed.add((100, "z", 9))
+    # The first is too late, also for Spark, which goes by the watermark of a batch before.
+    feed.add((3, "a", 100), (64, "c", 8), (100, "z", 9))
     hops = "TABLE(HOP(TABLE events, DESCRIPTOR(ts), INTERVAL '20' SECOND, INTERVAL '10' SECOND))"
     query = f"SELECT window_end, k, COUNT(*), SUM(v) FROM {hops} WHERE v IS NULL OR v <> 2 GROUP BY window_end, window_start, k"
     rows = compare(connection, tmp_path, query, 10)
