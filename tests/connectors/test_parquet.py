@@ -18,6 +18,7 @@ from runnel.connector import ScanRequest
 from runnel.connectors import file_table
 from runnel.connectors.file_format import Reading
 from runnel.connectors.parquet_pruning import groups_to_read
+from runnel.connectors.typed_format import COUNTED_FILES
 from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter
@@ -117,6 +118,22 @@ def test_counting_reads_the_footer_only(tmp_path: Path) -> None:
     batches = read_batches(table, ())
     assert sum(batch.num_rows for batch in batches) == 200_000
     assert max(batch.num_rows for batch in batches) <= 65_536
+
+
+def test_of_many_files_some_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(50):
+        parquet(tmp_path / f"{number:02}.parquet", {"x": pa.array(range(number * 10))})
+    asked: list[Any] = []
+    metadata = pq.read_metadata
+
+    def counted(path: Any) -> Any:
+        asked.append(path)
+        return metadata(path)
+
+    monkeypatch.setattr(pq, "read_metadata", counted)
+    about = mapping(tmp_path).row_count()
+    assert about is not None and 0.7 < about / (10 * sum(range(50))) < 1.3
+    assert 0 < len(asked) <= COUNTED_FILES
 
 
 def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
