@@ -56,6 +56,13 @@ _PACKAGES = {
 }
 """What Spark must be started with for a data source that it has no package of."""
 
+_CAST = re.compile(
+    r"value (-?(?:[\d.]+(?:E-?\d+)?|Infinity|NaN))(?:BD|[LSYDF])? of the type "
+    r'"([A-Z]+(?:\(\d+,\d+\))?)" cannot be cast to "([A-Z]+)"'
+)
+_NUMBERS = {"INT": "INTEGER", "FLOAT": "REAL", **{name: name for name in ("TINYINT", "SMALLINT", "BIGINT", "DOUBLE")}}
+"""Our names of Spark's types of numbers."""
+
 _STREAM_FAILED = "terminated with exception:"
 _NO_FILES = ("PATH_NOT_FOUND", "UNABLE_TO_INFER_SCHEMA")
 _DELIMITER = "INVALID_DELIMITER_VALUE."
@@ -108,10 +115,26 @@ def _of_stream(text: str) -> str:
 def _of_condition(name: str, reason: str, state: str, text: str) -> Error:
     kind = _CLASSES.get(state[:2], OperationalError)
     code = ErrorCode.OBJECT_NOT_FOUND if name.endswith("_NOT_FOUND") and kind is ProgrammingError else None
-    message = _MESSAGES.get(name.partition(".")[0]) or _lowered(_sentence(_ADVICE.sub("", reason)))
+    message = _MESSAGES.get(name.partition(".")[0]) or _converting(name, reason) or _lowered(_sentence(_ADVICE.sub("", reason)))
     if name.startswith(_DELIMITER):
         message = f"{message}: {_lowered(_sentence(reason.partition('. ')[2]))}"
     return kind(message, code=code, detail=f"Spark: {text}", hint=_hint(name, reason))
+
+
+def _converting(name: str, reason: str) -> str:
+    """A cast of a number that failed, as we say it; empty for anything else."""
+    found = _CAST.search(reason) if name == "CAST_OVERFLOW" else None
+    if found is None:
+        return ""
+    value, source, target = found.group(1), found.group(2), _NUMBERS.get(found.group(3))
+    shown = source.replace(",", ", ") if source.startswith("DECIMAL(") else _NUMBERS.get(source)
+    if shown is None or target is None:
+        return ""
+    if value.endswith(("Infinity", "NaN")):
+        return "cannot convert infinite or NaN to an integer"
+    if shown in ("DOUBLE", "REAL"):
+        value = repr(float(value))
+    return f"numeric overflow while converting {value} from {shown} to {target}"
 
 
 def _hint(name: str, reason: str) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.tpch import QUERIES, query
+from runnel.connectors.spark_errors import spark_error
 from runnel.errors import DataError, ErrorCode, OperationalError
 from runnel.rendering.error_mark import ERROR_MARK
 from tests.both_runtimes import expressions, queries, streams, tpch
@@ -117,6 +118,30 @@ def test_errors_are_compared() -> None:
         assert tally.errors(overflow, there) is not None
     assert tally.errors(None, ours) is not None
     assert tally.fail_alike == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "source", "target", "message"),
+    [
+        ("300S", "SMALLINT", "TINYINT", "numeric overflow while converting 300 from SMALLINT to TINYINT"),
+        ("-3000000000L", "BIGINT", "INT", "numeric overflow while converting -3000000000 from BIGINT to INTEGER"),
+        ("1.0E20D", "DOUBLE", "BIGINT", "numeric overflow while converting 1e+20 from DOUBLE to BIGINT"),
+        ("999.5BD", "DECIMAL(4,1)", "TINYINT", "numeric overflow while converting 999.5 from DECIMAL(4, 1) to TINYINT"),
+        ("NaND", "DOUBLE", "INT", "cannot convert infinite or NaN to an integer"),
+        ("-Infinity", "FLOAT", "INT", "cannot convert infinite or NaN to an integer"),
+        (
+            "5L",
+            "BIGINT",
+            "INTERVAL SECOND",
+            'the value 5L of the type "BIGINT" cannot be cast to "INTERVAL SECOND" due to an overflow',
+        ),
+    ],
+)
+def test_casts_that_spark_refuses_are_told_as_ours(value: str, source: str, target: str, message: str) -> None:
+    told = f'[CAST_OVERFLOW] The value {value} of the type "{source}" cannot be cast to "{target}" due to an overflow. '
+    found = spark_error(RuntimeError(f"{told}Use `try_cast` to tolerate overflow and return NULL instead. SQLSTATE: 22003"))
+    assert isinstance(found, DataError)
+    assert found.message == message
 
 
 def test_what_differs_is_told(pair: Pair, tmp_path: Path) -> None:
