@@ -47,7 +47,7 @@ def test_functions_over_random_rows(session: Any) -> None:
     cases = expressions.of_matrix(sheet.names)[1::8]
     assert len(cases) > 100
     assert list(expressions.differences(cases, sheet, 1, 20, tally)) == []
-    assert tally.fail_alike >= 20
+    assert tally.fail_alike > 10
     sheet.close()
 
 
