@@ -75,18 +75,23 @@ TYPES: dict[str, tuple[str, str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("duck", TYPES)
-def test_a_column_of_each_type_is_read_and_written(con: Connection, tmp_path: Path, duck: str) -> None:
-    literal, sql_type, value = TYPES[duck]
-    path = made(tmp_path / "f.duckdb", f"CREATE TABLE t (v {duck})", f"INSERT INTO t VALUES ({literal}), (NULL)")
+def test_a_column_of_each_type_is_read_and_written(con: Connection, tmp_path: Path) -> None:
+    literals, sql_types, values = zip(*TYPES.values(), strict=True)
+    columns = [f"v{number}" for number in range(len(TYPES))]
+    definitions = ", ".join(f"{column} {duck}" for column, duck in zip(columns, TYPES, strict=True))
+    given = f"INSERT INTO t VALUES ({', '.join(literals)}), ({', '.join(['NULL'] * len(TYPES))})"
+    path = made(tmp_path / "f.duckdb", f"CREATE TABLE t ({definitions})", given)
     mapped(con, path)
-    assert rows(con, "SHOW COLUMNS FROM t")[0][1] == sql_type
-    assert rows(con, "SELECT v FROM t") == [(value,), (None,)]
-    con.execute("INSERT INTO t SELECT v FROM t")
-    con.execute("UPDATE t SET v = v WHERE v IS NOT NULL")
+    assert [row[1] for row in rows(con, "SHOW COLUMNS FROM t")][: len(TYPES)] == [*sql_types]
+    assert rows(con, "SELECT * FROM t") == [values, (None,) * len(TYPES)]
+    con.execute("INSERT INTO t SELECT * FROM t")
+    for column in columns:
+        con.execute(f"UPDATE t SET {column} = {column} WHERE {column} IS NOT NULL")
     con.close()
-    assert in_file(path, f"SELECT count(*) FROM t WHERE v = CAST({literal} AS {duck})") == [(2,)]
-    assert in_file(path, "SELECT count(*) FROM t WHERE v IS NULL") == [(2,)]
+    parts = zip(columns, TYPES, literals, strict=True)
+    equal = [f"count(*) FILTER ({column} = CAST({literal} AS {duck}))" for column, duck, literal in parts]
+    nulls = [f"count(*) FILTER ({column} IS NULL)" for column in columns]
+    assert in_file(path, f"SELECT {', '.join([*equal, *nulls])} FROM t") == [(2,) * 2 * len(TYPES)]
 
 
 @pytest.mark.parametrize("duck", ["BIT", "TIMETZ", "UNION(a INTEGER, b VARCHAR)", "BIGNUM", "INTERVAL[]"])

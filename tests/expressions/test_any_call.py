@@ -142,7 +142,7 @@ def test_functions_describe_themselves() -> None:
 def test_a_value_or_an_error_of_ours(name: str) -> None:
     chooser = random.Random(name)
     bound = evaluated = 0
-    enough = 60 if effort.ALL else 25
+    enough = 60 if effort.ALL else 15
     for attempt in range(600):
         if attempt >= enough and evaluated:
             break

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from threading import Barrier, Event
 
@@ -114,13 +115,18 @@ WRONG = {
 SUM = "SELECT n, t, COUNT(*), COUNT(n) FROM f GROUP BY n, t"
 
 
+@cache
+def filler(kind: str, first: int, last: int) -> str:
+    return "\n".join(
+        f"{n % 10},{'text ' * 8}" if kind == "csv" else f'{{"n": {n % 10}, "t": "{"text " * 6}"}}' for n in range(first, last)
+    )
+
+
 def written(folder: Path, kind: str, edges: list[str], last: str = "") -> None:
     """Four files of more than half a MB with the edges in each, and in the third one the last line."""
     for i in range(4):
-        filler = [
-            f"{n % 10},{'text ' * 8}" if kind == "csv" else f'{{"n": {n % 10}, "t": "{"text " * 6}"}}' for n in range(ROWS)
-        ]
-        lines = [*filler[: ROWS // 2], *edges, *filler[ROWS // 2 :], *([last] if i == 2 and last else [])]
+        halves = filler(kind, 0, ROWS // 2), filler(kind, ROWS // 2, ROWS)
+        lines = [halves[0], *edges, halves[1], *([last] if i == 2 and last else [])]
         (folder / f"{i}.{kind}").write_text("\n".join((["n,t"] if kind == "csv" else []) + lines) + "\n", encoding="utf-8")
 
 

@@ -330,8 +330,8 @@ def test_queries_of_every_shape(bench: Bench, shape: str) -> None:
     bench.sink()
     job = bench.start(SHAPES[shape])
     chance, now = random.Random(shape), 0
-    for _ in range(3):
-        for _ in range(12):
+    for _ in range(2):
+        for _ in range(18):
             now += chance.randrange(4)
             bench.give((chance.randrange(3), now), (chance.randrange(3), now))
         bench.same()

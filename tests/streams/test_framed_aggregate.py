@@ -88,7 +88,7 @@ def expected(table: pa.Table, calls: dict[str, Any]) -> list[tuple[Any, ...]]:
 def test_gives_what_a_row_for_each_window_gives(shape: WindowShape, kind: str) -> None:
     calls = CALLS | (DISTINCT if kind == "distinct" else ORDERED)
     rng = random.Random(str(shape.kind) + str(shape.size))
-    items = cut(rng, random_rows(rng, 40, disorder=rng.choice((5, 30))), SCHEMA, lag=rng.choice((0, 8)))
+    items = cut(rng, random_rows(rng, 28, disorder=rng.choice((5, 30))), SCHEMA, lag=rng.choice((0, 8)))
     table, _ = in_windows(items, shape)
     wanted = expected(table, calls)
 
@@ -107,7 +107,7 @@ def test_gives_what_a_row_for_each_window_gives(shape: WindowShape, kind: str) -
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_two_stages_give_what_one_gives(shape: WindowShape) -> None:
     rng = random.Random(7)
-    items = cut(rng, random_rows(rng, 30, disorder=15), SCHEMA, lag=5)
+    items = cut(rng, random_rows(rng, 20, disorder=15), SCHEMA, lag=5)
     wanted = expected(in_windows(items, shape)[0], CALLS)
     between: list[list[Any]] = []
     first = supplier(shape, CALLS, Stage.ACCUMULATE)
