@@ -185,7 +185,7 @@ SETTINGS = (
     ),
     Setting(
         "spark_job_rows",
-        100_000,
+        30_000,
         _integer(0),
         "a whole number of at least 0",
         "from how many rows on a job that reads Spark's tables, and ends, runs on Spark; 0: every one",
