@@ -87,9 +87,10 @@ class RemoteStream:
 
     def _forget(self) -> None:
         """Takes back the names that the function there has left behind, which is ended with its query wherever it is."""
-        catalog = self._spark.own.catalog  # type: ignore[attr-defined]
+        catalog = self._spark.own.catalog
         with suppress(Exception):  # the server may be gone
-            for item in catalog.listTables(self._spark.global_views, f"{self._key}*"):
+            names = catalog.listTables(self._spark.global_views, f"{self._key}*")  # type: ignore[attr-defined]
+            for item in names:
                 catalog.dropGlobalTempView(item.name)
 
     def stop(self) -> None:

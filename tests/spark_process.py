@@ -19,7 +19,9 @@ _SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    # The code that Spark makes of queries would fill the 48 MB that there are otherwise.
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m "
+    "-XX:MetaspaceSize=192m",
     "spark.log.level": "OFF",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
