@@ -247,6 +247,7 @@ class RelationRendering:
         on = self._on(node, left, right)
         if node.kind is JoinKind.EXISTS_MARK:
             test = f"EXISTS (SELECT 1 FROM {right.source} WHERE {on or '1 = 1'})"
+            self._check_left(node)
             return replace(left, columns=(*left.columns, test), is_plain=False)
         if not on:
             test = f"EXISTS (SELECT 1 FROM {right.source})"
@@ -263,12 +264,19 @@ class RelationRendering:
         if node.kind is JoinKind.NULL_ANTI:
             return replace(left, where=(*left.where, f"NOT ({test})"))
         if self.rendering.dialect.name == "spark":
+            self._check_left(node)
             # Its IN of a query knows no NULL but in WHERE.
             found = f"EXISTS (SELECT 1 FROM {right.source} WHERE {key} = {operand})"
             unknown = f"{operand} IS NULL AND EXISTS (SELECT 1 FROM {right.source})"
             has_nulls = f"EXISTS (SELECT 1 FROM {right.source} WHERE {key} IS NULL)"
             test = f"CASE WHEN {found} THEN TRUE WHEN {unknown} OR {has_nulls} THEN NULL ELSE FALSE END"
         return replace(left, columns=(*left.columns, f"({test})"), is_plain=False)
+
+    def _check_left(self, node: nodes.Join) -> None:
+        """Spark works the columns of a SELECT out in the parts of a UNION ALL, and loses there what a sub-query is tied to."""
+        has_parts = any(isinstance(item, (nodes.Union, nodes.Values)) for item in nodes.walk(node.left))
+        if has_parts and self.rendering.dialect.name == "spark":
+            raise Unrenderable("EXISTS or IN as a value over a UNION ALL or VALUES", node.position)
 
     def _single(self, node: nodes.Join, left: Block, right: Block) -> Block:
         columns = (*left.columns, *right.columns)
