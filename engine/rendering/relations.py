@@ -340,9 +340,8 @@ class RelationRendering:
 
     def union(self, node: nodes.Union) -> Block:
         made = self.item(f"({' UNION ALL '.join(self._part(part) for part in node.parts)})", len(node.fields))
-        is_sorted = any(isinstance(item, nodes.Sort) for part in node.parts for item in nodes.walk(part))
-        # Spark 4 can't plan ORDER BY right above parts with an ORDER BY of their own.
-        return self.around(made) if is_sorted and self.rendering.dialect.name == "spark" else made
+        # Spark 4 can't always plan an ORDER BY right above it.
+        return self.around(made) if self.rendering.dialect.name == "spark" else made
 
     def _part(self, relation: Relation) -> str:
         block = self.block(relation)
