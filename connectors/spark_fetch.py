@@ -32,6 +32,7 @@ WAITING_BYTES = 64 << 20
 """And of how many bytes: rows may be wide."""
 SMALL_BYTES = 8 << 20
 QUICK_SECONDS = 0.5
+FEW_PARTITIONS = 16
 LARGEST_SHARE = 256
 """Partitions that are small and quick are taken more at a time, up to so many: a job has a fixed cost."""
 
@@ -216,11 +217,14 @@ class Fetch:
         batches = java.toArrowBatchRdd(java.queryExecution().executedPlan()).toJavaRDD()
         self._partitions = batches.getNumPartitions()
         schema = arrow_schema(self._frame)
+        _, size = self._spark.statistics(self._frame)
         # One more than Spark has cores, so that none of them waits for the next job.
         cores = max(1, self._spark.context.defaultParallelism)
         threads = min(MOST_THREADS, self._partitions, cores + 1)
         with self._changed:
             self._share_size = self._least_size = max(1, cores // MOST_THREADS)
+            if self._partitions <= FEW_PARTITIONS and size is not None and size <= SMALL_BYTES * self._partitions:
+                self._share_size = max(self._share_size, -(-self._partitions // threads))
             for _ in range(threads - 1):
                 self._start(self._work, batches, schema)
         self._work(batches, schema)

@@ -50,7 +50,8 @@ def feed(tmp_path: Path) -> Feed:
 def follow(connection: runnel.Connection, name: str, folder: Path) -> None:
     connection.execute(f"""CREATE MAPPING {name} (
         ts TIMESTAMP, k VARCHAR, v BIGINT, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
-        TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{folder}', 'follow' = 'true', 'maxFilesPerTrigger' = '1')""")
+        TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{folder}', 'follow' = 'true', 'maxFilesPerTrigger' = '1',
+            'idleTimeoutMillis' = '0')""")
 
 
 def sink(connection: runnel.Connection, name: str, path: Path) -> None:
