@@ -32,9 +32,12 @@ WAITING_BYTES = 64 << 20
 """And of how many bytes: rows may be wide."""
 SMALL_BYTES = 8 << 20
 QUICK_SECONDS = 0.5
-FEW_PARTITIONS = 16
 LARGEST_SHARE = 256
 """Partitions that are small and quick are taken more at a time, up to so many: a job has a fixed cost."""
+FEW_PARTITIONS = 16
+FIRST_SHARE = 3
+SURELY_SMALL_BYTES = 4 << 20
+"""Of few partitions so many are taken at first, if Spark thinks that each has no more bytes, which texts may belie."""
 
 
 class Share:
@@ -220,11 +223,11 @@ class Fetch:
         _, size = self._spark.statistics(self._frame)
         # One more than Spark has cores, so that none of them waits for the next job.
         cores = max(1, self._spark.context.defaultParallelism)
-        threads = min(MOST_THREADS, self._partitions, cores + 1)
+        threads = max(1, min(MOST_THREADS, self._partitions, cores + 1))
         with self._changed:
             self._share_size = self._least_size = max(1, cores // MOST_THREADS)
-            if self._partitions <= FEW_PARTITIONS and size is not None and size <= SMALL_BYTES * self._partitions:
-                self._share_size = max(self._share_size, -(-self._partitions // threads))
+            if self._partitions <= FEW_PARTITIONS and size is not None and size <= SURELY_SMALL_BYTES * self._partitions:
+                self._share_size = max(self._share_size, min(FIRST_SHARE, -(-self._partitions // threads)))
             for _ in range(threads - 1):
                 self._start(self._work, batches, schema)
         self._work(batches, schema)

@@ -69,6 +69,8 @@ def test_no_rows(session: Any, connection: runnel.Connection, cursor: runnel.Cur
     assert table.num_rows == 0
     assert table.schema == pa.schema([("id", pa.int64()), ("s", pa.string())])
     assert cursor.execute("SELECT COUNT(*), MAX(id) FROM none").fetchall() == [(0, None)]
+    connection.register("nothing", session.sql("SELECT x FROM VALUES (1) AS t(x) WHERE false"))  # without any partition
+    assert cursor.execute("SELECT * FROM nothing").fetchall() == []
 
 
 def test_many_small_partitions(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
