@@ -3,24 +3,28 @@
 A batch is staged in the sink under the job's name; then its number and what the sink needs to commit it are written to the
 job's folder, at once; then it is committed. So whatever is cut short, the next execution knows which batches count: it has
 the last one committed, has what else was staged taken away, and takes a batch that Spark gives again for done.
+
+A batch that the sink refuses (a key that is there) doesn't count: its number is taken back and its rows are given up, so that
+Spark gives it again when the job is resumed. Until what is in its way is gone it is refused each time.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from runnel.batches import slices
-from runnel.connector import SinkRequest, WritableTable
+from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WritableTable, WriteMode
 from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.connectors.spark_sink import GatheringSink
 from runnel.connectors.spark_types import own_batch
 from runnel.disk import replace_file
-from runnel.errors import ErrorCode, OperationalError
+from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
 from runnel.job_runtime import JobWrite
 from runnel.processor import Guarantee
 
@@ -54,13 +58,9 @@ class JobSink:
         """By which name Spark runs what comes to us of its rows."""
         self._fetch: Any = None
         self._is_cancelled = False
-        tokens = self._load()
-        self._sink = write.table.sink(SinkRequest(write.mode, write.columns, owner))
-        try:
-            self._sink.recover(tokens)
-        except BaseException:
-            self._sink.close()
-            raise
+        self._write = write
+        self._owner = owner
+        self._sink = self._recovered()
 
     def write(self, number: int, frame: Any) -> bool:
         """Writes the rows of a DataFrame (c0, c1…, as a fragment gives them) as the batch of this number, from 1 on; nothing
@@ -86,7 +86,13 @@ class JobSink:
             sink.abort(token)  # Spark has made a file without rows
             return False
         self._keep(number, token)
-        sink.commit(token)
+        try:
+            sink.commit(token)
+        except REFUSALS as error:
+            self._take_back(number)
+            sink.abort(token)
+            self._explain(error, number)
+            raise
         self.committed = number
         self.rows += rows
         return True
@@ -120,14 +126,42 @@ class JobSink:
         if self._is_cancelled:
             raise OperationalError("the job was cancelled", code=ErrorCode.CANCELLED)
 
-    def _load(self) -> list[dict[str, Any]]:
+    def _recovered(self) -> Sink:
+        """The sink, which has the last batch that counts, and nothing else that was staged."""
         kept = _kept(self._file)
-        if kept is None:
-            return []
-        self.committed = kept[0]
-        return [kept[1]]
+        number, token = (0, None) if kept is None else kept
+        write = self._write
+        sink = write.table.sink(SinkRequest(write.mode, write.columns, self._owner))
+        try:
+            sink.recover([] if token is None else [token])
+        except BaseException as error:
+            sink.close()
+            if token is None or not isinstance(error, REFUSALS):
+                raise
+            # The last execution ended before it was told so. If what was in the way is gone by now the batch will do.
+            self._keep(number - 1, None)
+            return self._recovered()
+        self.committed = number
+        return sink
 
-    def _keep(self, number: int, token: dict[str, Any]) -> None:
+    def _take_back(self, number: int) -> None:
+        """The batch isn't the last one any more. Those before it, back to one with rows, had none."""
+        with suppress(OperationalError):  # the next execution finds out; that it was refused says more
+            self._keep(number - 1, None)
+
+    def _explain(self, error: Error, number: int) -> None:
+        """Says what becomes of a batch that is refused, and what can be done."""
+        name = self._write.table.name
+        told = f'batch {number} of the job is refused as a whole: no row of it is in "{name}"'
+        error.detail = told if error.detail is None else f"{error.detail}; {told}"
+        if isinstance(error, IntegrityError) and self._write.mode is WriteMode.INSERT:
+            again = "ALTER JOB … RESUME, which writes the batch" if self._write.relation.is_unbounded else "create the job anew"
+            error.hint = (
+                f'take what is in the way out of "{name}", and {again}; '
+                "or DROP JOB and create it with SINK INTO, which replaces rows of the same key"
+            )
+
+    def _keep(self, number: int, token: Token | None) -> None:
         try:
             replace_file(self._file, json.dumps({"batch": number, "token": token}))
         except OSError as error:
@@ -139,8 +173,8 @@ class JobSink:
             ) from error
 
 
-def _kept(file: Path) -> tuple[int, dict[str, Any]] | None:
-    """The last batch that had rows, and what commits it."""
+def _kept(file: Path) -> tuple[int, Token | None] | None:
+    """The last batch that had rows, and what commits it; None there: nothing is left to commit."""
     try:
         kept = json.loads(file.read_text("utf-8"))
         return int(kept["batch"]), kept["token"]

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from runnel.batches import Mask
 from runnel.catalog import Index, Table, WatermarkClause
-from runnel.errors import ErrorCode, NotSupportedError, OperationalError
+from runnel.errors import DataError, ErrorCode, IntegrityError, NotSupportedError, OperationalError
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
@@ -338,6 +338,9 @@ class WriteMode(Enum):
 
 Token = dict[str, Any]
 """What a sink needs to commit staged rows even after a restart: JSON values only."""
+
+REFUSALS = (IntegrityError, DataError)
+"""What `Sink.commit` raises of rows of which nothing is there, nor will be by committing them again, as things are."""
 
 
 class Sink(ABC):

@@ -14,9 +14,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from runnel.connector import Sink, SinkRequest, Token, WriteMode
+from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WriteMode
 from runnel.disk import OWN_FOLDER, own_file, sync_file, sync_folder
-from runnel.errors import DataError, ErrorCode, IntegrityError, OperationalError, ProgrammingError
+from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.frozen import frozen
 from runnel.planner.ddl import quoted, type_text
 from runnel.planner.plans import WritePlan
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from runnel.database import Database
 
 FOLDER = "writers"
-_REFUSALS = (IntegrityError, DataError)
-"""What a commit raises of which nothing is there, nor will be."""
 Kept = tuple[int, Token | None]
 """The number of a writer's last batch, and what commits it, unless that is settled."""
 
@@ -90,7 +88,7 @@ class NumberedWrites:
             sink.recover([] if token is None else [token])
         except BaseException as error:
             sink.close()
-            if before is None or token is None or not isinstance(error, _REFUSALS):
+            if before is None or token is None or not isinstance(error, REFUSALS):
                 raise
             # A process ended before its writer was told that the batch is refused: the writer comes with it again, or another.
             self._keep(owner, (before[0] - 1, None))
@@ -102,7 +100,7 @@ class NumberedWrites:
         self._keep(owner, (number, token))
         try:
             sink.commit(token)
-        except _REFUSALS:
+        except REFUSALS:
             self._keep(owner, before)
             sink.abort(token)
             raise
