@@ -220,19 +220,25 @@ class Fetch:
         batches = java.toArrowBatchRdd(java.queryExecution().executedPlan()).toJavaRDD()
         self._partitions = batches.getNumPartitions()
         schema = arrow_schema(self._frame)
-        _, size = self._spark.statistics(self._frame)
         # One more than Spark has cores, so that none of them waits for the next job.
         cores = max(1, self._spark.context.defaultParallelism)
         threads = max(1, min(MOST_THREADS, self._partitions, cores + 1))
+        first_share = 1
+        if threads < self._partitions <= FEW_PARTITIONS and self._is_small():
+            first_share = min(FIRST_SHARE, -(-self._partitions // threads))
         with self._changed:
-            self._share_size = self._least_size = max(1, cores // MOST_THREADS)
-            if self._partitions <= FEW_PARTITIONS and size is not None and size <= SURELY_SMALL_BYTES * self._partitions:
-                self._share_size = max(self._share_size, min(FIRST_SHARE, -(-self._partitions // threads)))
+            self._least_size = max(1, cores // MOST_THREADS)
+            self._share_size = max(self._least_size, first_share)
             for _ in range(threads - 1):
                 self._start(self._work, batches, schema)
         self._work(batches, schema)
 
+    def _is_small(self) -> bool:
+        _, size = self._spark.statistics(self._frame)
+        return size is not None and size <= SURELY_SMALL_BYTES * self._partitions
+
     def _work(self, batches: Any, schema: pa.Schema) -> None:
+        self._spark.context.setLocalProperty("callSite.short", self._group)  # the name of the stage that gives rows
         while (numbers := self._claim()) is not None:
             share, partitions = numbers
             began = monotonic()
@@ -258,9 +264,7 @@ class Fetch:
 
     def _compute(self, batches: Any, schema: pa.Schema, partitions: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """Runs one job, which has ended when the first batch comes."""
-        context = self._spark.context
-        context.setLocalProperty("callSite.short", self._group)  # the name of the stage that gives rows
-        served = context._jvm.PythonRDD.runJob(context._jsc.sc(), batches, list(partitions))
+        served = self._spark.computed(batches, partitions)
         with self._changed:
             self._computed += len(partitions)
         for message in _messages(served):

@@ -127,6 +127,9 @@ class RemoteSpark(Spark):
         with spark_errors():
             return self._kept(self.own.sql(text))
 
+    def selected(self, frame: Any, names: Sequence[str]) -> Any:
+        return frame.select(*names)
+
     def brought(self, frame: Any) -> Any:
         # What a DataFrame means is settled where it is analysed: in its own session. A view has the analysed plan.
         name = f"runnel_frame_{uuid4().hex}"

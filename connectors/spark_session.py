@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -46,6 +47,7 @@ OWN_SETTINGS = {
 
 CHECKPOINT_ELSEWHERE = "checkpoint.txt"
 """The file in a checkpoint's folder that names the place where a Spark Connect server keeps it."""
+MOST_SEQUENCES = 1024
 CLOSING_SECONDS = 10.0
 """How long a connection that closes waits for what it has cancelled."""
 
@@ -73,6 +75,7 @@ class Spark:
         self._lock = RLock()
         self._own: Any = None
         self._known: set[str] = set()
+        self._sequences: dict[tuple[str, ...], Any] = {}
         _leave_out_of_logs()
 
     @property
@@ -90,6 +93,20 @@ class Spark:
         with spark_errors():
             own = self.own
             return _frame(own, own._jsparkSession.sql(text))
+
+    def selected(self, frame: Any, names: Sequence[str]) -> Any:
+        """Some columns of a DataFrame, by their names; at least one."""
+        # Not by its own select, which asks Java several times for each name.
+        return _frame(frame.sparkSession, frame._jdf.select(names[0], self._sequence(tuple(names[1:]))))
+
+    def _sequence(self, names: tuple[str, ...]) -> Any:
+        """A sequence of Scala's, kept: scans ask for few different ones."""
+        found = self._sequences.get(names)
+        if found is None:
+            if len(self._sequences) >= MOST_SEQUENCES:
+                self._sequences.clear()
+            found = self._sequences[names] = self.context._jvm.PythonUtils.toSeq(list(names))
+        return found
 
     def brought(self, frame: Any) -> Any:
         """The same DataFrame in our session."""
@@ -185,6 +202,20 @@ class Spark:
         """What this thread has Spark run inside can be cancelled by the name."""
         self.context.setJobGroup(name, description, interruptOnCancel=True)
         yield
+
+    def computed(self, batches: Any, partitions: Sequence[int]) -> Any:
+        """Runs a job that computes these partitions of an RDD of bytes, and waits for it. Returns where its rows are served:
+        port, secret, and the server."""
+        return self._run_job(self._java_context, batches, list(partitions))
+
+    # Kept, as py4j asks Java again each time it is given a name.
+    @cached_property
+    def _run_job(self) -> Any:
+        return self.context._jvm.PythonRDD.runJob
+
+    @cached_property
+    def _java_context(self) -> Any:
+        return self.context._jsc.sc()
 
     def cancel(self, group: str) -> None:
         """Ends what runs by that name, and what is still to come."""

@@ -151,7 +151,8 @@ class SparkScan(Source):
             frame = table.own_frame(spark)
             # A selection even of all columns: a plan of its own, as one whose shuffle was cancelled never runs again.
             # For the number of rows any column will do.
-            frame = frame.select(*[f"c{i}" for i in request.columns]) if request.columns else frame.selectExpr("TRUE AS c0")
+            names = [f"c{i}" for i in request.columns]
+            frame = spark.selected(frame, names) if names else frame.selectExpr("TRUE AS c0")
             if limit is not None:
                 frame = spark.first_rows(frame, limit)
         fields = [Field(table.columns[i].name, table.columns[i].type) for i in request.columns]
