@@ -1,0 +1,164 @@
+"""Copies of a folder as a process leaves it that is killed: one before each step that is done to its files, to be opened later.
+
+A copy is of one moment: meanwhile this process holds Python's lock, and Java stands still. Steps are changes of names and syncs
+by this process, renames by Hadoop's file system, and transactions of the libraries that write files themselves; batches of jobs
+are written one after the other, so that no library is in the middle of something while another one's step is copied.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from threading import RLock
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from runnel.connectors.delta_target import DeltaTarget
+from runnel.connectors.duckdb_sink import DuckDBSink
+from runnel.connectors.iceberg_target import IcebergTarget
+from runnel.connectors.spark_job_sink import JobSink
+from runnel.connectors.spark_sink import AppendSink, FileSystem
+
+NAMES = ("rename", "replace", "link", "unlink", "remove", "mkdir", "rmdir")
+SYNCS = ("fsync", "fdatasync")
+PARTS: tuple[tuple[type, tuple[str, ...]], ...] = (
+    (JobSink, ("__init__", "write", "_keep")),
+    (FileSystem, ("move", "delete")),
+    (DuckDBSink, ("_run", "_transact")),
+    (DeltaTarget, ("commit",)),
+    (IcebergTarget, ("_commit",)),
+    (AppendSink, ("_append",)),
+)
+"""What is a step before and behind it."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """`before`: the step that was to be next."""
+
+    place: Path
+    number: int
+    before: str
+
+    def __str__(self) -> str:
+        return f"image {self.number}, before {self.before}"
+
+
+class Images:
+    """Those of one folder. `most`: so many, of steps that a seed chooses; None: all that differ from the one before."""
+
+    def __init__(self, folder: Path, into: Path, java: int, most: int | None, seed: int) -> None:
+        self._folder = folder
+        self._into = into
+        self._java = java
+        self._most = most
+        self._random = Random(seed)
+        self._last = ""
+        self._turn = RLock()
+        self.is_on = False
+        self.steps = 0
+        self.kept: list[Image] = []
+        into.mkdir()
+
+    def watch(self, patch: pytest.MonkeyPatch) -> None:
+        """From now on steps are seen, and images taken while `is_on`."""
+        for name in (*NAMES, *SYNCS):
+            patch.setattr(os, name, self._seen(getattr(os, name), name))
+        for kind, names in PARTS:
+            for name in names:
+                patch.setattr(kind, name, self._around(getattr(kind, name), f"{kind.__name__}.{name}"))
+
+    def _seen(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def seen(*arguments: Any, **options: Any) -> Any:
+            # shutil.rmtree names files within an open folder; what a descriptor is of can't be seen from it.
+            if name in SYNCS or options or str(arguments[0]).startswith(str(self._folder)):
+                where = "" if name in SYNCS else f" {Path(str(arguments[0])).name}"
+                self._step(name + where)
+            return function(*arguments, **options)
+
+        return seen
+
+    def _around(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def around(*arguments: Any, **options: Any) -> Any:
+            with self._turn:
+                self._step(name)
+                found = function(*arguments, **options)
+                self._step(f"the end of {name}")
+                return found
+
+        return around
+
+    def _step(self, what: str) -> None:
+        # Another thread may wait for a lock that this one holds.
+        if not self.is_on or not self._turn.acquire(blocking=False):
+            return
+        self.is_on = False  # what is done to images is no step
+        try:
+            self.steps += 1
+            slot = self._slot()
+            if slot is None:
+                return
+            image = Image(self._into / str(self.steps), self.steps, what)
+            self._copy(image.place)
+            if self._most is None:
+                digest = digest_of(image.place)
+                if digest == self._last:
+                    shutil.rmtree(image.place)
+                    return
+                self._last = digest
+            if slot < len(self.kept):
+                shutil.rmtree(self.kept[slot].place)
+                self.kept[slot] = image
+            else:
+                self.kept.append(image)
+        finally:
+            self.is_on = True
+            self._turn.release()
+
+    def _slot(self) -> int | None:
+        """Where this step's image goes; each step has the same chance to stay."""
+        if self._most is None or len(self.kept) < self._most:
+            return len(self.kept)
+        slot = self._random.randrange(self.steps)
+        return slot if slot < self._most else None
+
+    def _copy(self, target: Path) -> None:
+        os.kill(self._java, signal.SIGSTOP)
+        try:
+            until = monotonic() + 5
+            while not stands_still(self._java):
+                assert monotonic() < until, "Java goes on"
+                sleep(0.0002)  # nobody tells of it
+            # A call that keeps Python's lock, so that no other thread goes on.
+            failed = ctypes.PyDLL(None).system(f"cp -a '{self._folder}' '{target}'".encode())
+            assert not failed, f"{target} can't be made"
+        finally:
+            os.kill(self._java, signal.SIGCONT)
+
+
+def stands_still(process: int) -> bool:
+    """Whether a stop has come through to all its threads, as far as that can be seen."""
+    try:
+        states = [stat.read_text().rpartition(")")[2].split()[0] for stat in Path(f"/proc/{process}/task").glob("*/stat")]
+    except OSError:
+        return False  # a thread has just ended
+    return all(state in "TtZX" for state in states)
+
+
+def digest_of(folder: Path) -> str:
+    """What is equal for folders of the same content."""
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        found.update(str(path.relative_to(folder)).encode())
+        if path.is_file():
+            found.update(path.read_bytes())
+    return found.hexdigest()

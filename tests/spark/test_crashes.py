@@ -1,0 +1,140 @@
+"""Jobs on Spark whose process is killed: at whatever step to the files of the directory and the sinks, the next one comes to
+the rows that there would have been without it, each once where the sink promises that. With RUNNEL_TESTS=all each step is tried
+with each sink, and some steps of the process that comes next; without it a few."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import runnel
+from runnel.connectors import spark_options, spark_version_sink
+from runnel.connectors.map_sink import MapSink
+from runnel.connectors.spark_job_sink import JobSink
+from tests.effort import ALL
+from tests.spark.crash_images import Images
+from tests.spark.crashing_world import EXACT, KINDS, STAND_INS, WINDOWS, World
+from tests.spark.test_job_sinks import table_of
+from tests.spark.test_lakes import SOURCES, stand_in
+from tests.spark.test_stream_jobs import Feed, follow, until
+
+Sinks = tuple[Sequence[str], Sequence[str]]
+"""Those of jobs over a stream, and of jobs over a table."""
+
+WORLDS: Sequence[Sinks] = (
+    [([WINDOWS], []), *[([name], [name]) for name in KINDS]]
+    if ALL
+    else [(EXACT[::2], EXACT[1::2]), ([WINDOWS, *EXACT[1::2]], [*EXACT[::2], "appended"])]
+)
+
+
+@pytest.fixture
+def java(session: Any) -> int:
+    from pyspark import SparkContext
+
+    found: int = SparkContext._gateway.proc.pid
+    return found
+
+
+@pytest.fixture
+def feed(tmp_path: Path) -> Feed:
+    return Feed(tmp_path / "in")
+
+
+def taken(world: World, images: Images) -> None:
+    """Runs a world's jobs, which are cut short at some of their steps."""
+    images.is_on = True
+    world.feed()
+    world.feed()
+    connection = world.opened()
+    try:
+        wrong = world.finish(connection)
+        assert not wrong, "without a crash: " + "; ".join(wrong)
+        if ALL:
+            world.feed()
+            world.bring_back(connection)
+            world.finish(connection)
+    finally:
+        images.is_on = False
+        connection.close()
+
+
+@pytest.mark.parametrize("sinks", WORLDS, ids=lambda sinks: "-".join(sinks[0]))
+def test_a_job_that_is_cut_short_writes_what_it_would_have_written(
+    session: Any, java: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sinks: Sinks
+) -> None:
+    world = World(tmp_path, session, sinks)
+    images = Images(world.folder, tmp_path / "images", java, None if ALL else 1, seed=len(sinks[0]))
+    again = Images(world.folder, tmp_path / "again", java, 1 if ALL else 0, seed=7)
+    images.watch(monkeypatch)
+    if ALL:
+        again.watch(monkeypatch)
+        for name, source in zip(STAND_INS, SOURCES, strict=True):
+            session.dataSource.register(stand_in(name))
+            monkeypatch.setitem(spark_version_sink.SINKS, name, spark_version_sink.SINKS[source])  # type: ignore[index]
+        monkeypatch.setattr(spark_options, "VERSIONED", (*spark_options.VERSIONED, *STAND_INS))
+    taken(world, images)
+    wrong = []
+    try:
+        for image in images.kept:
+            # The process that comes next may be killed, too.
+            again.is_on = ALL and image.number % 5 == 0
+            wrong += world.resumed(image)
+            again.is_on = False
+            while again.kept:
+                wrong += world.resumed(again.kept.pop())
+    finally:
+        world.clear()
+    print(f"{len(images.kept)} images of {images.steps} steps, {again.steps} steps behind them")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_batch_that_is_refused_is_written_when_what_was_in_its_way_is_gone(
+    session: Any, tmp_path: Path, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(job: runnel.Job) -> None:
+        assert job.await_status(runnel.JobStatus.SUSPENDED, 60)
+        assert isinstance(job.error, runnel.IntegrityError)
+        assert job.error.message == "key 'b' exists already in map \"m\""
+        assert job.error.detail == 'batch 2 of the job is refused as a whole: no row of it is in "m"'
+        assert "ALTER JOB … RESUME, which writes the batch" in (job.error.hint or "")
+
+    def rows(connection: runnel.Connection) -> list[Any]:
+        return connection.execute("SELECT __key, this FROM m ORDER BY 1").fetchall()
+
+    with runnel.connect(tmp_path / "db", spark=session) as connection:
+        follow(connection, "events", feed.folder)
+        connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
+        connection.execute("INSERT INTO m VALUES ('b', 0)")
+        feed.add((1, "a", 1))
+        feed.add((2, "b", 2), (2, "c", 3))
+        connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50')
+            AS INSERT INTO m SELECT k, v FROM events""")
+        job = connection.job("j")
+        refused(job)
+        kept = tmp_path / "db" / "jobs" / str(job.id) / "runtime" / "committed.json"
+        assert json.loads(kept.read_text()) == {"batch": 1, "token": None}
+        with monkeypatch.context() as patch:  # the process ends before the batch is taken back
+            patch.setattr(JobSink, "_take_back", lambda *_: None)
+            patch.setattr(MapSink, "abort", lambda *_: None)
+            job.resume()
+            refused(job)
+        assert json.loads(kept.read_text())["batch"] == 2
+    with runnel.connect(tmp_path / "db", spark=session) as connection:
+        job = connection.job("j")
+        job.resume()
+        refused(job)
+        assert rows(connection) == [("a", 1), ("b", 0)]
+        connection.execute("DELETE FROM m WHERE __key = 'b'")
+        job.resume()
+        feed.add((3, "d", 4))
+        until(lambda: len(rows(connection)) == 4, job)
+        assert rows(connection) == [("a", 1), ("b", 2), ("c", 3), ("d", 4)]
+        feed.add((4, "a", 5))
+        assert job.await_status(runnel.JobStatus.SUSPENDED, 60)
+        connection.execute("DROP JOB j")
+        assert table_of(connection, "m")._staging.lasting() == {}
