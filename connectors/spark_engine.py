@@ -27,9 +27,9 @@ from runnel.fragment import FragmentEngine, FragmentSource, NarrowableRows, Unre
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation import Filter, Limit, Project, Relation, Scan, Sort, transform, walk
-from runnel.rendering.relations import render_relation
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.spark import SPARK
+from runnel.rendering.spark_relations import SparkRelations
 
 if TYPE_CHECKING:
     from runnel.connectors.spark_job import SparkJobs
@@ -77,7 +77,7 @@ class SparkEngine(FragmentEngine):
                     raise Unrenderable("a volatile function", expression.position)
         python_calls(relation)
         relation = transform(relation, _without_limit)
-        return SparkFragment(self._owner, relation, render_relation(relation, Rendering(SPARK), _preview))
+        return SparkFragment(self._owner, relation, SparkRelations(Rendering(SPARK), _preview).whole(relation))
 
 
 def _preview(node: Scan, read: tuple[int, ...]) -> str:
@@ -163,7 +163,7 @@ class SparkFragment(FragmentSource):
                 return f"(SELECT {columns} FROM {views.name(node.table)})"
 
             try:
-                return spark.frame(render_relation(relation, rendering, scan))
+                return spark.frame(SparkRelations(rendering, scan).whole(relation))
             except Error as error:
                 error.position = error.position or place_of(self._relation, error)
                 raise

@@ -60,6 +60,8 @@ class Dialect:
     aggregates: Mapping[str, AggregateRule]
     windows: Mapping[str, FunctionRule]
     """The functions that only OVER knows; empty where the engine's windows aren't rendered."""
+    ignores_nulls_inside: bool = False
+    """Whether IGNORE NULLS stands within a call's brackets."""
     frame: Callable[[WindowCall], str] | None = None
     """The frame of a call with OVER, where the engine has rules of its own; refuses calls that aren't the same there."""
     python: Callable[[Rendering, PythonCall, Sequence[str]], str] | None = None

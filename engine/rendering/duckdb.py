@@ -20,4 +20,5 @@ DUCKDB = Dialect(
     casts=cast,
     aggregates=AGGREGATES,
     windows=WINDOWS,
+    ignores_nulls_inside=True,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import ClassVar
 
 from runnel import relation as nodes
 from runnel.expressions.evaluate import can_fail
@@ -17,7 +17,7 @@ from runnel.expressions.nodes import Column, Expression, Literal, columns_of
 from runnel.fragment import InputRows, Unrenderable
 from runnel.relation import JoinKind, Relation, Scan
 from runnel.rendering.block import Block, block_text
-from runnel.rendering.plan_shapes import COSTLY, computes_what_can_fail, is_chain, is_unique, repeated
+from runnel.rendering.plan_shapes import computes_what_can_fail, is_chain, is_unique
 from runnel.rendering.render import Rendering
 from runnel.subqueries import GroupLimit
 from runnel.windows import Window
@@ -32,36 +32,43 @@ MOST_VALUES = 1000
 _TWO_MATCHES = "more than one row returned by a subquery used as an expression"
 
 
-def render_relation(relation: Relation, rendering: Rendering, scan: ScanText) -> str:
-    """The SELECT that gives the rows of `relation`: its columns as c0, c1, …; in its order if it is sorted. A relation
-    without columns gives one of no meaning. Raises Unrenderable."""
-    return RelationRendering(rendering, scan).whole(relation)
-
-
 class RelationRendering:
-    """Renders one relation; counts the aliases."""
+    """Renders one relation as an engine's SELECT; counts the aliases. What engines write in different ways is in methods and
+    attributes of their own."""
 
-    rules: Mapping[type[Relation], Callable[[Any, Any], Block]] = {}
+    rules: ClassVar[Mapping[type[Relation], str]] = {
+        InputRows: "input_rows",
+        nodes.Scan: "scan",
+        nodes.Values: "values",
+        nodes.Generate: "generate",
+        nodes.Filter: "filter",
+        nodes.Project: "project",
+        nodes.Aggregate: "aggregate",
+        nodes.Expand: "expand",
+        nodes.Join: "join",
+        nodes.Sort: "sort",
+        nodes.Limit: "limit",
+        GroupLimit: "group_limit",
+        nodes.Union: "union",
+        nodes.SetOperation: "set_operation",
+        Window: "window",
+    }
+    """The method that renders a node."""
+    same = "IS NOT DISTINCT FROM"
+    """The comparison by which NULL equals NULL."""
+    never_negative = "random()"
+    """A volatile number from 0 on."""
+    semi, anti = "SEMI", "ANTI"
 
     def __init__(self, rendering: Rendering, scan: ScanText) -> None:
         self.rendering = rendering
         self._scan_text = scan
         self._aliases = 0
-        self._recursions: dict[str, str] = {}
-        self._shared: dict[Relation, str] = {}
-        self._with: list[str] = []
-        self._in_step = False
 
     def whole(self, relation: Relation) -> str:
-        """The text of the plan itself, with what occurs in it more than once computed once."""
-        if self.rendering.dialect.name == "duckdb":
-            self._shared = dict.fromkeys(repeated(relation), "")
-        text = self.select(relation)
-        return f"WITH {', '.join(self._with)} {text}" if self._with else text
-
-    @property
-    def _same(self) -> str:
-        return "<=>" if self.rendering.dialect.name == "spark" else "IS NOT DISTINCT FROM"
+        """The SELECT that gives the rows of `relation`: its columns as c0, c1, …; in its order if it is sorted. A relation
+        without columns gives one of no meaning. Raises Unrenderable."""
+        return self.select(relation)
 
     def select(self, relation: Relation) -> str:
         return block_text(self.block(relation))
@@ -70,25 +77,8 @@ class RelationRendering:
         rule = self.rules.get(type(relation))
         if rule is None:
             raise Unrenderable(f"operator {type(relation).__name__}", relation.position)
-        if self._shared and type(relation) in COSTLY and relation in self._shared:
-            return self._once(relation, rule)
-        return rule(self, relation)
-
-    def _once(self, relation: Relation, rule: Callable[[RelationRendering, Any], Block]) -> Block:
-        """The relation by the name of a common table expression, which its first occurrence defines."""
-        name = self._shared[relation]
-        if not name:
-            text = block_text(rule(self, relation))
-            name = self._shared[relation] = f"s{len(self._with)}"
-            self._with.append(f"{name} AS MATERIALIZED ({text})")
-        return self.item(name, len(relation.fields))
-
-    def _kept(self, block: Block) -> Block:
-        """The rows of a table by the name of a common table expression: every round of a recursion wants them, and what
-        comes as a stream is there once."""
-        name = f"s{len(self._with)}"
-        self._with.append(f"{name} AS MATERIALIZED ({block_text(block)})")
-        return self.item(name, len(block.columns))
+        block: Block = getattr(self, rule)(relation)
+        return block
 
     def alias(self) -> str:
         self._aliases += 1
@@ -128,8 +118,7 @@ class RelationRendering:
             texts = [block.columns[places[i]] if i in places else "" for i in range(len(node.table.columns))]
             block = replace(block, where=(self.rendering.condition(node.predicate, texts),))
         limit = "" if node.limit is None else f" LIMIT {int(node.limit)}"
-        block = replace(block, columns=block.columns[: len(node.columns)], limit=limit)
-        return self._kept(block) if self._in_step else block
+        return replace(block, columns=block.columns[: len(node.columns)], limit=limit)
 
     def input_rows(self, node: InputRows) -> Block:
         for item in node.columns:
@@ -176,8 +165,7 @@ class RelationRendering:
     def _decided_here(self, block: Block, node: nodes.Filter) -> Block:
         """A filter that the engine doesn't apply before a join or GROUP BY that comes before it here, to rows that never come
         through: its condition depends on a volatile column of what is below."""
-        never_negative = "rand()" if self.rendering.dialect.name == "spark" else "random()"
-        marked = self.around(replace(block, columns=(*block.columns, never_negative), is_plain=False))
+        marked = self.around(replace(block, columns=(*block.columns, self.never_negative), is_plain=False))
         columns, mark = marked.columns[:-1], marked.columns[-1]
         condition = self.rendering.condition(node.condition, columns)
         test = f"CASE WHEN {mark} >= 0 THEN {condition} ELSE FALSE END"
@@ -220,7 +208,7 @@ class RelationRendering:
             left = self.around(left)
         match node.kind:
             case JoinKind.SEMI | JoinKind.ANTI | JoinKind.EXISTS_MARK:
-                return self._exists(node, left, right)
+                return self.exists(node, left, right)
             case JoinKind.NULL_ANTI | JoinKind.MARK:
                 return self._in(node, left, right)
             case JoinKind.SINGLE:
@@ -235,7 +223,7 @@ class RelationRendering:
     def _on(self, node: nodes.Join, left: Block, right: Block) -> str:
         parts = []
         for number, (first, second) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
-            same = self._same if number in node.null_safe else "="
+            same = self.same if number in node.null_safe else "="
             parts.append(f"{self.rendering.key(first, left.columns)} {same} {self.rendering.key(second, right.columns)}")
         if node.condition is not None:
             if can_fail(node.condition):
@@ -243,16 +231,16 @@ class RelationRendering:
             parts.append(self.rendering.condition(node.condition, (*left.columns, *right.columns)))
         return " AND ".join(parts)
 
-    def _exists(self, node: nodes.Join, left: Block, right: Block) -> Block:
+    def exists(self, node: nodes.Join, left: Block, right: Block) -> Block:
+        """Rows by whether they have a match."""
         on = self._on(node, left, right)
         if node.kind is JoinKind.EXISTS_MARK:
             test = f"EXISTS (SELECT 1 FROM {right.source} WHERE {on or '1 = 1'})"
-            self._check_left(node)
             return replace(left, columns=(*left.columns, test), is_plain=False)
         if not on:
             test = f"EXISTS (SELECT 1 FROM {right.source})"
             return replace(left, where=(*left.where, test if node.kind is JoinKind.SEMI else f"NOT {test}"))
-        word = f"{'LEFT ' if self.rendering.dialect.name == 'spark' else ''}{node.kind.value.upper()}"
+        word = self.semi if node.kind is JoinKind.SEMI else self.anti
         return Block(f"{left.source} {word} JOIN {right.source} ON {on}", left.columns, left.where)
 
     def _in(self, node: nodes.Join, left: Block, right: Block) -> Block:
@@ -260,23 +248,14 @@ class RelationRendering:
             raise Unrenderable("NOT IN, or IN as a value, over more than one column", node.position)
         operand = self.rendering.key(node.left_keys[0], left.columns)
         key = self.rendering.key(node.right_keys[0], right.columns)
-        test = f"{operand} IN (SELECT {key} FROM {right.source})"
+        test = self.found_in(operand, key, node, right)
         if node.kind is JoinKind.NULL_ANTI:
             return replace(left, where=(*left.where, f"NOT ({test})"))
-        if self.rendering.dialect.name == "spark":
-            self._check_left(node)
-            # Its IN of a query knows no NULL but in WHERE.
-            found = f"EXISTS (SELECT 1 FROM {right.source} WHERE {key} = {operand})"
-            unknown = f"{operand} IS NULL AND EXISTS (SELECT 1 FROM {right.source})"
-            has_nulls = f"EXISTS (SELECT 1 FROM {right.source} WHERE {key} IS NULL)"
-            test = f"CASE WHEN {found} THEN TRUE WHEN {unknown} OR {has_nulls} THEN NULL ELSE FALSE END"
         return replace(left, columns=(*left.columns, f"({test})"), is_plain=False)
 
-    def _check_left(self, node: nodes.Join) -> None:
-        """Spark works the columns of a SELECT out in the parts of a UNION ALL, and loses there what a sub-query is tied to."""
-        has_parts = any(isinstance(item, (nodes.Union, nodes.Values)) for item in nodes.walk(node.left))
-        if has_parts and self.rendering.dialect.name == "spark":
-            raise Unrenderable("EXISTS or IN as a value over a UNION ALL or VALUES", node.position)
+    def found_in(self, operand: str, key: str, node: nodes.Join, right: Block) -> str:
+        """Whether a value is among the keys of a query."""
+        return f"{operand} IN (SELECT {key} FROM {right.source})"
 
     def _single(self, node: nodes.Join, left: Block, right: Block) -> Block:
         columns = (*left.columns, *right.columns)
@@ -308,28 +287,21 @@ class RelationRendering:
             block = self.around(block)
         text = ""
         if node.count is not None:
-            text += f" LIMIT {self._row_count(node.count)}"
+            text += f" LIMIT {self.row_count(node.count)}"
         if node.offset is not None:
-            text += f" OFFSET {self._row_count(node.offset)}"
+            text += f" OFFSET {self.row_count(node.offset)}"
         return replace(block, limit=text)
 
-    def _row_count(self, expression: Expression) -> str:
-        """A number of rows; Spark has only INT for it."""
-        text = self.rendering.expression(expression, ())
-        if self.rendering.dialect.name != "spark":
-            return text
-        if isinstance(expression, Literal) and (expression.value or 0) >= 2**31:
-            raise Unrenderable("LIMIT and OFFSET above 2147483647", expression.position)
-        return f"CAST({text} AS INT)"
+    def row_count(self, expression: Expression) -> str:
+        """A number of rows, for LIMIT and OFFSET."""
+        return self.rendering.expression(expression, ())
 
     def group_limit(self, node: GroupLimit) -> Block:
         block = self.plain(node.input)
         keys = ", ".join(self.rendering.key(item, block.columns) for item in node.keys)
         order = ", ".join(self.rendering.sort_key(item, block.columns) for item in node.order)
-        if not order and self.rendering.dialect.name == "spark":
-            order = "NULL"  # it numbers no rows without one
-        over = " ".join([f"PARTITION BY {keys}"] * bool(keys) + [f"ORDER BY {order}"] * bool(order))
-        numbered = self.around(replace(block, columns=(*block.columns, f"row_number() OVER ({over})"), is_plain=False))
+        over = f"row_number() OVER ({self.numbered_by(keys, order)})"
+        numbered = self.around(replace(block, columns=(*block.columns, over), is_plain=False))
         number, tests = numbered.columns[-1], []
         skipped = "0" if node.offset is None else self.rendering.expression(node.offset, ())
         if node.offset is not None:
@@ -338,12 +310,15 @@ class RelationRendering:
             tests.append(f"{number} - {skipped} <= {self.rendering.expression(node.count, ())}")
         return replace(numbered, columns=numbered.columns[:-1], where=tuple(tests))
 
-    def union(self, node: nodes.Union) -> Block:
-        made = self.item(f"({' UNION ALL '.join(self._part(part) for part in node.parts)})", len(node.fields))
-        # Spark 4 can't always plan an ORDER BY right above it.
-        return self.around(made) if self.rendering.dialect.name == "spark" else made
+    def numbered_by(self, keys: str, order: str) -> str:
+        """What stands in OVER to number the rows of each group, in an order if there is one."""
+        return " ".join([f"PARTITION BY {keys}"] * bool(keys) + [f"ORDER BY {order}"] * bool(order))
 
-    def _part(self, relation: Relation) -> str:
+    def union(self, node: nodes.Union) -> Block:
+        return self.item(f"({' UNION ALL '.join(self.part(part) for part in node.parts)})", len(node.fields))
+
+    def part(self, relation: Relation) -> str:
+        """A part of a UNION."""
         block = self.block(relation)
         return block_text(self.around(block) if block.order or block.limit else block)
 
@@ -356,68 +331,12 @@ class RelationRendering:
         word = node.operation.upper() + (" ALL" if node.all else "")
         return self.item(f"({sides[0]} {word} {sides[1]})", len(node.fields))
 
-    def unnest(self, node: nodes.Unnest) -> Block:
-        if self.rendering.dialect.name != "duckdb":
-            raise Unrenderable("UNNEST", node.position)
-        block = self.wrapped(node.input)
-        array = self.rendering.expression(node.array, block.columns)
-        if node.outer:
-            array = f"CASE WHEN COALESCE(len({array}), 0) = 0 THEN [NULL] ELSE {array} END"
-        added = [f"unnest({array})"]
-        if node.ordinality is not None:
-            if node.outer:
-                raise Unrenderable("UNNEST WITH ORDINALITY in an outer join", node.position)
-            added.append(f"unnest(range(1, len({array}) + 1))")
-        return self.around(replace(block, columns=(*block.columns, *added), is_plain=False))
-
     def window(self, node: Window) -> Block:
         block = self.plain(node.input)
         calls = tuple(self.rendering.window(call, block.columns) for call in node.calls)
         return self.around(replace(block, columns=(*block.columns, *calls), is_plain=False))
 
-    def recursion(self, node: nodes.Recursion) -> Block:
-        if self.rendering.dialect.name != "duckdb":
-            raise Unrenderable("WITH RECURSIVE", node.position)
-        name = f"r{len(self._recursions)}"
-        self._recursions[node.name] = name
-        word = "UNION" if node.distinct else "UNION ALL"
-        width = len(node.fields)
-        columns = ", ".join(f"c{i}" for i in range(width))
-        anchor, around = self._part(node.anchor), self._in_step
-        self._in_step = True
-        body = f"{anchor} {word} {self._part(node.step)}"
-        self._in_step = around
-        return self.item(f"(WITH RECURSIVE {name}({columns}) AS ({body}) SELECT * FROM {name})", width)
-
-    def working_table(self, node: nodes.WorkingTable) -> Block:
-        name = self._recursions.get(node.name)
-        if name is None:
-            raise Unrenderable("the step of a WITH RECURSIVE by itself", node.position)
-        return self.item(name, len(node.columns))
-
 
 def input_name(number: int) -> str:
     """What the rows of `InputRows` are called in the text: a table with the columns c0, c1, …."""
     return f"rows_{number}"
-
-
-RelationRendering.rules = {
-    InputRows: RelationRendering.input_rows,
-    nodes.Scan: RelationRendering.scan,
-    nodes.Values: RelationRendering.values,
-    nodes.Generate: RelationRendering.generate,
-    nodes.Filter: RelationRendering.filter,
-    nodes.Project: RelationRendering.project,
-    nodes.Aggregate: RelationRendering.aggregate,
-    nodes.Expand: RelationRendering.expand,
-    nodes.Join: RelationRendering.join,
-    nodes.Sort: RelationRendering.sort,
-    nodes.Limit: RelationRendering.limit,
-    GroupLimit: RelationRendering.group_limit,
-    nodes.Union: RelationRendering.union,
-    nodes.SetOperation: RelationRendering.set_operation,
-    nodes.Unnest: RelationRendering.unnest,
-    Window: RelationRendering.window,
-    nodes.Recursion: RelationRendering.recursion,
-    nodes.WorkingTable: RelationRendering.working_table,
-}

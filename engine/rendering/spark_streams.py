@@ -8,9 +8,9 @@ texts. Groups, joins and windows use the marked ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from runnel import relation as nodes
 from runnel.expressions.evaluate import can_fail
@@ -19,8 +19,9 @@ from runnel.fragment import Unrenderable
 from runnel.frozen import frozen
 from runnel.relation import JoinKind, Relation
 from runnel.rendering.block import Block, block_text
-from runnel.rendering.relations import RelationRendering, ScanText
+from runnel.rendering.relations import ScanText
 from runnel.rendering.render import Rendering
+from runnel.rendering.spark_relations import SparkRelations
 from runnel.rendering.time_bounds import time_bound
 from runnel.sqltypes import Kind, SqlType
 from runnel.streams import WINDOW_COLUMNS, AssignWindows, ImposeOrder, WindowKind
@@ -57,7 +58,9 @@ def render_stream(relation: Relation, rendering: Rendering, scan: ScanText, orde
     return _Streams(rendering, scan, order).whole(relation)
 
 
-class _Streams(RelationRendering):
+class _Streams(SparkRelations):
+    rules: ClassVar[Mapping[type[Relation], str]] = {**SparkRelations.rules, ImposeOrder: "order", AssignWindows: "assign"}
+
     def __init__(self, rendering: Rendering, scan: ScanText, order: OrderText) -> None:
         super().__init__(rendering, scan)
         self._order = order
@@ -71,9 +74,9 @@ class _Streams(RelationRendering):
     def select(self, relation: Relation) -> str:
         return block_text(self._without_sessions(self.block(relation)))
 
-    def _part(self, relation: Relation) -> str:
+    def part(self, relation: Relation) -> str:
         self._without_sessions(self.block(relation))
-        return super()._part(relation)
+        return super().part(relation)
 
     def _without_sessions(self, block: Block) -> Block:
         if any(text in self._sessions for text in block.columns):
@@ -279,20 +282,13 @@ class _Streams(RelationRendering):
         if bounds != [None, None]:
             self._check_same_windows(node, bounds)
         texts = [self._group(key, text, block) for key, text, block in zip(keys, own, (left, right), strict=True)]
-        return f"{texts[0]} {self._same if number in node.null_safe else '='} {texts[1]}"
+        return f"{texts[0]} {self.same if number in node.null_safe else '='} {texts[1]}"
 
     def _check_same_windows(self, node: nodes.Join, bounds: Sequence[Bound | None]) -> None:
         """Whole windows are compared: they must be the same where the two bounds are."""
         left, right = bounds
         if left is None or right is None or left.place != right.place or left.size is None or left.size != right.size:
             raise Unrenderable("a join of streams by windows of different kinds", node.position)
-
-
-_Streams.rules = {
-    **{kind: getattr(_Streams, rule.__name__) for kind, rule in RelationRendering.rules.items()},
-    ImposeOrder: _Streams.order,
-    AssignWindows: _Streams.assign,
-}
 
 
 def _shown(marked: str, kind: SqlType) -> str:

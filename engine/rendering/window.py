@@ -39,7 +39,7 @@ def over(rendering: Rendering, window: WindowCall, columns: Sequence[str]) -> st
     arguments = [rendering.expression(item, columns) for item in call.arguments]
     called = rule(rendering, plain, arguments)
     if window.ignore_nulls:
-        inside = rendering.dialect.name == "duckdb"
+        inside = rendering.dialect.ignores_nulls_inside
         called = called.removesuffix(")") + " IGNORE NULLS)" if inside else f"{called} IGNORE NULLS"
     return f"CAST({called}{text} AS {rendering.type(call.type)})"
 

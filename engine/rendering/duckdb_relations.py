@@ -1,0 +1,93 @@
+"""A relational sub-plan as DuckDB's SELECT: what occurs in it twice is computed once, and WITH RECURSIVE is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from runnel import relation as nodes
+from runnel.fragment import Unrenderable
+from runnel.relation import Relation, Scan
+from runnel.rendering.block import Block, block_text
+from runnel.rendering.plan_shapes import COSTLY, repeated
+from runnel.rendering.relations import RelationRendering, ScanText
+from runnel.rendering.render import Rendering
+
+
+class DuckdbRelations(RelationRendering):
+    """DuckDB's SELECT of one relation."""
+
+    rules: ClassVar[Mapping[type[Relation], str]] = {
+        **RelationRendering.rules,
+        nodes.Unnest: "unnest",
+        nodes.Recursion: "recursion",
+        nodes.WorkingTable: "working_table",
+    }
+
+    def __init__(self, rendering: Rendering, scan: ScanText) -> None:
+        super().__init__(rendering, scan)
+        self._recursions: dict[str, str] = {}
+        self._shared: dict[Relation, str] = {}
+        self._with: list[str] = []
+        self._in_step = False
+
+    def whole(self, relation: Relation) -> str:
+        self._shared = dict.fromkeys(repeated(relation), "")
+        text = self.select(relation)
+        return f"WITH {', '.join(self._with)} {text}" if self._with else text
+
+    def block(self, relation: Relation) -> Block:
+        if self._shared and type(relation) in COSTLY and relation in self._shared:
+            return self._once(relation)
+        return super().block(relation)
+
+    def _once(self, relation: Relation) -> Block:
+        """The relation by the name of a common table expression, which its first occurrence defines."""
+        name = self._shared[relation]
+        if not name:
+            text = block_text(super().block(relation))
+            name = self._shared[relation] = f"s{len(self._with)}"
+            self._with.append(f"{name} AS MATERIALIZED ({text})")
+        return self.item(name, len(relation.fields))
+
+    def scan(self, node: Scan) -> Block:
+        block = super().scan(node)
+        return self._kept(block) if self._in_step else block
+
+    def _kept(self, block: Block) -> Block:
+        """The rows of a table by the name of a common table expression: every round of a recursion wants them, and what
+        comes as a stream is there once."""
+        name = f"s{len(self._with)}"
+        self._with.append(f"{name} AS MATERIALIZED ({block_text(block)})")
+        return self.item(name, len(block.columns))
+
+    def unnest(self, node: nodes.Unnest) -> Block:
+        block = self.wrapped(node.input)
+        array = self.rendering.expression(node.array, block.columns)
+        if node.outer:
+            array = f"CASE WHEN COALESCE(len({array}), 0) = 0 THEN [NULL] ELSE {array} END"
+        added = [f"unnest({array})"]
+        if node.ordinality is not None:
+            if node.outer:
+                raise Unrenderable("UNNEST WITH ORDINALITY in an outer join", node.position)
+            added.append(f"unnest(range(1, len({array}) + 1))")
+        return self.around(replace(block, columns=(*block.columns, *added), is_plain=False))
+
+    def recursion(self, node: nodes.Recursion) -> Block:
+        name = f"r{len(self._recursions)}"
+        self._recursions[node.name] = name
+        word = "UNION" if node.distinct else "UNION ALL"
+        width = len(node.fields)
+        columns = ", ".join(f"c{i}" for i in range(width))
+        anchor, around = self.part(node.anchor), self._in_step
+        self._in_step = True
+        body = f"{anchor} {word} {self.part(node.step)}"
+        self._in_step = around
+        return self.item(f"(WITH RECURSIVE {name}({columns}) AS ({body}) SELECT * FROM {name})", width)
+
+    def working_table(self, node: nodes.WorkingTable) -> Block:
+        name = self._recursions.get(node.name)
+        if name is None:
+            raise Unrenderable("the step of a WITH RECURSIVE by itself", node.position)
+        return self.item(name, len(node.columns))

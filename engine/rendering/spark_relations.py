@@ -1,0 +1,69 @@
+"""A relational sub-plan as Spark's SELECT, which knows fewer ways to say a thing, and plans some of them wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from runnel import relation as nodes
+from runnel.expressions.nodes import Expression, Literal
+from runnel.fragment import Unrenderable
+from runnel.relation import JoinKind, Relation
+from runnel.rendering.block import Block
+from runnel.rendering.relations import RelationRendering
+
+_MOST_ROWS = 2**31 - 1
+
+
+class SparkRelations(RelationRendering):
+    """Spark's SELECT of one relation."""
+
+    rules: ClassVar[Mapping[type[Relation], str]] = {
+        **RelationRendering.rules,
+        nodes.Unnest: "unnest",
+        nodes.Recursion: "recursion",
+    }
+    same = "<=>"
+    never_negative = "rand()"
+    semi, anti = "LEFT SEMI", "LEFT ANTI"
+
+    def exists(self, node: nodes.Join, left: Block, right: Block) -> Block:
+        if node.kind is JoinKind.EXISTS_MARK:
+            _check_left(node)
+        return super().exists(node, left, right)
+
+    def found_in(self, operand: str, key: str, node: nodes.Join, right: Block) -> str:
+        if node.kind is JoinKind.NULL_ANTI:
+            return super().found_in(operand, key, node, right)
+        _check_left(node)
+        # Its IN of a query knows no NULL but in WHERE.
+        found = f"EXISTS (SELECT 1 FROM {right.source} WHERE {key} = {operand})"
+        unknown = f"{operand} IS NULL AND EXISTS (SELECT 1 FROM {right.source})"
+        has_nulls = f"EXISTS (SELECT 1 FROM {right.source} WHERE {key} IS NULL)"
+        return f"CASE WHEN {found} THEN TRUE WHEN {unknown} OR {has_nulls} THEN NULL ELSE FALSE END"
+
+    def row_count(self, expression: Expression) -> str:
+        """Spark has only INT for it."""
+        if isinstance(expression, Literal) and (expression.value or 0) > _MOST_ROWS:
+            raise Unrenderable(f"LIMIT and OFFSET above {_MOST_ROWS}", expression.position)
+        return f"CAST({super().row_count(expression)} AS INT)"
+
+    def numbered_by(self, keys: str, order: str) -> str:
+        """Spark numbers no rows without an order."""
+        return super().numbered_by(keys, order or "NULL")
+
+    def union(self, node: nodes.Union) -> Block:
+        # Spark 4 can't always plan an ORDER BY right above it.
+        return self.around(super().union(node))
+
+    def unnest(self, node: nodes.Unnest) -> Block:
+        raise Unrenderable("UNNEST", node.position)
+
+    def recursion(self, node: nodes.Recursion) -> Block:
+        raise Unrenderable("WITH RECURSIVE", node.position)
+
+
+def _check_left(node: nodes.Join) -> None:
+    """Spark works the columns of a SELECT out in the parts of a UNION ALL, and loses there what a sub-query is tied to."""
+    if any(isinstance(item, (nodes.Union, nodes.Values)) for item in nodes.walk(node.left)):
+        raise Unrenderable("EXISTS or IN as a value over a UNION ALL or VALUES", node.position)
