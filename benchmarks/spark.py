@@ -23,6 +23,8 @@ GROUPS = 1_000
 AGGREGATED = 40 * ROWS
 WRITTEN = 20 * ROWS
 PARTITIONS = 100
+WARM_UPS = 30
+"""Java's compiler takes so long to be done with what a short query needs: the query planner, most of all."""
 
 
 def has_java() -> bool:
@@ -76,7 +78,7 @@ def _rows_out(session: Any, connection: runnel.Connection, rounds: int) -> Resul
     def native() -> None:
         assert frame.toArrow().num_rows == ROWS
 
-    for _ in range(5):  # Java's compiler takes a while to be done
+    for _ in range(WARM_UPS):
         ours()
         native()
     return measure(

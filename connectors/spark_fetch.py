@@ -30,14 +30,18 @@ WAITING_BATCHES = 16
 """How many batches wait for the reader before the threads stop."""
 WAITING_BYTES = 64 << 20
 """And of how many bytes: rows may be wide."""
+HANDFUL_BATCHES = 8
+HANDFUL_BYTES = 2 << 20
+"""So much is handed over at a time: the reader isn't woken for less."""
 SMALL_BYTES = 8 << 20
 QUICK_SECONDS = 0.5
 LARGEST_SHARE = 256
 """Partitions that are small and quick are taken more at a time, up to so many: a job has a fixed cost."""
 FEW_PARTITIONS = 16
-FIRST_SHARE = 3
+FIRST_ROUNDS = 2
 SURELY_SMALL_BYTES = 4 << 20
-"""Of few partitions so many are taken at first, if Spark thinks that each has no more bytes, which texts may belie."""
+"""Of few partitions a job takes at first as many as keep Spark's cores busy so many times, if Spark thinks that each has no
+more bytes, which texts may belie."""
 
 
 class Share:
@@ -220,15 +224,14 @@ class Fetch:
         batches = java.toArrowBatchRdd(java.queryExecution().executedPlan()).toJavaRDD()
         self._partitions = batches.getNumPartitions()
         schema = arrow_schema(self._frame)
-        # One more than Spark has cores, so that none of them waits for the next job.
         cores = max(1, self._spark.context.defaultParallelism)
-        threads = max(1, min(MOST_THREADS, self._partitions, cores + 1))
-        first_share = 1
-        if threads < self._partitions <= FEW_PARTITIONS and self._is_small():
-            first_share = min(FIRST_SHARE, -(-self._partitions // threads))
+        least = first = max(1, cores // MOST_THREADS)
+        if cores < self._partitions <= FEW_PARTITIONS and self._is_small():
+            first = FIRST_ROUNDS * cores
+        # One more than Spark has cores, so that none of them waits for the next job.
+        threads = max(1, min(MOST_THREADS, -(-self._partitions // first), cores + 1))
         with self._changed:
-            self._least_size = max(1, cores // MOST_THREADS)
-            self._share_size = max(self._least_size, first_share)
+            self._least_size, self._share_size = least, first
             for _ in range(threads - 1):
                 self._start(self._work, batches, schema)
         self._work(batches, schema)
@@ -243,9 +246,9 @@ class Fetch:
             share, partitions = numbers
             began = monotonic()
             size = 0
-            for batch in self._compute(batches, schema, partitions):
-                size += batch.nbytes
-                if not self._put(share, batch):
+            for taken in _handfuls(self._compute(batches, schema, partitions)):
+                size += sum(batch.nbytes for batch in taken)
+                if not self._put(share, taken):
                     return
             with self._changed:
                 share.is_done = True
@@ -270,18 +273,16 @@ class Fetch:
         for message in _messages(served):
             yield pa.ipc.read_record_batch(pa.py_buffer(message), schema)
 
-    def _put(self, share: Share, batch: pa.RecordBatch) -> bool:
-        """Hands a batch over, waiting for room; False when nobody wants it any more."""
-        if not batch.num_rows:
-            return not self._is_closed
+    def _put(self, share: Share, batches: Sequence[pa.RecordBatch]) -> bool:
+        """Hands batches over, waiting for room; False when nobody wants them any more."""
         with self._changed:
             while self._is_full(share) and not self._is_closed and self._error is None:
                 self._changed.wait()
             if self._is_closed or self._error is not None:
                 return False
-            share.batches.append(batch)
-            self._waiting += 1
-            self._waiting_bytes += batch.nbytes
+            share.batches.extend(batches)
+            self._waiting += len(batches)
+            self._waiting_bytes += sum(batch.nbytes for batch in batches)
         self._wake()
         return True
 
@@ -304,6 +305,21 @@ def _next_size(current: int, size: int, seconds: float) -> int:
     if size < SMALL_BYTES and seconds < QUICK_SECONDS:
         return min(current * 4, LARGEST_SHARE)
     return max(1, current // 2)
+
+
+def _handfuls(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """The batches that have rows, some at a time."""
+    taken: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        if batch.num_rows:
+            taken.append(batch)
+            size += batch.nbytes
+        if len(taken) >= HANDFUL_BATCHES or size >= HANDFUL_BYTES:
+            yield taken
+            taken, size = [], 0
+    if taken:
+        yield taken
 
 
 def _messages(served: Any) -> Iterator[bytes]:

@@ -32,7 +32,7 @@ class RemoteFetch(Fetch):
             self._shares.append(share)
         with closing(self._batches()) as batches:
             for batch in batches:
-                if not self._put(share, batch):
+                if batch.num_rows and not self._put(share, [batch]):
                     return  # closing has the server give up what is left
         with self._changed:
             share.is_done = True
