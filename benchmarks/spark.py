@@ -138,7 +138,7 @@ def _job(session: Any, connection: runnel.Connection, scratch: Path, rounds: int
         assert list(out.glob("*.parquet"))
         shutil.rmtree(out)
 
-    for _ in range(2):
+    for _ in range(4):  # Java compiles what Spark makes of each query anew
         ours()
         native()
     return measure(

@@ -70,8 +70,7 @@ class JobSink:
         sink = self._sink
         if isinstance(sink, GatheringSink):
             with spark_errors():
-                counted, count = self._spark.counted(frame)
-                sink.write_frame(counted)
+                count = sink.write_frame(frame)
                 token = sink.stage(number)
                 rows = count()
         else:

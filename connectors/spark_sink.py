@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -128,10 +128,14 @@ class GatheringSink(Sink):
             with spark_errors():
                 self._write_part(self._rows.frame(batches))
 
-    def write_frame(self, frame: Any) -> None:
-        """Takes the rows of a DataFrame: the request's columns as c0, c1…, in the types in which they travel."""
+    def write_frame(self, frame: Any) -> Callable[[], int]:
+        """Takes the rows of a DataFrame: the request's columns as c0, c1…, in the types in which they travel. Returns what says
+        how many they were, once they are staged."""
         with spark_errors():
-            self._write_part(self._rows.arriving(frame))
+            # Counted where nothing is computed any more: Spark's own counting costs a copy of each row on its way on.
+            counted, count = self._spark.counted(self._rows.arriving(frame))
+            self._write_part(counted)
+            return count
 
     @abstractmethod
     def _write_part(self, frame: Any) -> None:
