@@ -266,7 +266,7 @@ class RemoteSpark(Spark):
     def close(self) -> None:
         super().close()
         with self._lock:
-            own, self._own = self._own, None
+            own = self._own  # which stays, stopped: what comes too late must not have another one made
         if own is not None:
             with suppress(Exception):  # the server may be gone
                 own.stop()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from threading import Event, Thread
+from threading import Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
 
@@ -37,6 +37,8 @@ class RemoteStream:
         self._take = take
         self._key = f"runnel_batch_{uuid4().hex}"
         self._query: Any = None
+        self._is_forgotten = False
+        self._forgetting = Lock()
         self._over = Event()
         self._server = Thread(target=self._serve, name="runnel-spark-batches", daemon=True)
 
@@ -51,6 +53,7 @@ class RemoteStream:
                 if attempt == STARTS or SLOW_WORKER not in str(error):
                     raise
                 logger.info("the worker for batches was too slow to start, which is tried again")
+        self._spark.began(self)
         self._server.start()
         return self
 
@@ -85,13 +88,29 @@ class RemoteStream:
             self._server.join()
             self._forget()
 
+    def close(self) -> None:
+        """Takes no more batches, as the session is about to go. From any thread; waits for nothing."""
+        self._over.set()
+
+    def join(self, seconds: float) -> None:
+        """Has the query end, which leaves nothing on the server then, and waits so long for us."""
+        if not self._spark.is_gone:
+            with suppress(Exception):  # it may have ended
+                self._query.stop()
+        self._server.join(max(seconds, 0))
+        self._forget()
+
     def _forget(self) -> None:
         """Takes back the names that the function there has left behind, which is ended with its query wherever it is."""
-        catalog = self._spark.own.catalog
-        with suppress(Exception):  # the server may be gone
-            names = catalog.listTables(self._spark.global_views, f"{self._key}*")  # type: ignore[attr-defined]
-            for item in names:
-                catalog.dropGlobalTempView(item.name)
+        with self._forgetting:
+            if not self._is_forgotten and not self._spark.is_gone:
+                with suppress(Exception):  # the server may have ended just now
+                    catalog = self._spark.own.catalog
+                    names = catalog.listTables(self._spark.global_views, f"{self._key}*")  # type: ignore[attr-defined]
+                    for item in names:
+                        catalog.dropGlobalTempView(item.name)
+            self._is_forgotten = True
+        self._spark.ended(self)
 
     def stop(self) -> None:
         """Ends the query."""
@@ -106,7 +125,10 @@ class RemoteStream:
                 pause = min(pause * 1.1, IDLE_SECONDS)
                 continue
             last, pause = number, LOOKING_SECONDS
-            self._answer("done" if self._has_taken(number) else "failed")
+            if not self._has_taken(number):
+                self._answer("failed")
+                return  # and with it the query
+            self._answer("done")
 
     def _offered(self) -> int | None:
         """The number of the batch that waits."""

@@ -243,6 +243,9 @@ def with_settings(server: Server, tmp_path: Path) -> Iterator[runnel.Connection]
     settings = {"spark.remote": server.full_url, "spark.sql.streaming.checkpointLocation": f"{tmp_path}/checkpoints"}
     with runnel.connect(tmp_path / "db", spark=settings) as made:
         yield made
+    session = server.session()
+    assert session.catalog.listTables("global_temp", "runnel*") == []
+    session.stop()
 
 
 def test_streams(with_settings: runnel.Connection, tmp_path: Path) -> None:
