@@ -12,11 +12,11 @@ import hashlib
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from threading import RLock
+from threading import Event, RLock
 from time import monotonic, sleep
 from typing import Any
 
@@ -39,6 +39,8 @@ PARTS: tuple[tuple[type, tuple[str, ...]], ...] = (
     (AppendSink, ("_append",)),
 )
 """What is a step before and behind it."""
+STAGED, COUNTED, WRITTEN = "staged", "counted", "written"
+"""What a batch of a job is: staged in the sink; counted, too, as its number and token are kept; written, unknown to Spark."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Images:
             if slot is None:
                 return
             image = Image(self._into / str(self.steps), self.steps, what)
-            self._copy(image.place)
+            copy(self._folder, image.place, self._java)
             if self._most is None:
                 digest = digest_of(image.place)
                 if digest == self._last:
@@ -131,18 +133,69 @@ class Images:
         slot = self._random.randrange(self.steps)
         return slot if slot < self._most else None
 
-    def _copy(self, target: Path) -> None:
-        os.kill(self._java, signal.SIGSTOP)
+
+class Held:
+    """Jobs that wait for each other, each at a place of its own in a batch, so that one image has all of them there.
+
+    `places`: by the name of the sink, which is STAGED, COUNTED or WRITTEN; jobs over streams (`s_…`) are held in a batch that
+    isn't their first.
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = dict(places)
+        self._awaited = set(places)
+        self._all_there, self._may_go = Event(), Event()
+
+    def watch(self, patch: pytest.MonkeyPatch) -> None:
+        """From now on they wait."""
+        keep, write = JobSink._keep, JobSink.write
+
+        def held_keep(sink: JobSink, number: int, token: Any) -> None:
+            self._pass(sink, STAGED, number)
+            keep(sink, number, token)
+            self._pass(sink, COUNTED, number)
+
+        def held_write(sink: JobSink, number: int, frame: Any) -> bool:
+            found = write(sink, number, frame)
+            if found:
+                self._pass(sink, WRITTEN, number)
+            return found
+
+        patch.setattr(JobSink, "_keep", held_keep)
+        patch.setattr(JobSink, "write", held_write)
+
+    def _pass(self, sink: JobSink, place: str, number: int) -> None:
+        name = sink._write.table.name
+        if self._places.get(name) != place or (name.startswith("s_") and number == 1):
+            return
+        self._awaited.discard(name)
+        if not self._awaited:
+            self._all_there.set()
+        assert self._may_go.wait(100), f"no image was taken while {name} waited"
+
+    def image(self, folder: Path, target: Path, java: int) -> Image:
+        """That of all of them, which go on then and aren't held any more."""
         try:
-            until = monotonic() + 5
-            while not stands_still(self._java):
-                assert monotonic() < until, "Java goes on"
-                sleep(0.0002)  # nobody tells of it
-            # A call that keeps Python's lock, so that no other thread goes on.
-            failed = ctypes.PyDLL(None).system(f"cp -a '{self._folder}' '{target}'".encode())
-            assert not failed, f"{target} can't be made"
+            assert self._all_there.wait(90), f"not come to their places: {self._awaited}"
+            copy(folder, target, java)
         finally:
-            os.kill(self._java, signal.SIGCONT)
+            self._may_go.set()
+        return Image(target, 1, ", ".join(f"{name} is {place}" for name, place in self._places.items()))
+
+
+def copy(folder: Path, target: Path, java: int) -> None:
+    """A copy of one moment."""
+    os.kill(java, signal.SIGSTOP)
+    try:
+        until = monotonic() + 5
+        while not stands_still(java):
+            assert monotonic() < until, "Java goes on"
+            sleep(0.0002)  # nobody tells of it
+        # A call that keeps Python's lock, so that no other thread goes on.
+        failed = ctypes.PyDLL(None).system(f"cp -a '{folder}' '{target}'".encode())
+        assert not failed, f"{target} can't be made"
+    finally:
+        os.kill(java, signal.SIGCONT)
 
 
 def stands_still(process: int) -> bool:

@@ -74,7 +74,6 @@ KINDS = {
 }
 STAND_INS = ("like_delta", "like_iceberg")
 """Delta and Iceberg through Spark, by data sources in Python that stand for them."""
-EXACT = tuple(name for name, kind in KINDS.items() if kind.is_exact and name not in STAND_INS)
 WINDOWS = "windows"
 """The sink of a job over windows, whose state is Spark's."""
 

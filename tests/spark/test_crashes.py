@@ -1,6 +1,7 @@
 """Jobs on Spark whose process is killed: at whatever step to the files of the directory and the sinks, the next one comes to
-the rows that there would have been without it, each once where the sink promises that. With RUNNEL_TESTS=all each step is tried
-with each sink, and some steps of the process that comes next; without it a few."""
+the rows that there would have been without it, each once where the sink promises that. The steps at which it matters which of
+them comes first are tried with one job each; with RUNNEL_TESTS=all each step is tried with each sink, and some steps of the
+process that comes next."""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ import runnel
 from runnel.connectors import spark_options, spark_version_sink
 from runnel.connectors.map_sink import MapSink
 from runnel.connectors.spark_job_sink import JobSink
-from tests.effort import ALL
-from tests.spark.crash_images import Images
-from tests.spark.crashing_world import EXACT, KINDS, STAND_INS, WINDOWS, World
+from tests.effort import takes_long
+from tests.spark.crash_images import COUNTED, STAGED, WRITTEN, Held, Images
+from tests.spark.crashing_world import KINDS, STAND_INS, WINDOWS, World
 from tests.spark.test_job_sinks import table_of
 from tests.spark.test_lakes import SOURCES, stand_in
 from tests.spark.test_stream_jobs import Feed, follow, until
@@ -25,9 +26,17 @@ from tests.spark.test_stream_jobs import Feed, follow, until
 Sinks = tuple[Sequence[str], Sequence[str]]
 """Those of jobs over a stream, and of jobs over a table."""
 
-WORLDS: Sequence[Sinks] = (
-    [([WINDOWS], []), *[([name], [name]) for name in KINDS]] if ALL else [([WINDOWS, *EXACT[::2]], [*EXACT[1::2], "appended"])]
-)
+WORLDS: Sequence[Sinks] = [([WINDOWS], []), *[([name], [name]) for name in KINDS]]
+PLACES = {
+    "s_windows": WRITTEN,
+    "s_spark": COUNTED,
+    "s_map": COUNTED,
+    "s_delta": COUNTED,
+    "t_ours": STAGED,
+    "t_duckdb": STAGED,
+    "t_iceberg": COUNTED,
+}
+"""Where jobs are cut short, by name."""
 
 
 @pytest.fixture
@@ -52,35 +61,52 @@ def taken(world: World, images: Images) -> None:
     try:
         wrong = world.finish(connection)
         assert not wrong, "without a crash: " + "; ".join(wrong)
-        if ALL:
-            world.feed()
-            world.bring_back(connection)
-            world.finish(connection)
+        world.feed()
+        world.bring_back(connection)
+        world.finish(connection)
     finally:
         images.is_on = False
         connection.close()
 
 
-@pytest.mark.parametrize("sinks", WORLDS, ids=lambda sinks: "-".join(sinks[0]))
-def test_a_job_that_is_cut_short_writes_what_it_would_have_written(
+def test_jobs_that_are_cut_short_between_two_steps(
+    session: Any, java: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sinks = [[name[2:] for name in PLACES if name.startswith(kind)] for kind in ("s_", "t_")]
+    world, held = World(tmp_path, session, (sinks[0], sinks[1])), Held(PLACES)
+    world.feed()
+    world.feed()
+    try:
+        with monkeypatch.context() as patch:
+            held.watch(patch)
+            with world.opened():
+                image = held.image(world.folder, tmp_path / "image", java)
+        wrong = world.resumed(image)
+    finally:
+        world.clear()
+    assert not wrong, "\n".join(wrong)
+
+
+@takes_long
+@pytest.mark.parametrize("sinks", WORLDS, ids=lambda sinks: sinks[0][0])
+def test_jobs_that_are_cut_short_at_any_step(
     session: Any, java: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sinks: Sinks
 ) -> None:
     world = World(tmp_path, session, sinks)
-    images = Images(world.folder, tmp_path / "images", java, None if ALL else 1, seed=1)
-    again = Images(world.folder, tmp_path / "again", java, 1 if ALL else 0, seed=7)
+    images = Images(world.folder, tmp_path / "images", java, None, seed=1)
+    again = Images(world.folder, tmp_path / "again", java, 1, seed=7)
     images.watch(monkeypatch)
-    if ALL:
-        again.watch(monkeypatch)
-        for name, source in zip(STAND_INS, SOURCES, strict=True):
-            session.dataSource.register(stand_in(name))
-            monkeypatch.setitem(spark_version_sink.SINKS, name, spark_version_sink.SINKS[source])  # type: ignore[index]
-        monkeypatch.setattr(spark_options, "VERSIONED", (*spark_options.VERSIONED, *STAND_INS))
-    taken(world, images)
+    again.watch(monkeypatch)
+    for name, source in zip(STAND_INS, SOURCES, strict=True):
+        session.dataSource.register(stand_in(name))
+        monkeypatch.setitem(spark_version_sink.SINKS, name, spark_version_sink.SINKS[source])  # type: ignore[index]
+    monkeypatch.setattr(spark_options, "VERSIONED", (*spark_options.VERSIONED, *STAND_INS))
     wrong = []
     try:
+        taken(world, images)
         for image in images.kept:
             # The process that comes next may be killed, too.
-            again.is_on = ALL and image.number % 5 == 0
+            again.is_on = image.number % 5 == 0
             wrong += world.resumed(image)
             again.is_on = False
             while again.kept:
