@@ -214,10 +214,13 @@ class World:
         patterns = ("_runnel-*", ".runnel-*")
         return [str(path.relative_to(self.folder)) for pattern in patterns for path in self.folder.rglob(pattern)]
 
-    def resumed(self, image: Image) -> list[str]:
-        """What is wrong with what comes of an image, which is used up."""
+    def put(self, image: Image) -> None:
+        """Has the folder be as it is in an image, which is used up."""
         shutil.rmtree(self.folder)
         image.place.rename(self.folder)
+
+    def resumed(self, image: Image) -> list[str]:
+        """What is wrong with what comes of the image that was put there."""
         try:
             connection = self.opened()
         except runnel.Error as error:

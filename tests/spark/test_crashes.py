@@ -81,6 +81,7 @@ def test_jobs_that_are_cut_short_between_two_steps(
             held.watch(patch)
             with world.opened():
                 image = held.image(world.folder, tmp_path / "image", java)
+        world.put(image)
         wrong = world.resumed(image)
     finally:
         world.clear()
@@ -88,6 +89,7 @@ def test_jobs_that_are_cut_short_between_two_steps(
 
 
 @takes_long
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("sinks", WORLDS, ids=lambda sinks: sinks[0][0])
 def test_jobs_that_are_cut_short_at_any_step(
     session: Any, java: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sinks: Sinks
@@ -105,11 +107,13 @@ def test_jobs_that_are_cut_short_at_any_step(
     try:
         taken(world, images)
         for image in images.kept:
+            world.put(image)
             # The process that comes next may be killed, too.
             again.is_on = image.number % 5 == 0
             wrong += world.resumed(image)
             again.is_on = False
             while again.kept:
+                world.put(again.kept[-1])
                 wrong += world.resumed(again.kept.pop())
     finally:
         world.clear()
