@@ -159,7 +159,7 @@ def run(name: str, tables: Path, spill: Path, started: float) -> dict[str, Any]:
             "peak": peak("self"),
             "java_peak": peak(engine.java) if engine.java is not None else 0,
             "answer": answer,
-            "plan": plan,
+            "plan": plan.replace(f"{tables}/", ""),  # the same wherever the tables are
         }
 
 
