@@ -33,7 +33,7 @@ from runnel.relation import (
     walk,
 )
 from runnel.rendering.duckdb import DUCKDB
-from runnel.rendering.duckdb_relations import DuckdbRelations
+from runnel.rendering.duckdb_relations import DuckDBRelations
 from runnel.rendering.render import Rendering, Session
 from runnel.subqueries import GroupLimit
 from runnel.windows import Window
@@ -83,7 +83,7 @@ class DuckDBEngine(FragmentEngine):
             scans.append((scan, read))
             return inputs.preview(scan, read)
 
-        text = DuckdbRelations(Rendering(DUCKDB), preview).whole(relation)
+        text = DuckDBRelations(Rendering(DUCKDB), preview).whole(relation)
         if SHOWN_UNKNOWN not in text:
             self._check(relation)
         return DuckDBFragment(self._kernel, relation, scans, (text, self._reason(relation) or ""))
@@ -102,7 +102,7 @@ class DuckDBEngine(FragmentEngine):
                     cursor.register(text, inputs.no_rows(node, read))
                 return text
 
-            cursor.sql(DuckdbRelations(Rendering(DUCKDB, Session()), scan).whole(relation))
+            cursor.sql(DuckDBRelations(Rendering(DUCKDB, Session()), scan).whole(relation))
         except Unrenderable:
             raise
         except Exception as error:
@@ -213,7 +213,7 @@ class DuckDBFragment(FragmentSource):
         arguments = tuple(value.as_py() for value in evaluation.arguments)
         session = Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now)
         left = iter(items)
-        text = DuckdbRelations(Rendering(DUCKDB, session), lambda scan, read: next(left)).whole(self.relation)
+        text = DuckDBRelations(Rendering(DUCKDB, session), lambda scan, read: next(left)).whole(self.relation)
         if not self._depends_on_session:
             self._rendered = (items, text)
         return text

@@ -24,7 +24,7 @@ from runnel.processor import Inbox, Outbox, Processor, ProcessorContext
 from runnel.processors.constants import row_count
 from runnel.relation import Limit, Relation, walk
 from runnel.rendering.duckdb import DUCKDB
-from runnel.rendering.duckdb_relations import DuckdbRelations
+from runnel.rendering.duckdb_relations import DuckDBRelations
 from runnel.rendering.relations import input_name
 from runnel.rendering.render import Rendering, Session
 from runnel.sqltypes import SqlType, to_arrow
@@ -160,7 +160,7 @@ class OnDuckDB(Processor):
         evaluation = self.context.job.evaluation
         arguments = tuple(value.as_py() for value in evaluation.arguments)
         rendering = Rendering(DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
-        text = DuckdbRelations(rendering, _no_scan).whole(self._relation)
+        text = DuckDBRelations(rendering, _no_scan).whole(self._relation)
         cursor, self._cursor = self._opened(), None
         assert self._kernel is not None
         inputs = list(self._inputs.values())
@@ -190,5 +190,5 @@ def _no_scan(scan: Relation, read: tuple[int, ...]) -> str:
 def on_duckdb(relation: Relation, names: Sequence[str]) -> ProcessorFactory:
     """A supplier of processors that run `relation` on DuckDB over the rows of their inputs: its leaves are `InputRows`, by
     the number of the input. Raises Unrenderable where DuckDB can't run it with our meaning."""
-    DuckdbRelations(Rendering(DUCKDB), _no_scan).whole(relation)
+    DuckDBRelations(Rendering(DUCKDB), _no_scan).whole(relation)
     return lambda: OnDuckDB(relation, tuple(names))

@@ -44,7 +44,6 @@ AggregateRule = Callable[["Rendering", Invocation], str]
 class Dialect:
     """One engine's SQL."""
 
-    name: str
     quote: Callable[[str], str]
     type_name: Callable[[SqlType], str]
     literal: Callable[[Any, SqlType], str]

@@ -9,7 +9,6 @@ from runnel.rendering.duckdb_casts import cast
 from runnel.rendering.duckdb_functions import FUNCTIONS
 
 DUCKDB = Dialect(
-    name="duckdb",
     quote=duckdb_values.quote,
     type_name=duckdb_values.type_name,
     literal=duckdb_values.literal,

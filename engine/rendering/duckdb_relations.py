@@ -15,7 +15,7 @@ from runnel.rendering.relations import RelationRendering, ScanText
 from runnel.rendering.render import Rendering
 
 
-class DuckdbRelations(RelationRendering):
+class DuckDBRelations(RelationRendering):
     """DuckDB's SELECT of one relation."""
 
     rules: ClassVar[Mapping[type[Relation], str]] = {

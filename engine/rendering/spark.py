@@ -11,7 +11,6 @@ from runnel.rendering.spark_python import python_call
 from runnel.rendering.spark_windows import WINDOWS, spark_frame
 
 SPARK = Dialect(
-    name="spark",
     quote=spark_values.quote,
     type_name=spark_values.type_name,
     literal=spark_values.literal,
