@@ -21,7 +21,7 @@ X = Column(index=0, name="x", type=INTEGER)
 S = Column(index=1, name="s", type=VARCHAR)
 D = Column(index=2, name="d", type=DOUBLE)
 COLUMNS = ["t0.c0", "t0.c1", "t0.c2"]
-DIALECTS = pytest.mark.parametrize("dialect", [DUCKDB, SPARK], ids=lambda item: item.name)
+DIALECTS = pytest.mark.parametrize("dialect", [DUCKDB, SPARK], ids=["duckdb", "spark"])
 
 
 def literal(value: object, sql_type: object = VARCHAR) -> Literal:
