@@ -171,12 +171,12 @@ class Held:
         self._awaited.discard(name)
         if not self._awaited:
             self._all_there.set()
-        assert self._may_go.wait(100), f"no image was taken while {name} waited"
+        assert self._may_go.wait(280), f"no image was taken while {name} waited"
 
     def image(self, folder: Path, target: Path, java: int) -> Image:
         """That of all of them, which go on then and aren't held any more."""
         try:
-            assert self._all_there.wait(90), f"not come to their places: {self._awaited}"
+            assert self._all_there.wait(240), f"not come to their places: {self._awaited}"
             copy(folder, target, java)
         finally:
             self._may_go.set()

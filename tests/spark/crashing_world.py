@@ -21,6 +21,8 @@ from tests.spark.test_stream_jobs import rows_of, until
 START = datetime(2026, 1, 1)
 COLUMNS = "(id BIGINT, k INTEGER, s VARCHAR)"
 FILE_ROWS = 40
+LATE = 3
+"""How many rows of a file have times of the file two before: Spark drops rows of windows that ended before the last batch."""
 Row = tuple[Any, ...]
 
 
@@ -86,7 +88,8 @@ class World:
         self._session = session
         self._streams = home / "stream"
         self._tables = home / "table"
-        self._given = 0
+        self.given = 0
+        """How many files the streams have."""
         self._last = START
         self._jobs = {f"s_{name}": name for name in kinds[0]} | {f"t_{name}": name for name in kinds[1]}
         self._from_stream: list[tuple[Row, datetime]] = []
@@ -95,15 +98,26 @@ class World:
         self._from_table = [row for row, _ in self._file(self._tables, 100_000)]
 
     def feed(self) -> None:
-        """One more file for the streams, whose event times end the windows before."""
+        """One more file for the streams, whose event times end the windows before. Some rows are late: they are counted only
+        where a watermark was lost."""
         self._last += timedelta(hours=1)
-        self._from_stream += self._file(self._streams, self._given * FILE_ROWS)
-        self._given += 1
+        self._from_stream += self._file(self._streams, self.given * FILE_ROWS)
+        self.given += 1
+
+    def forget(self, given: int) -> None:
+        """Takes the last files of the streams away again: there are so many then."""
+        while self.given > given:
+            self.given -= 1
+            (self._streams / f"{self.given * FILE_ROWS:08}.parquet").unlink()
+            self._last -= timedelta(hours=1)
+            del self._from_stream[-FILE_ROWS:]
 
     def _file(self, folder: Path, first: int) -> list[tuple[Row, datetime]]:
         ids = range(first, first + FILE_ROWS)
         rows = [(i, i % 3 if i % 11 else None, f"r{i}é" if i % 7 else None) for i in ids]
         times = [self._last + timedelta(seconds=i % FILE_ROWS) for i in ids]
+        if first >= 2 * FILE_ROWS:
+            times[-LATE:] = [time - timedelta(hours=2) for time in times[:LATE]]
         table = pa.table(
             [*zip(*rows, strict=True), times],
             schema=pa.schema([("id", pa.int64()), ("k", pa.int32()), ("s", pa.string()), ("at", pa.timestamp("us"))]),
@@ -151,7 +165,7 @@ class World:
         return f"CREATE MAPPING IF NOT EXISTS {job} {columns} {kind.options.format(place=place, name=job)}"
 
     def _job(self, job: str, name: str) -> str:
-        head = f"CREATE JOB {job} OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '200') AS INSERT INTO {job}"
+        head = f"CREATE JOB {job} OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '20') AS INSERT INTO {job}"
         if name == WINDOWS:
             return (
                 f"{head} SELECT window_end, k, COUNT(*), SUM(id) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(at), "
@@ -170,12 +184,15 @@ class World:
 
     def _windows(self) -> Counter[Row]:
         groups: dict[tuple[datetime, int | None], list[int]] = {}
-        newest = max(time for _, time in self._from_stream) - timedelta(seconds=1)
-        for (number, k, _), time in self._from_stream:
-            end = START + ((time - START) // timedelta(seconds=10) + 1) * timedelta(seconds=10)
-            if end <= newest:
-                groups.setdefault((end, k), []).append(number)
-        return Counter((end, k, len(ids), sum(ids)) for (end, k), ids in groups.items())
+        newest, marks = START, [START, START]
+        for first in range(0, len(self._from_stream), FILE_ROWS):
+            for (number, k, _), time in self._from_stream[first : first + FILE_ROWS]:
+                end = START + ((time - START) // timedelta(seconds=10) + 1) * timedelta(seconds=10)
+                newest = max(newest, time)
+                if end > marks[-2]:
+                    groups.setdefault((end, k), []).append(number)
+            marks.append(newest - timedelta(seconds=1))
+        return Counter((end, k, len(ids), sum(ids)) for (end, k), ids in groups.items() if end <= marks[-1])
 
     def rows(self, connection: runnel.Connection, job: str) -> Counter[Row]:
         """What it has."""
@@ -206,7 +223,7 @@ class World:
         if job.startswith("t_"):
             handle.join(60)
             return
-        until(lambda: not self.expected(job) - self.rows(connection, job), handle, 40)
+        until(lambda: not self.expected(job) - self.rows(connection, job), handle, 100)
         handle.suspend(60)
 
     def traces(self) -> list[str]:
@@ -221,12 +238,12 @@ class World:
 
     def resumed(self, image: Image) -> list[str]:
         """What is wrong with what comes of the image that was put there."""
+        self.feed()  # before, so that its batch follows the last one at once
         try:
             connection = self.opened()
         except runnel.Error as error:
             return [f"{image}: {error}"]
         try:
-            self.feed()
             wrong = self.finish(connection)
         finally:
             connection.close()
