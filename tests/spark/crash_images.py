@@ -56,14 +56,16 @@ class Image:
 
 
 class Images:
-    """Those of one folder. `most`: so many, of steps that a seed chooses; None: all that differ from the one before."""
+    """Those of one folder. `most`: so many, of steps that a seed chooses; None: all that differ from the one before, from when
+    there is something by the pattern `since`."""
 
-    def __init__(self, folder: Path, into: Path, java: int, most: int | None, seed: int) -> None:
+    def __init__(self, folder: Path, into: Path, java: int, most: int | None, *, seed: int = 0, since: str = "") -> None:
         self._folder = folder
         self._into = into
         self._java = java
         self._most = most
         self._random = Random(seed)
+        self._since = since
         self._last = ""
         self._turn = RLock()
         self.is_on = False
@@ -105,6 +107,9 @@ class Images:
             return
         self.is_on = False  # what is done to images is no step
         try:
+            if self._since and not any(self._folder.glob(self._since)):
+                return
+            self._since = ""
             self.steps += 1
             slot = self._slot()
             if slot is None:
