@@ -1,9 +1,14 @@
 """A query over streams in Spark's SQL, as Structured Streaming runs it in append mode.
 
 Spark knows the event time of a stream by a mark on a column, which a mere conversion of the column takes away; and it has no
-event time but of its type TIMESTAMP, where ours has no zone. So the marked column, and the struct that Spark's `window`
-makes, travel beside the columns that stand for them in expressions: `_times` and `_windows` know them by those columns'
-texts. Groups, joins and windows use the marked ones.
+event time but of its type TIMESTAMP, where ours has no zone. So the marked column, and what Spark knows a window by, travel
+beside the columns that stand for them in expressions: `_times` and `_windows` know them by those columns' texts. Groups, joins
+and windows use the marked ones.
+
+Spark makes a struct of a window, and finds a group by it at twice the cost of a number. So windows are known by Spark's
+`window_time`, the last microsecond in them, which has the mark too. It is behind the watermark when the window's end is, but
+where the end isn't a whole millisecond, as the watermark is: then a window would be closed by a watermark one microsecond
+before its end. Such windows, and sessions, of which it doesn't tell the start, are known by the struct.
 """
 
 from __future__ import annotations
@@ -46,11 +51,13 @@ _STREAM_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT)
 
 @frozen
 class Bound:
-    """One of the three columns of a window: `window` is the struct, `place` that in WINDOW_COLUMNS; no `size`: a session."""
+    """One of the three columns of a window: `window` is what Spark knows it by, `place` that in WINDOW_COLUMNS; no `size`: a
+    session."""
 
     window: str
     place: int
     size: int | None
+    is_struct: bool
 
 
 def render_stream(relation: Relation, rendering: Rendering, scan: ScanText, order: OrderText) -> str:
@@ -136,16 +143,23 @@ class _Streams(SparkRelations):
         if shape.kind is WindowKind.SESSION:
             return self._session(node, block, f"session_window({marked}, '{shape.size} microseconds')")
         step = shape.step or shape.size
-        spans = ", ".join(f"'{number} microseconds'" for number in (shape.size, step, shape.offset))
-        made = self.around(replace(block, columns=(*block.columns, f"window({marked}, {spans})"), is_plain=False))
-        window = made.columns[-1]
-        return replace(made, columns=(*made.columns[:-1], *self._bounds(window, node.bound_type, shape.size)))
+        numbers = (shape.size, step, shape.offset)
+        call = f"window({marked}, " + ", ".join(f"'{number} microseconds'" for number in numbers) + ")"
+        is_struct = any(number % 1_000 for number in numbers)
+        call = call if is_struct else f"window_time({call})"
+        made = self.around(replace(block, columns=(*block.columns, call), is_plain=False))
+        bounds = self._bounds(made.columns[-1], node.bound_type, shape.size, is_struct=is_struct)
+        return replace(made, columns=(*made.columns[:-1], *bounds))
 
-    def _bounds(self, window: str, kind: SqlType, size: int | None) -> tuple[str, ...]:
-        """The three columns of a window that Spark has as a struct."""
-        texts = (f"{window}.start", f"{window}.end", f"({window}.end - INTERVAL '0.000001' SECOND)")
+    def _bounds(self, window: str, kind: SqlType, size: int | None, *, is_struct: bool) -> tuple[str, ...]:
+        """The three columns of a window."""
+        if is_struct or size is None:
+            texts = (f"{window}.start", f"{window}.end", f"({window}.end - INTERVAL '0.000001' SECOND)")
+        else:
+            # An interval's days would be those of the session's time zone.
+            texts = (f"timestampadd(MICROSECOND, {1 - size}, {window})", f"timestampadd(MICROSECOND, 1, {window})", window)
         shown = tuple(_shown(text, kind) for text in texts)
-        self._windows.update((text, Bound(window, place, size)) for place, text in enumerate(shown))
+        self._windows.update((text, Bound(window, place, size, is_struct)) for place, text in enumerate(shown))
         return shown
 
     def _session(self, node: AssignWindows, block: Block, call: str) -> Block:
@@ -196,10 +210,10 @@ class _Streams(SparkRelations):
             return shown
         if text in self._windows:
             known = self._windows[text]
-            return self._bounds(column, key.type, known.size)[known.place]
+            return self._bounds(column, key.type, known.size, is_struct=known.is_struct)[known.place]
         if text in self._sessions:
             place = next(i for i, name in enumerate(WINDOW_COLUMNS) if text.endswith(name))
-            return self._bounds(column, key.type, None)[place]
+            return self._bounds(column, key.type, None, is_struct=True)[place]
         return column
 
     def _check_aggregate(self, node: nodes.Aggregate) -> None:
@@ -287,7 +301,7 @@ class _Streams(SparkRelations):
     def _check_same_windows(self, node: nodes.Join, bounds: Sequence[Bound | None]) -> None:
         """Whole windows are compared: they must be the same where the two bounds are."""
         left, right = bounds
-        if left is None or right is None or left.place != right.place or left.size is None or left.size != right.size:
+        if left is None or right is None or left.size is None or replace(left, window=right.window) != right:
             raise Unrenderable("a join of streams by windows of different kinds", node.position)
 
 
