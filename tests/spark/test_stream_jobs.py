@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event, Timer
 from threading import enumerate as enumerate_threads
@@ -119,6 +119,24 @@ def test_windows_with_late_rows_are_the_same(connection: runnel.Connection, tmp_
     query = f"SELECT window_end, k, COUNT(*), SUM(v) FROM {hops} WHERE v IS NULL OR v <> 2 GROUP BY window_end, window_start, k"
     rows = compare(connection, tmp_path, query, 10)
     assert (START + timedelta(seconds=10), "a", 2, 5) in rows
+
+
+def test_a_window_is_open_to_its_last_microsecond(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
+    follow(connection, "events", feed.folder)
+    size = 1_000_001
+    begin = round(START.replace(tzinfo=UTC).timestamp()) * 1_000_000
+    number = begin // size + 1_000
+    end = (number - (number - 1) % 1_000) * size - begin  # a microsecond behind a millisecond, in microseconds after the start
+    last = (end - 1) / 1e6
+    feed.add((last - 0.5, "a", 1), (last + 5, "z", 0))  # the watermark is the window's last microsecond
+    feed.add((last + 5, "z", 0))  # Spark goes by it from the batch after the next on
+    feed.add((last, "a", 2))
+    feed.add((last + 30, "z", 0))
+    feed.add((last + 31, "z", 0))
+    odd = "TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '1.000001' SECOND))"
+    query = f"SELECT window_end, k, COUNT(*), SUM(v) FROM {odd} GROUP BY window_end, window_start, k"
+    rows = compare(connection, tmp_path, query, 2)
+    assert (START + timedelta(microseconds=end), "a", 2, 3) in [tuple(row) for row in rows]
 
 
 def test_sessions_touch_as_ours_do(connection: runnel.Connection, tmp_path: Path, feed: Feed) -> None:
