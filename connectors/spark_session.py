@@ -42,6 +42,9 @@ OWN_SETTINGS = {
     "spark.sql.legacy.respectNullabilityInTextDatasetConversion": "false",
     "spark.sql.timeType.enabled": "true",
     "spark.sql.variable.substitute": "false",
+    # A process that ends while the first batch is being noted leaves a file there, over which the next one would fail. What a
+    # checkpoint must have is looked at before.
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
 
 

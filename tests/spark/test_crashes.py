@@ -125,6 +125,22 @@ def test_jobs_that_are_cut_short_at_any_step(
     assert not wrong, "\n".join(wrong)
 
 
+def test_a_job_whose_process_ended_while_spark_noted_its_first_batch(session: Any, tmp_path: Path, feed: Feed) -> None:
+    with runnel.connect(tmp_path / "db", spark=session) as connection:
+        follow(connection, "events", feed.folder)
+        connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
+        connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50')
+            AS INSERT INTO m SELECT k, v FROM events""")
+        job = connection.job("j")
+        job.suspend(60)
+        noted = tmp_path / "db" / "jobs" / str(job.id) / "runtime" / "checkpoint" / "offsets"
+        noted.mkdir(parents=True, exist_ok=True)
+        (noted / ".0.4a1c6d1e.tmp").write_text("v1\n")
+        job.resume()
+        feed.add((1, "a", 1))
+        until(lambda: connection.execute("SELECT * FROM m").fetchall() == [("a", 1)], job)
+
+
 def test_a_batch_that_is_refused_is_written_when_what_was_in_its_way_is_gone(
     session: Any, tmp_path: Path, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
