@@ -13,18 +13,27 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from tests.spark.connect_server import quick_home
+from tests.effort import ALL
+from tests.spark.connect_server import QUICK_JAVA, quick_home
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Spark makes no code for a query, which takes longer than running it over a few rows."""
+FEWER_FILES = {
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+}
+"""A file of a checkpoint has no checksums, which are files, too."""
 
 _SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # The code that Spark makes of queries would fill the 48 MB that there are otherwise.
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=192m "
-    "-XX:MetaspaceSize=192m",
+    "spark.driver.extraJavaOptions": f"{QUICK_JAVA} -XX:ReservedCodeCacheSize=192m -XX:MetaspaceSize=192m",
     "spark.log.level": "OFF",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    **({} if ALL else FEWER_FILES),
 }
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.programs import HEADING
+from tests.spark.connect_server import QUICK_JAVA, quick_home
+from tests.spark_process import FEWER_FILES
 
 ROOT = Path(__file__).parent.parent
 SCRIPTS = sorted(path.name for path in (ROOT / "examples").glob("*.py") if "def main(" in path.read_text())
@@ -45,8 +47,10 @@ OWN_SESSION_SAYS = [
 ]
 SPARK_TOUR = "## A Spark tour"
 QUICK_SPARK = {
-    "PYSPARK_SUBMIT_ARGS": "--driver-java-options '-XX:+UseSerialGC -XX:TieredStopAtLevel=1' --conf spark.ui.enabled=false "
-    "--conf spark.sql.shuffle.partitions=4 pyspark-shell"
+    "PYSPARK_SUBMIT_ARGS": f"--driver-java-options '{QUICK_JAVA}' --conf spark.ui.enabled=false "
+    "--conf spark.sql.shuffle.partitions=4 "
+    + "".join(f"--conf {name}={value} " for name, value in FEWER_FILES.items())
+    + "pyspark-shell"
 }
 """A small JVM that starts fast, where the program says nothing else."""
 
@@ -100,7 +104,12 @@ def test_examples_on_spark_and_the_tour(tmp_path: Path) -> None:
     """In one process, so that one JVM does."""
     path = tmp_path / "tour.md"
     path.write_text(">>> import runnel\n\n" + readme()[1], "utf-8")
-    parts = printed(*(str(ROOT / "examples" / name) for name in ON_SPARK), str(OWN_SESSION), str(path), **QUICK_SPARK)
+    programs = [*(ROOT / "examples" / name for name in ON_SPARK), OWN_SESSION, path]
+    home = quick_home(has_zip=True)
+    try:
+        parts = printed(*map(str, programs), SPARK_HOME=home, **QUICK_SPARK)
+    finally:
+        shutil.rmtree(home)
     assert [*parts] == [*ON_SPARK, OWN_SESSION.name, path.name]
     for name in ON_SPARK:
         assert lacking(name, parts[name]) == [], parts[name]

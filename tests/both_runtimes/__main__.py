@@ -21,12 +21,13 @@ from pathlib import Path
 
 from benchmarks.tpch import QUERIES
 from tests.both_runtimes import edges, expressions, queries, streams, tpch
-from tests.both_runtimes.pair import INTERPRETED, Pair
+from tests.both_runtimes.pair import Pair
 from tests.both_runtimes.random_rows import random_columns
 from tests.both_runtimes.tally import Tally
 from tests.both_runtimes.workers import shared_out
 from tests.rendering import aggregate_cases, edge_table, spark_engine
 from tests.snapshots.goldens import SLT, Golden, collected
+from tests.spark_process import INTERPRETED
 
 ROWS = 300
 THREADS = 2

@@ -31,8 +31,6 @@ SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
 }
 """Of the session that the program made: none of them may matter."""
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Spark makes no code for a query, which takes longer than running it over a few rows."""
 APPROXIMATE = 1e-9
 """How far sums of floats may be apart, relatively."""
 

@@ -27,12 +27,12 @@ import pyarrow.parquet as pq
 import runnel
 from runnel.sqltypes import Kind
 from runnel.testing.rows import rows_of
-from tests.both_runtimes.pair import INTERPRETED, SETTINGS, Difference
+from tests.both_runtimes.pair import SETTINGS, Difference
 from tests.both_runtimes.tally import Tally
 from tests.both_runtimes.workers import shared_out
 from tests.snapshots.goldens import Golden, _forms, _of_tables
 from tests.snapshots.staged import StagedOutput, _disorder
-from tests.spark_process import new_session
+from tests.spark_process import INTERPRETED, new_session
 from tests.streams import test_streams_that_end
 from tests.streams.generated import agree
 from tests.streams.random_streams import batch_of, random_rows, schema_of

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import runnel
-from tests.spark_process import missing, new_session
+from tests.effort import ALL
+from tests.spark_process import INTERPRETED, missing, new_session
 
 
 @pytest.fixture(scope="session")
@@ -22,8 +23,23 @@ def session() -> Any:
             "spark.sql.ansi.enabled": "false",
             "spark.sql.session.timeZone": "Asia/Tokyo",
             "spark.sql.shuffle.partitions": "2",
+            **({} if ALL else INTERPRETED),
         }
     )
+
+
+@pytest.fixture
+def making_code(session: Any) -> Iterator[None]:
+    """Spark makes code in that session, as by itself: over many rows that is faster, and its own catalog can't be listed
+    otherwise."""
+    before = {name: session.conf.get(name) for name in INTERPRETED}
+    for name in before:
+        session.conf.unset(name)
+    # Some of what it does goes by the settings of the session that was used last to make a DataFrame.
+    session.createDataFrame([(1,)], "a int")
+    yield
+    for name, value in before.items():
+        session.conf.set(name, value)
 
 
 @pytest.fixture

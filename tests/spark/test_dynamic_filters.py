@@ -14,6 +14,8 @@ import pytest
 import runnel
 from tests.spark.test_fragments import plan
 
+pytestmark = pytest.mark.usefixtures("making_code")
+
 ROWS = 30_000
 FLOATS = [float("nan"), -0.0, 0.0, float("inf"), 1.5, None]
 START = datetime(1960, 1, 1)

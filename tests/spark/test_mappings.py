@@ -386,6 +386,7 @@ def test_a_saved_mapping_needs_no_spark_before_it_is_used(session: Any, tmp_path
         assert connection.execute("SELECT COUNT(*) FROM t JOIN frame ON t.id = frame.id").fetchall() == [(3,)]
 
 
+@pytest.mark.usefixtures("making_code")
 def test_data_connections(session: Any, cursor: runnel.Cursor) -> None:
     session.range(3).createOrReplaceTempView("shown")
     try:

@@ -16,6 +16,8 @@ import runnel
 from runnel.connectors.spark_inputs import MOST_ROWS
 from tests.spark.test_fragments import plan
 
+pytestmark = pytest.mark.usefixtures("making_code")
+
 ROWS = 500_000
 """Enough that a quarter of what Spark takes them for is still many."""
 NAMES = pa.table({"k": pa.array([0, 1, 2, None, 7], pa.int64()), "name": ["zero", "one", None, "nothing", "é🦀"]})

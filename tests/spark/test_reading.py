@@ -27,6 +27,7 @@ def test_a_registered_frame_is_a_table(session: Any, connection: runnel.Connecti
     assert [(item[0], str(item[1])) for item in cursor.description or []] == [("EXPR$0", "BIGINT")]
 
 
+@pytest.mark.usefixtures("making_code")
 def test_a_million_rows(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
     connection.register(
         "numbers", session.range(0, 1_000_000, 1, 7).selectExpr("id", "id % 10 AS k", "CAST(id AS STRING) AS s")
@@ -38,6 +39,7 @@ def test_a_million_rows(session: Any, connection: runnel.Connection, cursor: run
     assert all(chunk.nbytes < 4 << 20 for chunk in table.column("id").chunks)
 
 
+@pytest.mark.usefixtures("making_code")
 def test_progress_tells_the_tasks_of_spark(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
     connection.register("many", session.range(0, 4_000_000, 1, 40))
     cursor.execute("SELECT id FROM many")
@@ -205,6 +207,7 @@ def peak_memory() -> int:
     return next(int(line.split()[1]) << 10 for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
 
 
+@pytest.mark.usefixtures("making_code")
 def test_memory_is_bounded_whatever_comes(session: Any) -> None:
     """300 MB of rows of 5 KB through a cursor of a connection with 32 MB: what waits for the reader is counted in bytes."""
     with runnel.connect(spark=session, memory_limit="32MB") as connection:

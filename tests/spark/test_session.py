@@ -114,6 +114,7 @@ def test_what_is_no_session(given: object, kind: type[runnel.Error], text: str) 
     assert text in failure.value.message
 
 
+@pytest.mark.usefixtures("making_code")
 def test_a_frame_and_the_session_outlive_the_connection(session: Any) -> None:
     frame = session.range(5)
     with runnel.connect() as connection:
