@@ -17,6 +17,7 @@ import pytest
 
 import runnel
 from tests.effort import takes_long
+from tests.spark.test_failures import ENDLESS
 from tests.spark.test_stream_jobs import Feed, follow, until
 from tests.spark_process import missing, new_session
 from tests.waiting import eventually
@@ -60,6 +61,8 @@ SETTINGS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "Asia/Tokyo",
     "spark.sql.shuffle.partitions": "2",
+    # Of a query that is being planned nothing can be cancelled: by the first report it is known to be planned no more.
+    "spark.connect.progress.reportInterval": "100ms",
 }
 
 
@@ -161,9 +164,8 @@ def test_rows_stream_and_closing_cancels(connection: runnel.Connection) -> None:
     assert len(rows) == 100_000
     assert sum(row[0] for row in rows) == sum(range(100_000))
     assert len(connection.execute("SELECT id FROM numbers LIMIT 7").fetchall()) == 7
-    # Of many tasks, as Spark lets one that has begun come to its end.
-    endless = "SELECT MAX(id % 7) AS m FROM RANGE(0, 200000000000, 1, 4000)"
-    connection.execute(f"CREATE MAPPING endless TYPE Spark OPTIONS ('query' = '{endless}')")
+    quoted = ENDLESS.replace("'", "''")
+    connection.execute(f"CREATE MAPPING endless TYPE Spark OPTIONS ('query' = '{quoted}')")
     client = runnel.connection._spark(connection._database).owner.get().own.client  # type: ignore[attr-defined]
 
     def running() -> int:

@@ -20,7 +20,11 @@ Query = Callable[[str], list[tuple[Any, ...]]]
 PAUSE = 0.02
 """Between two looks at what Spark does, which is work for it."""
 
-ENDLESS = "SELECT MAX(a.id * b.id % 7) AS m FROM RANGE(10000000) a, RANGE(10000000) b"
+ENDLESS = (
+    "SELECT MAX(slept) AS m FROM "
+    "(SELECT REFLECT('java.lang.Thread', 'sleep', 20 + id % 2) AS slept FROM RANGE(0, 40000, 1, 4000))"
+)
+"""It sleeps, as others need the processors; in many tasks, as Spark may let one that has begun come to its end."""
 
 
 def active_jobs(session: Any) -> list[int]:
@@ -108,7 +112,7 @@ def test_a_job_that_the_program_cancels(session: Any, endless: None, cursor: run
 
 def test_a_limit_ends_the_scan(session: Any, connection: runnel.Connection, cursor: runnel.Cursor) -> None:
     # A trillion rows: it must be told to Spark how few of them are wanted.
-    connection.register("t", session.range(0, 10**12, 1, 1000))
+    connection.register("t", session.range(0, 10**12, 1, 40))
     assert len(cursor.execute("SELECT id FROM t LIMIT 3 OFFSET 2").fetchall()) == 3
     assert len(cursor.execute("SELECT id FROM t LIMIT 5").fetchall()) == 5
     assert eventually(lambda: not active_jobs(session), longest=PAUSE)
