@@ -28,6 +28,6 @@ def rounded(line: str) -> str:
     return re.sub(r"-?\d+\.\d+", lambda match: f"{float(match[0]):.9e}", line)
 
 
-@pytest.mark.parametrize("path", some(FILES, 3), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some(FILES, 5), ids=lambda path: path.stem)
 def test_file(path: Path, tmp_path: Path) -> None:
     assert run_file(path, tmp_path, {"fragment_rows": 0}, with_oracle=False, make=RunOnDuckDB) == 0

@@ -19,8 +19,8 @@ pytestmark = [
 
 
 def test_functions_and_casts() -> None:
-    assert spark_engine.mismatches(some(function_cases.all_cases(), 6), failing=25) == []
+    assert spark_engine.mismatches(some(function_cases.all_cases(), 9), failing=16) == []
 
 
 def test_aggregates() -> None:
-    assert spark_engine.aggregate_mismatches(some(aggregate_cases.all_cases(), 2)) == []
+    assert spark_engine.aggregate_mismatches(some(aggregate_cases.all_cases(), 3)) == []
