@@ -20,11 +20,7 @@ Query = Callable[[str], list[tuple[Any, ...]]]
 PAUSE = 0.02
 """Between two looks at what Spark does, which is work for it."""
 
-ENDLESS = (
-    "SELECT MAX(slept) AS m FROM "
-    "(SELECT REFLECT('java.lang.Thread', 'sleep', 20 + id % 2) AS slept FROM RANGE(0, 40000, 1, 4000))"
-)
-"""It sleeps, as others need the processors; in many tasks, as Spark may let one that has begun come to its end."""
+ENDLESS = "SELECT MAX(a.id * b.id % 7) AS m FROM RANGE(10000000) a, RANGE(10000000) b"
 
 
 def active_jobs(session: Any) -> list[int]:
