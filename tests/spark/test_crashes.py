@@ -73,7 +73,7 @@ def test_jobs_that_are_cut_short_between_two_steps(
     session: Any, java: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sinks = [[name[2:] for name in PLACES if name.startswith(kind)] for kind in ("s_", "t_")]
-    world, held = World(tmp_path, session, (sinks[0], sinks[1])), Held(PLACES)
+    world, held = World(tmp_path, session, (sinks[0], sinks[1]), has_late=True), Held(PLACES)
     for _ in range(3):
         world.feed()
     try:
@@ -94,7 +94,7 @@ def test_jobs_that_are_cut_short_between_two_steps(
 def test_jobs_that_are_cut_short_at_any_step(
     session: Any, java: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sinks: Sinks
 ) -> None:
-    world = World(tmp_path, session, sinks)
+    world = World(tmp_path, session, sinks, has_late=False)
     # Until there is a job it doesn't matter where it is to write.
     images = Images(world.folder, tmp_path / "images", java, None, since="" if sinks is WORLDS[0] else "db/jobs/*")
     again = Images(world.folder, tmp_path / "again", java, 1, seed=7)
