@@ -23,8 +23,10 @@ GROUPS = 1_000
 AGGREGATED = 40 * ROWS
 WRITTEN = 20 * ROWS
 PARTITIONS = 100
-WARM_UPS = 30
-"""Java's compiler takes so long to be done with what a short query needs: the query planner, most of all."""
+WARM_UPS = 60
+JOB_WARM_UPS = 10
+"""Java's compiler takes so long to be done with what a short query needs, the query planner most of all, and a job, what Spark
+writes files by."""
 
 
 def has_java() -> bool:
@@ -138,7 +140,7 @@ def _job(session: Any, connection: runnel.Connection, scratch: Path, rounds: int
         assert list(out.glob("*.parquet"))
         shutil.rmtree(out)
 
-    for _ in range(4):  # Java compiles what Spark makes of each query anew
+    for _ in range(JOB_WARM_UPS):
         ours()
         native()
     return measure(
