@@ -17,7 +17,8 @@ from tests.both_runtimes import expressions, queries, streams, tpch
 from tests.both_runtimes.pair import Pair
 from tests.both_runtimes.random_rows import random_columns
 from tests.both_runtimes.tally import Tally
-from tests.spark_process import missing
+from tests.effort import ALL
+from tests.spark_process import INTERPRETED, missing
 
 pytestmark = [
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
@@ -33,7 +34,7 @@ TPCH = (3, 13, 16, 18, 21)
 
 @pytest.fixture(scope="module")
 def pair() -> Iterator[Pair]:
-    made = Pair()
+    made = Pair(settings={} if ALL else INTERPRETED)
     yield made
     made.close()
 
