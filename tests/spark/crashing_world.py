@@ -165,9 +165,14 @@ class World:
         else:
             kind, columns = KINDS[name], KINDS[name].columns
         if not kind.is_exact:
-            own = columns.replace("VARCHAR", "STRING")
-            self._session.sql(f"CREATE TABLE IF NOT EXISTS crash_{job} {own} USING parquet LOCATION '{place}'")
+            self._made(job, name)
         return f"CREATE MAPPING IF NOT EXISTS {job} {columns} {kind.options.format(place=place, name=job)}"
+
+    def _made(self, job: str, name: str) -> None:
+        """Has Spark know its table."""
+        own = KINDS[name].columns.replace("VARCHAR", "STRING")
+        place = self.folder / job
+        self._session.sql(f"CREATE TABLE IF NOT EXISTS crash_{job} {own} USING parquet LOCATION '{place}'")
 
     def _job(self, job: str, name: str) -> str:
         head = f"CREATE JOB {job} OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '20') AS INSERT INTO {job}"
@@ -240,6 +245,11 @@ class World:
         """Has the folder be as it is in an image, which is used up."""
         shutil.rmtree(self.folder)
         image.place.rename(self.folder)
+        for job, name in self._jobs.items():
+            if name != WINDOWS and not KINDS[name].is_exact:
+                # Another process would not know which files the table had.
+                self._session.sql(f"DROP TABLE IF EXISTS crash_{job}")
+                self._made(job, name)
 
     def resumed(self, image: Image) -> list[str]:
         """What is wrong with what comes of the image that was put there."""

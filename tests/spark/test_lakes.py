@@ -46,7 +46,10 @@ def writer_of(content: Any) -> Any:
                 return
             rows = [row for message in messages for row in message.rows]
             Path(self.options["path"]).mkdir(exist_ok=True)
-            Path(self.options["path"], "table.json").write_text(json.dumps([*versions, {"options": options, "rows": rows}]))
+            table = Path(self.options["path"], "table.json")
+            unfinished = table.with_suffix(".new")  # others read the table meanwhile
+            unfinished.write_text(json.dumps([*versions, {"options": options, "rows": rows}]))
+            unfinished.rename(table)
 
     return Writer
 
