@@ -203,7 +203,7 @@ def _result(seen: dict[str, list[Seen]], events: Events) -> Result:
     note = (
         f"{events.count:,} events in Parquet files that are followed, {FILES_A_BATCH} files a batch, {KEYS:,} keys, tumbling "
         f"windows of {WINDOW} s with COUNT and SUM into Parquet, {events.result_rows:,} rows; from the start of the job until "
-        f"all of them are in the sink, after {WARM_UPS} runs each over {WARMING} million; their number, the number of "
+        f"all of them are in the sink, after {WARM_UPS} runs each over {WARMING} million or fewer; their number, the number of "
         "events and the sum were exact, and no row was late"
     )
     return Result(f"streaming job on Spark, {events.count:,} events", note, tuple(timings), Budget(timings[1].name, 1.2))

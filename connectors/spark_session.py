@@ -42,10 +42,10 @@ OWN_SETTINGS = {
     "spark.sql.legacy.respectNullabilityInTextDatasetConversion": "false",
     "spark.sql.timeType.enabled": "true",
     "spark.sql.variable.substitute": "false",
-    # A process that ends while the first batch is being noted leaves a file there, over which the next one would fail. What a
-    # checkpoint must have is looked at before.
-    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
 }
+CHECKED_HERE = {"spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false"}
+"""What a checkpoint must have that is within our reach is looked at before a job is started; and a process that ends while the
+first batch is being noted leaves a file there, over which Spark would refuse to begin."""
 
 
 CHECKPOINT_ELSEWHERE = "checkpoint.txt"
@@ -327,7 +327,7 @@ class spark_errors:  # noqa: N801 - reads as a statement, like contextlib.suppre
 def _copy(session: Any) -> Any:
     with quiet():
         own = type(session)(session.sparkContext, session._jsparkSession.cloneSession())
-        for name, value in OWN_SETTINGS.items():
+        for name, value in (OWN_SETTINGS | CHECKED_HERE).items():
             with suppress(Exception):  # a name that this version of Spark doesn't know
                 own.conf.set(name, value)
     return own

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import ALL
 from tests.programs import HEADING
 from tests.spark.connect_server import QUICK_JAVA, quick_home
 from tests.spark_process import FEWER_FILES
@@ -49,7 +50,7 @@ SPARK_TOUR = "## A Spark tour"
 QUICK_SPARK = {
     "PYSPARK_SUBMIT_ARGS": f"--driver-java-options '{QUICK_JAVA}' --conf spark.ui.enabled=false "
     "--conf spark.sql.shuffle.partitions=4 "
-    + "".join(f"--conf {name}={value} " for name, value in FEWER_FILES.items())
+    + "".join(f"--conf {name}={value} " for name, value in FEWER_FILES.items() if not ALL)
     + "pyspark-shell"
 }
 """A small JVM that starts fast, where the program says nothing else."""

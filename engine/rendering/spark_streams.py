@@ -156,7 +156,6 @@ class _Streams(SparkRelations):
         if is_struct or size is None:
             texts = (f"{window}.start", f"{window}.end", f"({window}.end - INTERVAL '0.000001' SECOND)")
         else:
-            # An interval's days would be those of the session's time zone.
             texts = (f"timestampadd(MICROSECOND, {1 - size}, {window})", f"timestampadd(MICROSECOND, 1, {window})", window)
         shown = tuple(_shown(text, kind) for text in texts)
         self._windows.update((text, Bound(window, place, size, is_struct)) for place, text in enumerate(shown))

@@ -135,7 +135,8 @@ def test_a_job_whose_process_ended_while_spark_noted_its_first_batch(session: An
         job.suspend(60)
         noted = tmp_path / "db" / "jobs" / str(job.id) / "runtime" / "checkpoint" / "offsets"
         noted.mkdir(parents=True, exist_ok=True)
-        (noted / ".0.4a1c6d1e.tmp").write_text("v1\n")
+        for name in (".0.4a1c6d1e.tmp", "..0.4a1c6d1e.tmp.crc"):
+            (noted / name).write_text("v1\n")
         job.resume()
         feed.add((1, "a", 1))
         until(lambda: connection.execute("SELECT * FROM m").fetchall() == [("a", 1)], job)
