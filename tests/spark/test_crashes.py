@@ -140,6 +140,7 @@ def test_a_job_whose_process_ended_while_spark_noted_its_first_batch(session: An
         job.resume()
         feed.add((1, "a", 1))
         until(lambda: connection.execute("SELECT * FROM m").fetchall() == [("a", 1)], job)
+        assert job.error is None
 
 
 def test_a_batch_that_is_refused_is_written_when_what_was_in_its_way_is_gone(
