@@ -23,11 +23,12 @@ from runnel.runtime.failures import timed_out
 from runnel.settings import Settings, Value
 from runnel.sqltypes import SqlType
 from runnel.statements.arguments import argument_types, checked, checked_rows, column_type, converted
-from runnel.statements.call import Call, OnStart
+from runnel.statements.call import OWNER, Call, Caller, OnStart
 from runnel.statements.outcome import Outcome
 from runnel.statements.run import run, run_many
 
 if TYPE_CHECKING:
+    from runnel.access import Access
     from runnel.duckdb_kernel import DuckDBKernel
     from runnel.durable import Directory
     from runnel.fragment import FragmentEngine
@@ -51,7 +52,18 @@ LEFT_BEHIND = 5.0
 class Database:
     """Catalog, connectors, plan cache and jobs of one connection. Safe for threads."""
 
-    def __init__(self, path: str | Path | None, given: Mapping[str, Any], spark: Any = None) -> None:
+    def __init__(
+        self,
+        path: str | Path | None,
+        given: Mapping[str, Any],
+        spark: Any = None,
+        access: Access | None = None,
+        bounds: Access | None = None,
+    ) -> None:
+        """`access`: the bounds of the connection's own statements, None for none. `bounds`: those of a server's users, and of
+        what was defined within bounds; without it `access`, or bounds that nothing is within."""
+        self.owner = OWNER if access is None else Caller(True, access)
+        self._bounds = bounds or access
         self.settings = Settings(given)
         self.catalog = Catalog()
         self.plans = PlanCache(self.settings.integer("plan_cache_size"))
@@ -75,14 +87,28 @@ class Database:
             if (self.directory.path / "jobs").exists():
                 self._open_jobs()
 
-    def run(self, sql: str, args: Sequence[Any], timeout: float | None, on_start: OnStart) -> Outcome:
-        """Runs one statement: its rows, or the number of rows it wrote. `on_start` is given the job behind it."""
+    @property
+    def bounds(self) -> Access:
+        """What a server's users may reach, and what was defined within bounds."""
+        if self._bounds is None:
+            # Loaded on first use: most connections have neither.
+            from runnel.access import Access
+
+            self._bounds = Access()
+        return self._bounds
+
+    def run(
+        self, sql: str, args: Sequence[Any], timeout: float | None, on_start: OnStart, caller: Caller | None = None
+    ) -> Outcome:
+        """Runs one statement: its rows, or the number of rows it wrote. `on_start` is given the job behind it. `caller`: on
+        whose behalf; None for the connection's owner."""
+        caller = caller or self.owner
         deadline = None if timeout is None else _deadline(timeout)
         values = checked(args)
         types = argument_types(values)
-        plan = self.prepare(sql, types, _check(deadline, timeout))
+        plan = self.prepare(sql, types, _check(deadline, timeout), caller)
         arguments = converted(values, types, plan.parameters, self.settings.time_zone)
-        call = Call(sql, arguments, deadline, on_start, timeout)
+        call = Call(sql, arguments, deadline, on_start, timeout, caller)
         if deadline is None:
             return run(self, plan, call)
         # Loaded on first use: few statements have a time-out.
@@ -97,21 +123,30 @@ class Database:
         seq_of_args: Iterable[Sequence[Any]],
         timeout: float | None,
         on_start: OnStart,
+        caller: Caller | None = None,
     ) -> int:
         """Runs one statement for many argument lists; gives the number of rows written in all. `on_start` is given each job
-        that is started for them."""
+        that is started for them. `caller`: as in `run`."""
+        caller = caller or self.owner
         deadline = None if timeout is None else _deadline(timeout)
         rows = checked_rows(seq_of_args)
         if not rows:
             return 0
         types = tuple(column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1))
-        plan = self.prepare(sql, types, _check(deadline, timeout))
-        return run_many(self, plan, Call(sql, (), deadline, on_start, timeout), types, rows)
+        plan = self.prepare(sql, types, _check(deadline, timeout), caller)
+        return run_many(self, plan, Call(sql, (), deadline, on_start, timeout, caller), types, rows)
 
-    def prepare(self, sql: str, types: tuple[SqlType, ...], check: Callable[[], None] | None = None) -> Plan:
+    def prepare(
+        self,
+        sql: str,
+        types: tuple[SqlType, ...],
+        check: Callable[[], None] | None = None,
+        caller: Caller | None = None,
+    ) -> Plan:
         """The plan of a statement for arguments of these types: the cached one, if what it names is unchanged. `check`
         raises where planning should end, because its time is over."""
-        key = PlanKey(sql, SEARCH_PATH, types)
+        is_confined = (caller or self.owner).is_confined
+        key = PlanKey(sql, SEARCH_PATH, types, is_confined)
         snapshot = self.catalog.snapshot
         plan = self.plans.get(key, snapshot)
         if plan is None:

@@ -34,6 +34,7 @@ class ErrorCode(IntEnum):
     INTERNAL = 2005
     OUT_OF_MEMORY = 2006
     POSITION_EXPIRED = 3001  # ours
+    NOT_ALLOWED = 3002  # ours
 
 
 @dataclass(frozen=True, slots=True)

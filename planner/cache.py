@@ -18,11 +18,13 @@ from runnel.sqltypes import SqlType
 
 
 class PlanKey(NamedTuple):
-    """What a plan depends on beside the catalog. `types` are those of the arguments as given."""
+    """What a plan depends on beside the catalog. `types` are those of the arguments as given; `is_confined`: the plan was made
+    for callers with bounds, whose files are opened within these."""
 
     sql: str
     search_path: tuple[str, ...]
     types: tuple[SqlType, ...]
+    is_confined: bool = False
 
 
 @frozen

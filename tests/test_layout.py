@@ -21,7 +21,8 @@ FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runne
 LEVELS = {
     0: ("awaiting", "errors", "frozen", "sqltypes"),
     1: (
-        *("relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches", "disk"),
+        *("access", "relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches"),
+        "disk",
         *("meanings", "memory", "patience", "spill", "stream_joins", "streams", "type_records", "watermarks", "window_reach"),
     ),
     2: (

@@ -1,10 +1,12 @@
 """The command `runnel serve DIR`: keeps a directory's jobs running, and lets other processes' cursors in, until told to end.
 
-    runnel serve DIR [--host H] [--port P] [--token-file F] [--certificate F --key F] [--set NAME=VALUE]… [--spark URL]
+    runnel serve DIR [--host H] [--port P] [--token-file F] [--user-token-file F] [--certificate F --key F] [--set NAME=VALUE]…
+                     [--spark URL]
 
 It stays in the foreground. SIGTERM and Ctrl-C end it cleanly: statements are cancelled, named jobs stop at a last snapshot, the
-directory is given up. The token comes from --token-file, or from the environment variable RUNNEL_TOKEN, or is made, and then
-kept in the file `token` of the directory, which only its owner can read.
+directory is given up. There are two tokens. The owner's comes from --token-file, or from the environment variable
+RUNNEL_TOKEN, or is made, and then kept in the file `token` of the directory; the users' comes from --user-token-file, or
+RUNNEL_USER_TOKEN, or is kept in `user-token`. Only the directory's owner can read these files.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from runnel.serving.remote_connection import TOKEN
 from runnel.serving.server import Address, Server
 
 TOKEN_BYTES = 32
+USER_TOKEN = "RUNNEL_USER_TOKEN"
+"""The environment variable that holds the users' token of a server."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,11 +56,13 @@ def serve(given: argparse.Namespace) -> None:
     has_stopped = True
     try:
         with connect(given.directory, spark=spark_of(given.spark), **_settings(given.set)) as connection:
-            token, place = _token(Path(given.directory), given.token_file)
+            token, place = _token(given.token_file, TOKEN, Path(given.directory, "token"))
+            user_token, user_place = _token(given.user_token_file, USER_TOKEN, Path(given.directory, "user-token"))
             address = Address(given.host, given.port, _read(given.certificate), _read(given.key))
-            server = Server(connection, token, address)
+            server = Server(connection, token, address, user_token=user_token)
             try:
-                print(f"{given.directory} is served at {server.url} (token: {place}); Ctrl-C ends it", flush=True)
+                where = f"{given.directory} is served at {server.url}"
+                print(f"{where} (the owner's token: {place}; the users': {user_place}); Ctrl-C ends it", flush=True)
                 over.wait()
                 print("ending", flush=True)
             finally:
@@ -78,7 +84,13 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("directory", help="the directory of the connection; made if there is none")
     serving.add_argument("--host", default="127.0.0.1", help="the address to listen on; any but loopback needs a certificate")
     serving.add_argument("--port", type=_port, default=0, help="0, the default, takes a free one")
-    serving.add_argument("--token-file", help=f"the file that holds the token (else: ${TOKEN}, or DIR/token, made if need be)")
+    serving.add_argument(
+        "--token-file", help=f"the file that holds the owner's token (else: ${TOKEN}, or DIR/token, made if need be)"
+    )
+    serving.add_argument(
+        "--user-token-file",
+        help=f"the file that holds the users' token (else: ${USER_TOKEN}, or DIR/user-token, made if need be)",
+    )
     serving.add_argument("--certificate", help="a PEM file, for TLS")
     serving.add_argument("--key", help="the PEM file of the certificate's key")
     serving.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, as SET takes it")
@@ -119,15 +131,14 @@ def _settings(given: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _token(directory: Path, file: str | None) -> tuple[str, str]:
-    """The token and where it is from."""
+def _token(file: str | None, variable: str, path: Path) -> tuple[str, str]:
+    """A token and where it is from: a file, an environment variable, or a path, where one is made."""
     if file is not None:
         content = _read(file)
         assert content is not None
         return content.decode(errors="replace").strip(), file
-    if given := os.environ.get(TOKEN):
-        return given, f"${TOKEN}"
-    path = directory / "token"
+    if given := os.environ.get(variable):
+        return given, f"${variable}"
     try:
         if not path.exists():
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

@@ -1,9 +1,9 @@
 """The serving side: an Arrow Flight server in front of a connection.
 
 It listens on loopback unless it is given another address, which needs a certificate: the token would be readable on the way.
-Every call must carry the token, compared in constant time. What clients send is SQL with its arguments, and tables to register.
-Statements run in this process with its rights: a client can read every file that a mapping can name, so the token is worth as
-much as an account.
+Every call must carry a token, compared in constant time. What clients send is SQL with its arguments, and tables to register.
+Statements run in this process: those with the owner's token without bounds, so that it is worth as much as an account; those
+with the users' token within the bounds that the owner set.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from ipaddress import ip_address
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -37,8 +37,15 @@ from runnel.serving.messages import (
     unpacked,
 )
 from runnel.serving.statements import OpenStatements
+from runnel.statements.call import Caller
+
+if TYPE_CHECKING:
+    from runnel.database import Database
 
 logger = logging.getLogger("runnel.serving")
+
+_TOKEN = "token"
+"""What Flight calls the middleware that looks at tokens."""
 
 ENDING = 10.0
 """Seconds that cancelled statements of clients have to end when the server stops."""
@@ -55,32 +62,53 @@ class Address:
     key: bytes | None = None
 
 
-class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Lets no call pass that doesn't carry the token."""
+class _Known(flight.ServerMiddleware):  # type: ignore[misc]
+    """Goes with a call that carries a token: who makes it."""
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, caller: Caller) -> None:
         super().__init__()
-        self._expected = f"Bearer {token}".encode()
+        self.caller = caller
 
-    def start_call(self, info: object, headers: dict[str, list[str]]) -> None:
+
+class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
+    """Lets no call pass that doesn't carry a token."""
+
+    def __init__(self, callers: Mapping[str, Caller]) -> None:
+        super().__init__()
+        self._expected = [(f"Bearer {token}".encode(), caller) for token, caller in callers.items()]
+
+    def start_call(self, info: object, headers: dict[str, list[str]]) -> _Known:
         given = headers.get(HEADER.decode(), [""])[0].encode(errors="replace")
-        if not hmac.compare_digest(given, self._expected):
+        # All of them are compared, so that the time doesn't tell which one is near.
+        found = [caller for expected, caller in self._expected if hmac.compare_digest(given, expected)]
+        if not found:
             raise flight.FlightUnauthenticatedError("the token is missing or wrong")
+        return _Known(found[0])
+
+
+def _caller(context: flight.ServerCallContext) -> Caller:
+    known = context.get_middleware(_TOKEN)
+    assert isinstance(known, _Known)
+    return known.caller
 
 
 class Server(flight.FlightServerBase):  # type: ignore[misc]
     """Serves a connection, which stays the caller's. Its threads are Flight's; one call runs in each."""
 
-    def __init__(self, connection: Connection, token: str, address: Address | None = None) -> None:
-        """Listens when it returns; OperationalError where the address can't be had, ProgrammingError where it mayn't."""
+    def __init__(
+        self, connection: Connection, token: str, address: Address | None = None, *, user_token: str | None = None
+    ) -> None:
+        """Listens when it returns; OperationalError where the address can't be had, ProgrammingError where it mayn't. `token`
+        is the owner's; `user_token` that of users, whose statements keep within the connection's bounds (None: no users)."""
         address = address or Address()
-        _check_address(address, token)
+        _check_address(address)
         self._connection = connection
         self._database = connection._database
+        callers = _callers(self._database, token, user_token)
         self._statements = OpenStatements()
         secure = address.certificate is not None
         location = f"grpc{'+tls' if secure else ''}://{_in_url(address.host)}:{address.port}"
-        options: dict[str, Any] = {"middleware": {"token": _TokenCheck(token)}}
+        options: dict[str, Any] = {"middleware": {_TOKEN: _TokenCheck(callers)}}
         if secure:
             options["tls_certificates"] = [(address.certificate, address.key)]
         try:
@@ -112,7 +140,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
         try:
             head, body = unpacked(action.body.to_pybytes())
-            answer = self._answer(action.type, head, body)
+            answer = self._answer(action.type, head, body, _caller(context))
         except WrongMessage as error:
             answer = packed({"error": error_message(_not_understood(str(error)))})
         except Exception as error:
@@ -150,16 +178,16 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
 
     # What they ask for
 
-    def _answer(self, kind: str, head: dict[str, Any], body: bytes) -> bytes:
+    def _answer(self, kind: str, head: dict[str, Any], body: bytes, caller: Caller) -> bytes:
         self._database.check_open()
         if kind == "hello":
             return packed({"protocol": PROTOCOL})
         if kind == "execute":
-            return self._execute(head, body)
+            return self._execute(head, body, caller)
         if kind == "executemany":
-            return self._execute_many(head, body)
+            return self._execute_many(head, body, caller)
         if kind == "write":
-            return self._write(head)
+            return self._write(head, caller)
         if kind == "cancel":
             self._statements.cancel(_text(head, "statement"))
         elif kind == "end":
@@ -172,12 +200,12 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             raise WrongMessage(f'there is no action "{kind}"')
         return packed({})
 
-    def _execute(self, head: dict[str, Any], body: bytes) -> bytes:
+    def _execute(self, head: dict[str, Any], body: bytes, caller: Caller) -> bytes:
         name, sql, timeout = _text(head, "statement"), _text(head, "sql"), head.get("timeout")
         rows = arguments_of(head, body)
         statement = self._statements.begin(name)
         try:
-            outcome = self._database.run(sql, rows[0] if rows else (), timeout, statement.watch)
+            outcome = self._database.run(sql, rows[0] if rows else (), timeout, statement.watch, caller)
         except BaseException:
             self._statements.end(name)
             raise
@@ -197,11 +225,12 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         finally:
             self._statements.end(name)
 
-    def _execute_many(self, head: dict[str, Any], body: bytes) -> bytes:
+    def _execute_many(self, head: dict[str, Any], body: bytes, caller: Caller) -> bytes:
         name, sql, timeout = _text(head, "statement"), _text(head, "sql"), head.get("timeout")
         statement = self._statements.begin(name)
         try:
-            return packed({"rowcount": self._database.run_many(sql, arguments_of(head, body), timeout, statement.watch)})
+            rows = arguments_of(head, body)
+            return packed({"rowcount": self._database.run_many(sql, rows, timeout, statement.watch, caller)})
         finally:
             self._statements.end(name)
 
@@ -211,7 +240,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             with suppress(Error):  # somebody else took it back
                 self._connection.unregister(name)
 
-    def _write(self, head: dict[str, Any]) -> bytes:
+    def _write(self, head: dict[str, Any], caller: Caller) -> bytes:
         # Loaded on first use: few clients number what they write.
         from runnel.statements.numbered_writes import NumberedWrite
 
@@ -228,7 +257,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         )
         statement = self._statements.begin(name)
         try:
-            return packed({"rowcount": self._database.numbered_writes.write(self._database, write, statement.watch)})
+            return packed({"rowcount": self._database.numbered_writes.write(self._database, write, statement.watch, caller)})
         finally:
             self._statements.end(name)
 
@@ -250,12 +279,23 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             self._statements.end(name)
 
 
-def _check_address(address: Address, token: str) -> None:
-    if len(token) < 16 or not token.isascii() or not token.isprintable():
-        raise ProgrammingError(
-            "the token of a server has at least 16 printable ASCII characters",
-            hint="leave it out to have one made, which only you can read",
-        )
+def _callers(database: Database, token: str, user_token: str | None) -> dict[str, Caller]:
+    """Who carries which token."""
+    callers = {token: database.owner}
+    if user_token is not None:
+        if user_token == token:
+            raise ProgrammingError("the owner's token and the user's are the same", hint="give two")
+        callers[user_token] = Caller(False, database.bounds)
+    for item in callers:
+        if len(item) < 16 or not item.isascii() or not item.isprintable():
+            raise ProgrammingError(
+                "the token of a server has at least 16 printable ASCII characters",
+                hint="leave it out to have one made, which only you can read",
+            )
+    return callers
+
+
+def _check_address(address: Address) -> None:
     if (address.certificate is None) != (address.key is None):
         raise ProgrammingError("a certificate and its key are given together")
     is_local = address.host == "localhost"

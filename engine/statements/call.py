@@ -6,6 +6,7 @@ from collections.abc import Callable
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from runnel.errors import ErrorCode, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
 from runnel.frozen import frozen
@@ -14,6 +15,7 @@ from runnel.planner.plans import QueryPlan
 from runnel.streams import event_time_type
 
 if TYPE_CHECKING:
+    from runnel.access import Access
     from runnel.dag import DAG
     from runnel.database import Database
     from runnel.patience import Patience
@@ -24,16 +26,43 @@ OnStart: TypeAlias = "Callable[[Job | Patience], object]"
 
 
 @frozen
+class Caller:
+    """On whose behalf a statement runs.
+
+    is_owner: whether it may change settings, and what others have defined.
+    access: its bounds; None where it has none.
+    """
+
+    is_owner: bool = True
+    access: Access | None = None
+
+    @property
+    def is_confined(self) -> bool:
+        return self.access is not None
+
+    def require_owner(self, what: str, hint: str | None = None) -> None:
+        """ProgrammingError where it isn't the owner: `what` (a plural) is the owner's."""
+        if not self.is_owner:
+            raise ProgrammingError(
+                f"{what} are the owner's", code=ErrorCode.NOT_ALLOWED, hint=hint or "connect with the owner's token"
+            )
+
+
+OWNER = Caller()
+
+
+@frozen
 class Call:
     """`arguments` are Python values, each already of the type that the plan wants. `deadline` is a time of
     `time.monotonic_ns`, or None; `timeout` is what the user gave for it, in seconds. `on_start` is given each job that is
-    started, and each wait for others, so that it can be cancelled."""
+    started, and each wait for others, so that it can be cancelled. `caller`: on whose behalf it runs."""
 
     sql: str
     arguments: tuple[Any, ...]
     deadline: int | None
     on_start: OnStart
     timeout: float | None = None
+    caller: Caller = OWNER
 
     def evaluation(self, database: Database, plan: Plan) -> EvaluationContext:
         """What expressions may know of this run; its time is now."""

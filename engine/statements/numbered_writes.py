@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.frozen import frozen
 from runnel.planner.ddl import quoted, type_text
 from runnel.planner.plans import WritePlan
+from runnel.rows import Result
+from runnel.statements.call import Caller
 
 if TYPE_CHECKING:
     from runnel.database import Database
@@ -60,12 +63,14 @@ class NumberedWrites:
         self._locks: dict[str, Lock] = {}
         self._lock = Lock()
 
-    def write(self, database: Database, write: NumberedWrite, on_start: Callable[[Any], object]) -> int:
+    def write(self, database: Database, write: NumberedWrite, on_start: Callable[[Any], object], caller: Caller) -> int:
         """How many rows were written; 0 where the number was written before."""
-        plan = database.prepare(write.sql, ())
+        plan = database.prepare(write.sql, (), caller=caller)
         if not isinstance(plan, WritePlan) or plan.mode not in (WriteMode.INSERT, WriteMode.SINK):
             raise ProgrammingError("a numbered write is an INSERT or SINK of rows")
-        owner = hashlib.sha256(f"{write.writer} {plan.table.name}".encode()).hexdigest()
+        # A user's writer has numbers of its own: with those of the owner's it could have batches passed over.
+        writer = write.writer if caller.is_owner else f"user\0{write.writer}"
+        owner = hashlib.sha256(f"{writer} {plan.table.name}".encode()).hexdigest()
         with self._lock:
             lock = self._locks.setdefault(owner, Lock())
         with lock:
@@ -73,7 +78,7 @@ class NumberedWrites:
             try:
                 if before is not None and write.number <= before[0]:
                     return 0
-                count = _put(database, plan, write, sink, on_start)
+                count = _put(plan, write, sink, partial(_run, database, on_start, caller))
                 self._commit(owner, write.number, sink, before)
                 return count
             finally:
@@ -151,14 +156,18 @@ class NumberedWrites:
             ) from error
 
 
-def _put(database: Database, plan: WritePlan, write: NumberedWrite, sink: Sink, on_start: Callable[[Any], object]) -> int:
+def _run(database: Database, on_start: Callable[[Any], object], caller: Caller, query: str) -> Result:
+    result = database.run(query, (), None, on_start, caller)
+    assert not isinstance(result, int)
+    return result
+
+
+def _put(plan: WritePlan, write: NumberedWrite, sink: Sink, run: Callable[[str], Result]) -> int:
     """Gives the sink all rows, each value in the type of its column."""
     types = [type_text(field.type) for field in plan.logical.fields]
     columns = ", ".join(f"CAST({quoted(name)} AS {kind})" for name, kind in zip(write.columns, types, strict=True))
-    result = database.run(write.query(columns), (), None, on_start)
-    assert not isinstance(result, int)
     count = 0
-    for batch in result.batches():
+    for batch in run(write.query(columns)).batches():
         sink.write(batch)
         count += batch.num_rows
     return count

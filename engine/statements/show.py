@@ -39,7 +39,8 @@ def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
 
 
 def run_set(database: Database, plan: SetPlan, call: Call) -> int:
-    """Changes a setting."""
+    """Changes a setting, which is one of the connection, for all of its statements."""
+    call.caller.require_owner("the settings of a server")
     if plan.name.upper() != "ALL":
         try:
             database.set(plan.name, plan.value)

@@ -342,7 +342,7 @@ def test_a_batch_that_violates_a_key_after_a_crash(tmp_path: Path, monkeypatch: 
         con.register("rows", pa.table({"k": keys, "v": [text] * len(keys)}).rename_columns(["__key", "this"]))
         columns = ("__key", "this")
         given = NumberedWrite(writer="w", number=number, statement=statement, table="o", columns=columns, rows=("rows",))
-        return con._database.numbered_writes.write(con._database, given, lambda _: None)
+        return con._database.numbered_writes.write(con._database, given, lambda _: None, con._database.owner)
 
     with runnel.connect(str(tmp_path / "db")) as con:
         assert write(con, 0, [1, 2], "first") == 2

@@ -1,0 +1,148 @@
+"""What the caller of a statement may reach: files below some folders, URLs below some addresses, modules of one folder.
+
+A path is compared after all its links are resolved, each time that it is used, and a file again after it was opened. Without
+bounds there is no `Access` at all, and none of this runs.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from runnel.errors import ErrorCode, InterfaceError, ProgrammingError, without_password
+from runnel.frozen import frozen
+
+NEVER = ("/proc", "/sys", "/dev")
+"""Folders of the system that no bounds open: what is in them are no data files."""
+
+_LINKS = "/proc/self/fd"
+_REMEDY = "the owner names what may be reached (runnel serve --files, connect(allowed_paths=…)), or defines it"
+
+
+@frozen
+class Access:
+    """The bounds of a caller. The empty one reaches no path and no URL.
+
+    roots: real paths of the folders and files that may be read and written, with all below them.
+    urls: addresses ('scheme://', 'scheme://host', 'scheme://host/path'); URLs below one of them may be used.
+    hidden: real paths of folders that are out of reach, also below a root.
+    modules: sources of the Python modules that a job may name, by name.
+    """
+
+    roots: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    modules: tuple[tuple[str, str], ...] = ()
+
+    def covers(self, real: str) -> bool:
+        """Whether a real path is within the bounds; looks at nothing."""
+        return _is_below_any(real, self.roots) and not _is_below_any(real, (*self.hidden, *NEVER))
+
+    def resolve(self, path: str) -> str:
+        """The real path that a path leads to now. ProgrammingError outside of the bounds, the same whatever is there, and for
+        what is neither a regular file nor a folder."""
+        real = os.path.realpath(path)
+        if not self.covers(real):
+            raise outside(path)
+        with suppress(OSError):  # what is missing is told by who opens it
+            _check_kind(path, Path(real).stat().st_mode)
+        return real
+
+    def open(self, path: str, flags: int) -> int:
+        """A descriptor of a file within the bounds, opened with these flags. OSError as `os.open`."""
+        real = self.resolve(path)
+        # What was put in the place of the file meanwhile may be a link, or something that blocks.
+        descriptor = os.open(real, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+        try:
+            _check_kind(path, os.fstat(descriptor).st_mode)
+            if os.path.isdir(_LINKS) and os.readlink(f"{_LINKS}/{descriptor}") != real:  # noqa: PTH112, PTH115 - no objects
+                raise outside(path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def check_url(self, url: str) -> None:
+        """ProgrammingError for a URL outside of the bounds."""
+        if not any(_is_url_below(url, allowed) for allowed in self.urls):
+            raise outside(without_password(url), "URL")
+
+
+def access_of(places: Iterable[str | Path], hidden: Iterable[str | Path] = ()) -> Access:
+    """Bounds of folders, files and URLs. InterfaceError for a path that doesn't exist, or lies in a hidden folder."""
+    if isinstance(places, str | bytes):
+        raise InterfaceError("allowed paths are a list of folders, files and URLs, not one text")
+    concealed = tuple(os.path.realpath(item) for item in hidden)
+    roots, urls = [], []
+    for item in places:
+        if not isinstance(item, str | Path):
+            raise InterfaceError(f"an allowed path is a str or Path, not a value of class {type(item).__name__}")
+        text = str(item)
+        if "://" in text:
+            urls.append(_checked_url(text))
+            continue
+        real = "" if "\0" in text else os.path.realpath(Path(text).expanduser())
+        if not real or not os.path.exists(real):  # noqa: PTH110
+            raise InterfaceError(f"allowed path {text!a} does not exist", hint="make the folder first")
+        if _is_below_any(real, (*concealed, *NEVER)):
+            raise InterfaceError(f'"{text}" can\'t be an allowed path', detail="it is in a folder that is always out of reach")
+        roots.append(real)
+    return Access(tuple(roots), tuple(urls), concealed)
+
+
+def outside(path: str, kind: str = "path") -> ProgrammingError:
+    """The error for what is out of reach. It is the same whatever is there."""
+    return ProgrammingError(f'{kind} "{path}" is outside of what may be reached', code=ErrorCode.NOT_ALLOWED, hint=_REMEDY)
+
+
+def refused(what: str, hint: str = _REMEDY) -> ProgrammingError:
+    """The error for what only a caller without bounds may use."""
+    return ProgrammingError(f"{what} may be used by the owner only", code=ErrorCode.NOT_ALLOWED, hint=hint)
+
+
+def _check_kind(path: str, mode: int) -> None:
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise ProgrammingError(f'"{path}" is no regular file', code=ErrorCode.NOT_ALLOWED, hint="name a file or a folder")
+
+
+def _is_below_any(real: str, folders: Iterable[str]) -> bool:
+    return any(real == folder or real.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _checked_url(url: str) -> str:
+    parts = urlsplit(url)
+    if "::" in url or not parts.scheme or "@" in parts.netloc or parts.query or parts.fragment:
+        raise InterfaceError(
+            f'"{without_password(url)}" can\'t be an allowed URL', hint="it is one such as s3://bucket/folder or https://host"
+        )
+    return url
+
+
+def _is_url_below(url: str, allowed: str) -> bool:
+    """Whether a URL has the scheme, the host and port, and the beginning of the path. One in which a path could be read in two
+    ways isn't."""
+    if "::" in url or "\\" in url or any(ord(character) <= 32 for character in url):
+        return False
+    try:
+        given, root = urlsplit(url), urlsplit(allowed)
+    except ValueError:
+        return False
+    if given.scheme.lower() != root.scheme.lower() or "@" in given.netloc:
+        return False
+    if not root.netloc and not root.path.strip("/"):
+        return True
+    if given.netloc.lower() != root.netloc.lower():
+        return False
+    path = given.path
+    while (decoded := unquote(path)) != path:
+        path = decoded
+    steps, wanted = _steps(path), _steps(root.path)
+    return ".." not in steps and steps[: len(wanted)] == wanted
+
+
+def _steps(path: str) -> list[str]:
+    return [step for step in path.split("/") if step not in ("", ".")]
