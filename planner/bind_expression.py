@@ -21,7 +21,7 @@ from runnel.planner.bind_aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.collected import Aggregates
 from runnel.planner.convert import converted
 from runnel.planner.number_literals import number_literal
-from runnel.planner.supported import function_call, sql_type_of
+from runnel.planner.supported import function_call, sql_type_of, unwrapped
 from runnel.sqltypes import (
     BOOLEAN,
     INTERVAL,
@@ -116,7 +116,7 @@ class ExpressionBinder(AggregateBinder):
             return build.call(function, parts, self._at(tree))
         if isinstance(tree, exp.DPipe) and len(_chain(tree)) > _MANY:
             return self._long_concatenation(tree)
-        left, right = _unwrapped(tree.this), _unwrapped(tree.expression)
+        left, right = unwrapped(tree.this), unwrapped(tree.expression)
         if isinstance(tree, _COMPARISONS) and isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
             return self._compare_rows(tree, left, right)
         if isinstance(tree, _COMPARISONS) and isinstance(right, (exp.Any, exp.All)):
@@ -128,7 +128,7 @@ class ExpressionBinder(AggregateBinder):
 
     def _long_concatenation(self, tree: Any) -> Expression:
         """Many values joined by ||, as a tree that isn't deep: of texts the order of the joins doesn't matter."""
-        parts = [self.bind(_unwrapped(part)) for part in _chain(tree)]
+        parts = [self.bind(unwrapped(part)) for part in _chain(tree)]
         build.call("concat", parts[:2], self._at(tree))  # for its checks
         for item in parts:
             if item.type.is_nested or item.type.kind is Kind.VARBINARY or not can_cast(item.type, VARCHAR):
@@ -184,7 +184,7 @@ class ExpressionBinder(AggregateBinder):
         return Parameter(index=index, type=self._query.parameter_types[index], position=self._at(tree))
 
     def _negate(self, tree: Any) -> Expression:
-        inner = _unwrapped(tree.this)
+        inner = unwrapped(tree.this)
         if isinstance(inner, exp.Literal) and not inner.is_string:
             return number_literal("-" + inner.this, self._at(tree))
         return build.call("negate", [self.bind(inner)], self._at(tree))
@@ -253,7 +253,7 @@ class ExpressionBinder(AggregateBinder):
 
     def _in(self, tree: Any) -> Expression:
         position = self._at(tree)
-        operand = _unwrapped(tree.this)
+        operand = unwrapped(tree.this)
         query = tree.args.get("query")
         if query is not None:
             left = operand.expressions if isinstance(operand, exp.Tuple) else [operand]
@@ -261,7 +261,7 @@ class ExpressionBinder(AggregateBinder):
         if tree.args.get("unnest") is not None or tree.args.get("field") is not None:
             raise NotSupportedError("IN takes a list of values or a subquery", position=position)
         if isinstance(operand, exp.Tuple):
-            rows = [self._compare_rows(exp.EQ(), operand, _unwrapped(item)) for item in tree.expressions]
+            rows = [self._compare_rows(exp.EQ(), operand, unwrapped(item)) for item in tree.expressions]
             return build.call("or", rows, position) if len(rows) > 1 else rows[0]
         return build.in_list(self.bind(operand), [self.bind(item) for item in tree.expressions], position)
 
@@ -346,12 +346,6 @@ class ExpressionBinder(AggregateBinder):
 
     def _tuple(self, tree: Any) -> Expression:
         raise NotSupportedError("a row of values can only be compared, or be looked for with IN", position=self._at(tree))
-
-
-def _unwrapped(tree: Any) -> Any:
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    return tree
 
 
 def _chain(tree: Any) -> list[Any]:

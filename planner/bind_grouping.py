@@ -20,6 +20,7 @@ from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Case, Column, Expression, InList, Literal
 from runnel.frozen import frozen
 from runnel.planner.collected import GroupingValue
+from runnel.planner.supported import unwrapped
 from runnel.relation import Expand, Field, Project, Relation, Union, Values, references
 from runnel.sqltypes import BIGINT, BOOLEAN
 
@@ -42,6 +43,7 @@ def grouping_sets(trees: Sequence[Any], key_of: Callable[[Any], int], position: 
 
 
 def _sets(tree: Any, key_of: Callable[[Any], int], position: Position | None) -> list[Keys]:
+    tree = unwrapped(tree)
     if isinstance(tree, exp.Rollup):
         parts = [_element(item, key_of, position) for item in tree.expressions]
         return [sum(parts[:count], ()) for count in range(len(parts), -1, -1)]
@@ -59,6 +61,7 @@ def _sets(tree: Any, key_of: Callable[[Any], int], position: Position | None) ->
 
 
 def _element(tree: Any, key_of: Callable[[Any], int], position: Position | None) -> Keys:
+    tree = unwrapped(tree)
     if isinstance(tree, exp.Tuple):
         return tuple(key_of(item) for item in tree.expressions)
     if isinstance(tree, exp.Rollup | exp.Cube | exp.GroupingSets):

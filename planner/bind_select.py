@@ -21,7 +21,7 @@ from runnel.planner.collected import Aggregates, AggregateValue, GroupingValue, 
 from runnel.planner.convert import distinct_rows
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.scope import Scope
-from runnel.planner.supported import position_of
+from runnel.planner.supported import position_of, unwrapped
 from runnel.relation import Aggregate, Change, Filter, Project, Relation, Sort, references
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class SelectBinder:
             return keys.index(key)
 
         special = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
-        if any(isinstance(item, special) for item in group.expressions):
+        if any(isinstance(unwrapped(item), special) for item in group.expressions):
             from runnel.planner.bind_grouping import grouping_sets
 
             self._sets = grouping_sets(group.expressions, number, self._at(group) or self._at(tree))
@@ -238,6 +238,7 @@ class SelectBinder:
 
     def _alias_of(self, tree: Any, items: list[Item], prefer: bool = False) -> Expression | None:
         """The select list's expression that a bare name means; input columns come first unless `prefer`."""
+        tree = unwrapped(tree)
         if not isinstance(tree, exp.Column) or tree.table:
             return None
         name = tree.name.lower()
@@ -291,7 +292,8 @@ class SelectBinder:
         on = None if distinct is None else distinct.args.get("on")
         if on is None:
             return []
-        trees = on.expressions if isinstance(on, exp.Tuple) else [on.this if isinstance(on, exp.Paren) else on]
+        on = unwrapped(on)
+        trees = on.expressions if isinstance(on, exp.Tuple) else [on]
         return list(dict.fromkeys(self._order_expression(item, items, "DISTINCT ON") for item in trees))
 
     def _grouped(self, tree: Any, relation: Relation, keys: list[Expression], upper: Upper) -> tuple[Relation, Upper]:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from runnel.catalog import WatermarkClause
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.planner.intervals import parse_interval
-from runnel.planner.supported import position_of
+from runnel.planner.supported import position_of, unwrapped
 from runnel.planner.syntax import MappingWatermark
 
 _FORMS = "write WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, AS ts - 5 for an integer column, or AS ts"
@@ -23,11 +23,11 @@ _LARGEST = 2**62
 
 def watermark_clause(watermark: MappingWatermark, sql: str) -> WatermarkClause:
     """The column and its delay; an error with position for any other expression."""
-    column, value = watermark.column, _bare(watermark.value)
+    column, value = watermark.column, unwrapped(watermark.value)
     lag, is_interval = 0, False
     if isinstance(value, exp.Sub):
-        lag, is_interval = _constant(_bare(value.expression), sql)
-        value = _bare(value.this)
+        lag, is_interval = _constant(unwrapped(value.expression), sql)
+        value = unwrapped(value.this)
     elif isinstance(value, exp.Add):
         raise ProgrammingError(
             "a watermark can't run ahead of the event times", hint=_FORMS, position=position_of(value, sql) or column.position
@@ -40,12 +40,6 @@ def watermark_clause(watermark: MappingWatermark, sql: str) -> WatermarkClause:
             f'WATERMARK FOR "{column}" must be made of that column, not of "{value.name}"', hint=_FORMS, position=position
         )
     return WatermarkClause(column.text, lag, is_interval, column.position)
-
-
-def _bare(tree: Any) -> Any:
-    while isinstance(tree, exp.Paren):
-        tree = tree.this
-    return tree
 
 
 def _constant(tree: Any, sql: str) -> tuple[int, bool]:

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import Expression, SortKey
+from runnel.planner.supported import unwrapped
 
 
 def sort_key(expression: Expression, ordered: Any) -> SortKey:
@@ -24,7 +25,8 @@ def sort_key(expression: Expression, ordered: Any) -> SortKey:
 
 
 def ordinal(tree: Any) -> int | None:
-    """The number of a bare integer literal, as in ORDER BY 2; None for anything else."""
+    """The number of an integer literal that stands alone, as in ORDER BY 2 or ORDER BY (2); None for anything else."""
+    tree = unwrapped(tree)
     if isinstance(tree, exp.Literal) and not tree.is_string and tree.this.isdigit():
         return int(tree.this)
     return None

@@ -290,4 +290,11 @@ def function_call(node: Any) -> tuple[str, list[Any]] | None:
     return None
 
 
-__all__ = ["ALLOWED", "check", "function_call", "position_of", "refused", "sql_type_of"]
+def unwrapped(tree: Any) -> Any:
+    """The tree without the parentheses around it."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return tree
+
+
+__all__ = ["ALLOWED", "check", "function_call", "position_of", "refused", "sql_type_of", "unwrapped"]
