@@ -55,12 +55,22 @@ class Exists(Expression):
 
 
 @frozen(kw_only=True)
-class OuterColumn(Expression):
-    """The column at `index` of a query around a subquery, `depth` levels out."""
+class OuterValue(Expression):
+    """A value of a query around a subquery, `depth` levels out."""
+
+    depth: int = 1
+
+    def at_depth(self, depth: int) -> OuterValue:
+        """The same value as it stands at another depth."""
+        return replace(self, depth=depth)
+
+
+@frozen(kw_only=True)
+class OuterColumn(OuterValue):
+    """The column at `index` of a query around a subquery."""
 
     index: int
     name: str
-    depth: int = 1
 
     def __str__(self) -> str:
         return f"outer.{self.name}"
@@ -162,7 +172,7 @@ OuterChange = Callable[[Expression, int], Expression | None]
 def map_outer(relation: Relation, change: OuterChange, nesting: int = 0) -> Relation:
     """The relation with expressions in it changed, those of its subqueries too, from the outside in: where
     `change(expression, nesting)` gives one, that takes the expression's place as a whole. `nesting` says how many levels
-    inside the relation the expression stands: an `OuterColumn` there is from outside the relation if it is deeper."""
+    inside the relation the expression stands: an `OuterValue` there is from outside the relation if it is deeper."""
     if isinstance(relation, DependentJoin):
         left = map_outer(relation.left, change, nesting)
         inputs: tuple[Relation, ...] = (left, map_outer(relation.right, change, nesting + 1))
@@ -206,8 +216,8 @@ def deepened(relation: Relation, by: int) -> Relation:
     """The relation as it stands `by` levels further inside (or outside, where negative)."""
 
     def change(item: Expression, nesting: int) -> Expression | None:
-        if isinstance(item, OuterColumn) and item.depth > nesting:
-            return replace(item, depth=item.depth + by)
+        if isinstance(item, OuterValue) and item.depth > nesting:
+            return item.at_depth(item.depth + by)
         return None
 
     return map_outer(relation, change) if by else relation

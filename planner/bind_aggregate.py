@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.nodes import Aggregate, Expression
-from runnel.planner.collected import Aggregates, GroupingValue, QueryBinder
+from runnel.planner.collected import (
+    Aggregates,
+    AggregateValue,
+    Collector,
+    GroupingValue,
+    OuterCollected,
+    QueryBinder,
+)
 from runnel.planner.ordering import sort_key
 from runnel.planner.scope import Scope
 from runnel.planner.supported import function_call, position_of
 from runnel.sqltypes import BIGINT
 
 if TYPE_CHECKING:
+    from runnel.planner.aggregate_level import Level
     from runnel.planner.bind_expression import ExpressionBinder
     from runnel.planner.bind_window import Windows
 
@@ -61,15 +70,50 @@ class AggregateBinder(ABC):
             raise ProgrammingError("FILTER goes with an aggregate function", position=self._at(tree))
         return self._aggregate(inner, tree.expression.this)
 
+    @property
+    def _around(self) -> Scope:
+        """The scope as a subquery in this clause sees it around itself."""
+        return replace(self._scope, collector=Collector(self._clause, self._aggregates))
+
     def _aggregate(self, tree: Any, predicate: Any) -> Expression:
-        if self._aggregates is None:
-            raise ProgrammingError(
-                f"aggregate function {call_of(tree)[0].upper()} can't stand in {self._clause}",
-                hint="filter groups with HAVING" if self._clause == "WHERE" else None,
-                position=self._at(tree),
-            )
-        inner = self._plain("an aggregate function", None)
-        return self._aggregates.add(inner.aggregate_of(tree, predicate))
+        if self._aggregates is None and self._scope.outer is None:
+            raise self._misplaced(tree, self._clause)
+        from runnel.planner.aggregate_level import level_of
+
+        call = self._plain("an aggregate function", None).aggregate_of(tree, predicate)
+        level = level_of(call.expressions)
+        return self._placed(level, self._aggregates_of(level, tree).add(call.map_expressions(level.lifted)))
+
+    def _aggregates_of(self, level: Level, tree: Any) -> Aggregates:
+        """Where the aggregates of a query around, or of this one, are collected; ProgrammingError where it may have none."""
+        if not level.depth:
+            if self._aggregates is None:
+                raise self._misplaced(tree, self._clause)
+            return self._aggregates
+        scope: Scope | None = self._scope
+        for _ in range(level.depth):
+            assert scope is not None
+            scope = scope.outer
+        collector = None if scope is None else scope.collector
+        if collector is None or collector.aggregates is None:
+            raise self._misplaced(tree, "FROM" if collector is None else collector.clause, is_outer=True)
+        return collector.aggregates
+
+    def _misplaced(self, tree: Any, clause: str, is_outer: bool = False) -> ProgrammingError:
+        hints = {"WHERE": "filter groups with HAVING", "FROM": "aggregate in a derived table that reads the table itself"}
+        name = call_of(tree)[0].upper()
+        is_grouping = name == "GROUPING"
+        return ProgrammingError(
+            f"{'' if is_grouping else 'aggregate function '}{name} can't stand in {clause}",
+            detail="all its columns are of the query around the subquery, so it belongs to that query" if is_outer else None,
+            hint=None if is_grouping else hints.get(clause),
+            position=self._at(tree),
+        )
+
+    def _placed(self, level: Level, value: AggregateValue | GroupingValue) -> Expression:
+        if not level.depth:
+            return value
+        return OuterCollected(value=value, depth=level.depth, type=value.type, position=value.position)
 
     def aggregate_of(self, tree: Any, predicate: Any) -> Aggregate:
         """The call of an aggregate function, its arguments (and its FILTER) bound by this binder."""
@@ -115,17 +159,22 @@ class AggregateBinder(ABC):
             raise ProgrammingError(f"WITHIN GROUP needs an aggregate function, which {written} isn't", position=self._at(tree))
         return self._aggregate(tree, None)
 
-    def _grouping(self, arguments: list[Any], position: Position | None) -> Expression:
-        if self._aggregates is None:
-            raise ProgrammingError(f"GROUPING can't stand in {self._clause}", position=position)
+    def _grouping(self, tree: Any) -> Expression:
+        arguments, position = call_of(tree)[1], self._at(tree)
+        if self._aggregates is None and self._scope.outer is None:
+            raise self._misplaced(tree, self._clause)
         if not 1 <= len(arguments) <= MOST_GROUPING_ARGUMENTS:
             raise ProgrammingError(
                 f"GROUPING takes 1 to {MOST_GROUPING_ARGUMENTS} arguments, not {len(arguments)}", position=position
             )
         inner = self._plain("GROUPING", None)
-        value = GroupingValue(arguments=tuple(map(inner.bind, arguments)), type=BIGINT, position=position)
-        self._aggregates.groupings.append(value)
-        return value
+        from runnel.planner.aggregate_level import level_of
+
+        bound = [inner.bind(argument) for argument in arguments]
+        level = level_of(bound)
+        value = GroupingValue(arguments=tuple(map(level.lifted, bound)), type=BIGINT, position=position)
+        self._aggregates_of(level, tree).groupings.append(value)
+        return self._placed(level, value)
 
 
 def is_aggregate(name: str) -> bool:

@@ -91,7 +91,7 @@ class ExpressionBinder(AggregateBinder):
 
             query = query_of(tree)
             if query is not None:
-                return array_of_query(self._query, self._scope, query, self._at(tree))
+                return array_of_query(self._query, self._around, query, self._at(tree))
         return special(self, tree, self._query.sql)
 
     def _plain(self, clause: str, aggregates: Aggregates | None) -> ExpressionBinder:
@@ -123,7 +123,7 @@ class ExpressionBinder(AggregateBinder):
             # Loaded on first use: few statements compare with all values of a set.
             from runnel.planner.bind_quantified import quantified
 
-            return quantified(self, self._query, self._scope, tree, function)
+            return quantified(self, self._query, self._around, tree, function)
         return build.call(function, [self.bind(left), self.bind(right)], self._at(tree))
 
     def _long_concatenation(self, tree: Any) -> Expression:
@@ -266,7 +266,7 @@ class ExpressionBinder(AggregateBinder):
         return build.in_list(self.bind(operand), [self.bind(item) for item in tree.expressions], position)
 
     def _in_subquery(self, operands: list[Expression], tree: Any, position: Position | None) -> Expression:
-        relation = self._query.subquery(tree, self._scope)
+        relation = self._query.subquery(tree, self._around)
         fields = relation.fields
         if len(fields) != len(operands):
             raise ProgrammingError(f"the subquery of IN has {len(fields)} columns, {len(operands)} expected", position=position)
@@ -284,10 +284,10 @@ class ExpressionBinder(AggregateBinder):
         return InSubquery(operands=tuple(operands), relation=converted(relation, tuple(types)), type=BOOLEAN, position=position)
 
     def _exists(self, tree: Any) -> Expression:
-        return Exists(relation=self._query.subquery(tree.this, self._scope), type=BOOLEAN, position=self._at(tree))
+        return Exists(relation=self._query.subquery(tree.this, self._around), type=BOOLEAN, position=self._at(tree))
 
     def _subquery(self, tree: Any) -> Expression:
-        relation = self._query.subquery(tree, self._scope)
+        relation = self._query.subquery(tree, self._around)
         if len(relation.fields) != 1:
             raise ProgrammingError(
                 f"a subquery used as a value must have one column, not {len(relation.fields)}", position=self._at(tree)
@@ -305,7 +305,7 @@ class ExpressionBinder(AggregateBinder):
         if is_aggregate(name):
             return self._aggregate(tree, None)
         if name == "GROUPING":
-            return self._grouping(arguments, self._at(tree))
+            return self._grouping(tree)
         if is_window_function(name):
             raise ProgrammingError(
                 f"window function {name} needs OVER", hint=f"write {name}(…) OVER (…)", position=self._at(tree)

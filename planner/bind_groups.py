@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from runnel.errors import ProgrammingError, as_written
 from runnel.expressions.nodes import Column, Expression, transform
-from runnel.planner.collected import AggregateValue, GroupingValue
+from runnel.planner.collected import AggregateValue, GroupingValue, OuterCollected, WindowValue
 from runnel.relation import Aggregate, references
-from runnel.subqueries import SUBQUERIES, Exists, InSubquery, OuterColumn, ScalarSubquery, map_outer
+from runnel.subqueries import SUBQUERIES, Exists, InSubquery, OuterColumn, OuterValue, ScalarSubquery, map_outer, map_outer_in
 
 if TYPE_CHECKING:
     Subquery = Exists | InSubquery | ScalarSubquery
@@ -39,9 +38,42 @@ class AboveGroups:
         if isinstance(expression, Column):
             raise ungrouped(expression)
         if isinstance(expression, SUBQUERIES):
-            expression = subquery_above(expression, self._keys, [item.name for item in self._columns])
+            expression = self._subquery(expression)
         children = tuple(self.rewritten(child) for child in expression.children)
         return expression.with_children(children) if children else expression
+
+    def _subquery(self, subquery: Subquery) -> Subquery:
+        """The subquery with what it reads of the query around made columns of the groups, whose first ones are the keys."""
+        lifted: dict[int, list[Expression]] = {}
+
+        def change(item: Expression, nesting: int) -> Expression | None:
+            depth = nesting + 1
+            inside = lifted.setdefault(depth, [_from_inside(key, depth) for key in self._keys])
+            if item in inside:
+                key = self._columns[inside.index(item)]
+                return OuterColumn(index=key.index, name=key.name, type=item.type, depth=depth, position=item.position)
+            if isinstance(item, OuterCollected) and item.depth == depth:
+                return _from_inside(self.rewritten(item.value), depth)
+            if isinstance(item, OuterColumn) and item.depth == depth:
+                raise ungrouped(item)
+            return None
+
+        return replace(subquery, relation=map_outer(subquery.relation, change))
+
+
+def is_above_groups(expression: Expression) -> bool:
+    """Whether an expression has a value only after the grouping."""
+    found: list[Expression] = []
+
+    def note(item: Expression, nesting: int) -> Expression | None:
+        if (isinstance(item, AggregateValue | WindowValue | GroupingValue) and not nesting) or (
+            isinstance(item, OuterCollected) and item.depth == nesting
+        ):
+            found.append(item)
+        return None
+
+    map_outer_in(expression, note)
+    return bool(found)
 
 
 def ungrouped(column: Column | OuterColumn) -> ProgrammingError:
@@ -53,31 +85,14 @@ def ungrouped(column: Column | OuterColumn) -> ProgrammingError:
     )
 
 
-def subquery_above(subquery: Subquery, keys: Sequence[Expression], names: Sequence[str]) -> Subquery:
-    """The subquery with what it reads of the query around made columns of the groups, whose first ones are the keys."""
-    lifted: dict[int, list[Expression]] = {}
-
-    def change(item: Expression, nesting: int) -> Expression | None:
-        depth = nesting + 1
-        inside = lifted.setdefault(depth, [_from_inside(key, depth) for key in keys])
-        if item in inside:
-            index = inside.index(item)
-            return OuterColumn(index=index, name=names[index], type=item.type, depth=depth, position=item.position)
-        if isinstance(item, OuterColumn) and item.depth == depth:
-            raise ungrouped(item)
-        return None
-
-    return replace(subquery, relation=map_outer(subquery.relation, change))
-
-
 def _from_inside(key: Expression, depth: int) -> Expression:
-    """A key as a subquery `depth` levels inside would write it."""
+    """A value over the groups as a subquery `depth` levels inside would write it."""
 
     def change(node: Expression) -> Expression:
         if isinstance(node, Column):
-            return OuterColumn(index=node.index, name=node.name, type=node.type, depth=depth)
-        if isinstance(node, OuterColumn):
-            return replace(node, depth=node.depth + depth)
+            return OuterColumn(index=node.index, name=node.name, type=node.type, depth=depth, position=node.position)
+        if isinstance(node, OuterValue):
+            return node.at_depth(node.depth + depth)
         return node
 
     return transform(key, change)

@@ -7,7 +7,6 @@ smallest and the largest.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -15,12 +14,13 @@ from sqlglot import exp
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, walk
+from runnel.planner.collected import AggregateValue, GroupingValue, OuterCollected
 from runnel.planner.convert import converted
 from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
 from runnel.relation import Aggregate, Project, Relation, Unnest, Values, references
 from runnel.sqltypes import BIGINT, BOOLEAN, Kind, common_type
-from runnel.subqueries import InSubquery, OuterColumn, ScalarSubquery, map_outer_in
+from runnel.subqueries import InSubquery, OuterColumn, OuterValue, ScalarSubquery, map_outer_in
 
 if TYPE_CHECKING:
     from runnel.planner.bind_expression import ExpressionBinder
@@ -79,8 +79,10 @@ def _inside(expression: Expression) -> Expression:
     def change(item: Expression, nesting: int) -> Expression | None:
         if isinstance(item, Column) and not nesting:
             return OuterColumn(index=item.index, name=item.name, type=item.type, position=item.position)
-        if isinstance(item, OuterColumn) and item.depth >= max(nesting, 1):
-            return replace(item, depth=item.depth + 1)
+        if isinstance(item, AggregateValue | GroupingValue) and not nesting:
+            return OuterCollected(value=item, type=item.type, position=item.position)
+        if isinstance(item, OuterValue) and item.depth >= max(nesting, 1):
+            return item.at_depth(item.depth + 1)
         return None
 
     return map_outer_in(expression, change)

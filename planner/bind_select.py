@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Aggregate as AggregateCall
-from runnel.expressions.nodes import Column, Expression, SortKey, transform, walk
+from runnel.expressions.nodes import Column, Expression, SortKey, transform
 from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_from import FromBinder
-from runnel.planner.collected import Aggregates, AggregateValue, GroupingValue, WindowValue
+from runnel.planner.collected import Aggregates, WindowValue
 from runnel.planner.convert import distinct_rows
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.scope import Scope
@@ -207,8 +207,10 @@ class SelectBinder:
         if group is None:
             return keys
         if group.args.get("all"):
+            from runnel.planner.bind_groups import is_above_groups
+
             found = [item.expression for item in items]
-            return list(dict.fromkeys(item for item in found if not _is_above_groups(item)))
+            return list(dict.fromkeys(item for item in found if not is_above_groups(item)))
 
         def number(item: Any) -> int:
             key = self._group_key(item, items)
@@ -232,7 +234,9 @@ class SelectBinder:
             key = items[checked_ordinal(place, len(items), "GROUP BY", self._at(item))].expression
         else:
             key = self._alias_of(item, items) or self._row_binder("GROUP BY", None, None).bind(item)
-        if _is_above_groups(key):
+        from runnel.planner.bind_groups import is_above_groups
+
+        if is_above_groups(key):
             raise ProgrammingError("GROUP BY can't group by an aggregate or a window function", position=self._at(item))
         return key
 
@@ -387,11 +391,6 @@ def _star_of(tree: Any) -> str | None:
 
 def _key_name(key: Expression, index: int) -> str:
     return key.name if isinstance(key, Column) else f"$key{index}"
-
-
-def _is_above_groups(expression: Expression) -> bool:
-    """Whether an expression has a value only after the grouping."""
-    return any(isinstance(node, AggregateValue | WindowValue | GroupingValue) for node in walk(expression))
 
 
 def _is_all(tree: Any) -> bool:

@@ -11,6 +11,7 @@ from runnel.frozen import frozen
 from runnel.planner.scope import Scope
 from runnel.relation import Relation
 from runnel.sqltypes import SqlType
+from runnel.subqueries import OuterValue
 
 if TYPE_CHECKING:
     from runnel.catalog import Snapshot
@@ -56,6 +57,13 @@ class GroupingValue(Expression):
     arguments: tuple[Expression, ...]
 
 
+@frozen(kw_only=True)
+class OuterCollected(OuterValue):
+    """In a subquery, an aggregate or a GROUPING that belongs to a query around: what stands for it there."""
+
+    value: AggregateValue | GroupingValue
+
+
 @dataclass(slots=True)
 class Aggregates:
     """The different aggregates of one SELECT, in order of appearance, and its calls of GROUPING."""
@@ -67,3 +75,12 @@ class Aggregates:
         if call not in self.calls:
             self.calls.append(call)
         return AggregateValue(index=self.calls.index(call), type=call.type, position=call.position)
+
+
+@frozen
+class Collector:
+    """Where the aggregates go that stand in a subquery of a clause and belong to the query of the clause; None where the
+    clause may have none."""
+
+    clause: str
+    aggregates: Aggregates | None

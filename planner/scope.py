@@ -7,6 +7,7 @@ found is looked for in the query around (a correlated subquery), then in the one
 from __future__ import annotations
 
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression
@@ -14,6 +15,9 @@ from runnel.frozen import frozen
 from runnel.relation import Field, Relation
 from runnel.sqltypes import Kind, SqlType
 from runnel.subqueries import OuterColumn
+
+if TYPE_CHECKING:
+    from runnel.planner.collected import Collector
 
 
 @frozen
@@ -42,6 +46,8 @@ class Scope:
     outer: Scope | None = None
     has_tables: bool = True
     """Whether there is a FROM clause."""
+    collector: Collector | None = field(default=None, compare=False, repr=False)
+    """Where aggregates of this query go that a subquery has; None in FROM, where there are none."""
 
     def find(self, name: str, qualifier: str | None) -> list[ScopeColumn]:
         """The columns that a name may mean."""

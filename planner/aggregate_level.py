@@ -1,0 +1,61 @@
+"""To which query an aggregate belongs: the innermost one that any column of its arguments is of, its own without a column.
+
+So an aggregate in a subquery may be one of a query around (SQL:2016, 6.9): `SELECT (SELECT SUM(t.x) FROM u) FROM t` is one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from runnel.errors import ProgrammingError
+from runnel.expressions.nodes import Column, Expression
+from runnel.frozen import frozen
+from runnel.planner.collected import OuterCollected
+from runnel.subqueries import OuterColumn, OuterValue, map_outer_in
+
+
+@frozen
+class Level:
+    """How many queries out from where it stands an aggregate belongs: 0 for its own."""
+
+    depth: int
+
+    def lifted(self, expression: Expression) -> Expression:
+        """An expression of the aggregate as the query that the aggregate belongs to would write it."""
+        return map_outer_in(expression, self._lifted) if self.depth else expression
+
+    def _lifted(self, item: Expression, nesting: int) -> Expression | None:
+        if not isinstance(item, OuterValue) or item.depth < nesting + self.depth:
+            return None
+        if isinstance(item, OuterColumn) and not nesting and item.depth == self.depth:
+            return Column(index=item.index, name=item.name, type=item.type, position=item.position)
+        return item.at_depth(item.depth - self.depth)
+
+
+def level_of(expressions: Iterable[Expression]) -> Level:
+    """The level of an aggregate with these arguments; ProgrammingError where another of the same level stands in them."""
+    levels = [found for expression in expressions for found in _levels(expression)]
+    level = min((number for number, _ in levels), default=0)
+    for number, item in levels:
+        if number == level and isinstance(item, OuterCollected):
+            raise ProgrammingError(
+                "an aggregate function can't stand in another one of the same query",
+                hint="aggregate once in a derived table, and again over it",
+                position=item.position,
+            )
+    return Level(level)
+
+
+def _levels(expression: Expression) -> Iterator[tuple[int, Expression]]:
+    """Each column, and each aggregate of a query around, with how many queries out it belongs."""
+    found: list[tuple[int, Expression]] = []
+
+    def note(item: Expression, nesting: int) -> Expression | None:
+        if isinstance(item, OuterValue) and item.depth >= nesting:
+            found.append((item.depth - nesting, item))
+        elif isinstance(item, Column) and not nesting:
+            found.append((0, item))
+        return None
+
+    map_outer_in(expression, note)
+    yield from found
