@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from threading import Lock, RLock
+from threading import Lock
 from typing import Any
 
 from runnel.catalog import Table, TableColumn
@@ -21,6 +21,7 @@ from runnel.connectors.options import Options, OptionSet, boolean, text
 from runnel.duckdb_errors import translated
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError, ProgrammingError, as_written, suggest
+from runnel.patience import PatientLock
 from runnel.sqltypes import Kind, SqlType, common_type
 
 PATH = text("path")
@@ -39,7 +40,7 @@ class DuckDBConnector(DataConnector):
 
     def __init__(self, kernel: Callable[[], DuckDBKernel]) -> None:
         self._kernel = kernel
-        self._locks: dict[str, RLock] = {}
+        self._locks: dict[str, PatientLock] = {}
         self._lock = Lock()
         self._read_only: dict[str, bool] = {}
 
@@ -87,7 +88,7 @@ class DuckDBConnector(DataConnector):
         if schema != "main":
             title = title.replace(f'"{table}"', f'"{schema}.{table}"', 1)
         with self._lock:
-            lock = self._locks.setdefault(f"{database}.{schema}.{table}".lower(), RLock())
+            lock = self._locks.setdefault(f"{database}.{schema}.{table}".lower(), PatientLock(title))
         return Place(self._kernel(), database, schema, table, title, lock)
 
     def _attach(self, options: Options) -> str:

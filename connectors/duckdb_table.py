@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -34,6 +33,7 @@ from runnel.duckdb_errors import translated
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
 from runnel.expressions.canonical import canonical
+from runnel.patience import PatientLock
 from runnel.processor import Guarantee, JobContext
 from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
 
@@ -70,7 +70,7 @@ class Place:
     schema: str
     table: str
     title: str
-    lock: RLock
+    lock: PatientLock
 
     @property
     def qualified(self) -> str:
@@ -182,8 +182,7 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
         return written_by(self, fragment, request)
 
     def exclusive(self) -> AbstractContextManager[object]:
-        lock: AbstractContextManager[object] = self.place.lock
-        return lock
+        return self.place.lock
 
     def clear(self) -> int:
         place = self.place

@@ -26,6 +26,7 @@ from runnel.connectors.map_segment import Mask, Numbers, Segment, Tail, merge_la
 from runnel.connectors.map_update import kept_fields, knows_all_fields, rows_at
 from runnel.connectors.map_values import decoder
 from runnel.expressions.values import array_of
+from runnel.patience import PatientLock
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class MapStore:
     def __init__(self, name: str) -> None:
         self.name = name
         self.lock = RLock()
-        self.statement_lock = RLock()
+        self.statement_lock = PatientLock(f'map "{name}"')
         """Held by a statement from before its scan until after its commit; never taken with `lock` held."""
         self.log: ChangeLog | None = None
         self.watch: Watch | None = None

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from runnel.errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, internal
 from runnel.jobs import Job
+from runnel.patience import Patience
 from runnel.rows import DECODE_ROWS, Result, Row
 from runnel.sqltypes import Kind, SqlType
 
@@ -79,6 +80,8 @@ class Cursor:
         self._result: Result | None = None
         # The job of a statement that is being executed, before its rows can be taken.
         self._starting: Running | None = None
+        # What the statement waits with, outside of jobs, while it is being executed.
+        self._patience: Patience | None = None
         self._is_cancelled = False
         self._rowcount = -1
         self._sql: str | None = None
@@ -97,7 +100,7 @@ class Cursor:
         except BaseException as error:
             self._fail(error)
         finally:
-            self._starting = None
+            self._starting = self._patience = None
         if isinstance(outcome, int):
             self._rowcount = outcome
         else:
@@ -116,16 +119,16 @@ class Cursor:
         except BaseException as error:
             self._fail(error)
         finally:
-            self._starting = None
+            self._starting = self._patience = None
         return self
 
     def cancel(self) -> None:
         """Ends what the cursor's statement is doing; may be called from any thread. An `execute` or fetch that waits, and later
         fetches, get an OperationalError with code CANCELLED; what was being written is not. Does nothing where nothing runs."""
         self._is_cancelled = True  # before the look: `_watch` sets the job before it looks here
-        running = self._result or self._starting
-        if running is not None:
-            running.cancel()
+        for running in (self._patience, self._result or self._starting):
+            if running is not None:
+                running.cancel()
 
     def progress(self) -> QueryProgress | None:
         """How far the statement has come, step by step, tasks of Spark included; print it. May be called from any thread, also
@@ -336,11 +339,13 @@ class Cursor:
         self._is_cancelled = False
         self._sql = sql
 
-    def _watch(self, job: Running) -> None:
-        if self._result is None:
-            self._starting = job
+    def _watch(self, running: Running) -> None:
+        if isinstance(running, Patience):
+            self._patience = running
+        elif self._result is None:
+            self._starting = running
         if self._is_cancelled:
-            job.cancel()
+            running.cancel()
 
     def _discard(self) -> None:
         result, self._result = self._result, None

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import RLock, Thread
+from threading import Lock, Thread
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
-from runnel.catalog import Catalog, CatalogObject, DataConnection, Index, Registration, Table
+from runnel.catalog import Catalog, CatalogObject, DataConnection, Index, Registration, Snapshot, Table
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.errors import InterfaceError
-from runnel.jobs import Jobs
+from runnel.jobs import CLOSING, Jobs
 from runnel.memory import Memory
+from runnel.patience import PatientLock, RunningStatement, RunningStatements, current
 from runnel.planner.bind_query import Environment, Pushdown
 from runnel.planner.cache import PlanCache, PlanKey
 from runnel.planner.planner import plan as make_plan
-from runnel.planner.plans import Plan
+from runnel.planner.plans import KeyGetPlan, Plan
 from runnel.runtime.failures import timed_out
 from runnel.settings import Settings, Value
 from runnel.sqltypes import SqlType
@@ -73,9 +74,11 @@ class Database:
         self.connectors = Registry(None if self.directory is None else self.directory.path, self.kernel)
         self._kernel: DuckDBKernel | None = None
         self._set_memory()
-        self.definitions = RLock()
+        self.definitions = PatientLock("the catalog")
         """Held by a statement that changes the catalog."""
+        self.statements = RunningStatements()
         self.is_closed = False
+        self._closing = Lock()
         self._environment = self._make_environment()
         self._named_jobs: NamedJobs | None = None
         self._numbered_writes: NumberedWrites | None = None
@@ -106,16 +109,17 @@ class Database:
         deadline = None if timeout is None else _deadline(timeout)
         values = checked(args)
         types = argument_types(values)
-        plan = self.prepare(sql, types, _check(deadline, timeout), caller)
-        arguments = converted(values, types, plan.parameters, self.settings.time_zone)
-        call = Call(sql, arguments, deadline, on_start, timeout, caller)
-        if deadline is None:
-            return run(self, plan, call)
-        # Loaded on first use: few statements have a time-out.
-        from runnel.patience import patient
-
-        with patient(deadline):
-            return run(self, plan, call)
+        is_confined = (caller or self.owner).is_confined
+        key, snapshot = PlanKey(sql, SEARCH_PATH, types, is_confined), self.catalog.snapshot
+        plan = self.plans.get(key, snapshot)
+        if type(plan) is KeyGetPlan:  # it is known, and waits for nothing
+            arguments = converted(values, types, plan.parameters, self.settings.time_zone)
+            return run(self, plan, Call(sql, arguments, deadline, on_start, timeout, caller))
+        with RunningStatement(deadline, on_start, self.statements):
+            if plan is None:
+                plan = self._planned(key, snapshot, _check(timeout))
+            arguments = converted(values, types, plan.parameters, self.settings.time_zone)
+            return run(self, plan, Call(sql, arguments, deadline, on_start, timeout, caller))
 
     def run_many(
         self,
@@ -133,8 +137,9 @@ class Database:
         if not rows:
             return 0
         types = tuple(column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1))
-        plan = self.prepare(sql, types, _check(deadline, timeout), caller)
-        return run_many(self, plan, Call(sql, (), deadline, on_start, timeout, caller), types, rows)
+        with RunningStatement(deadline, on_start, self.statements):
+            plan = self.prepare(sql, types, _check(timeout), caller)
+            return run_many(self, plan, Call(sql, (), deadline, on_start, timeout, caller), types, rows)
 
     def prepare(
         self,
@@ -146,15 +151,16 @@ class Database:
         """The plan of a statement for arguments of these types: the cached one, if what it names is unchanged. `check`
         raises where planning should end, because its time is over."""
         is_confined = (caller or self.owner).is_confined
-        key = PlanKey(sql, SEARCH_PATH, types, is_confined)
-        snapshot = self.catalog.snapshot
-        plan = self.plans.get(key, snapshot)
-        if plan is None:
-            environment = self._environment
-            plan = make_plan(sql, snapshot, types, environment if check is None else replace(environment, check=check))
-            self.plans.put(key, plan, snapshot)
-            if environment is not self._environment:  # the zone was changed meanwhile, perhaps after the plans were cleared
-                self.plans.clear()
+        key, snapshot = PlanKey(sql, SEARCH_PATH, types, is_confined), self.catalog.snapshot
+        return self.plans.get(key, snapshot) or self._planned(key, snapshot, check)
+
+    def _planned(self, key: PlanKey, snapshot: Snapshot, check: Callable[[], None] | None) -> Plan:
+        """A new plan, which is kept."""
+        environment = self._environment
+        plan = make_plan(key.sql, snapshot, key.types, environment if check is None else replace(environment, check=check))
+        self.plans.put(key, plan, snapshot)
+        if environment is not self._environment:  # the zone was changed meanwhile, perhaps after the plans were cleared
+            self.plans.clear()
         return plan
 
     def plan_job(self, query: str, types: tuple[SqlType, ...], zone: str) -> WritePlan:
@@ -293,16 +299,21 @@ class Database:
             raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
 
     def close(self) -> None:
-        """Cancels all jobs and waits for their end, closes the connectors, gives the directory up. Once is enough."""
-        with self.definitions:
+        """Cancels all statements, then all jobs and waits for their end, closes the connectors, gives the directory up. Once is
+        enough."""
+        with self._closing:
             if self.is_closed:
                 return
             self.is_closed = True
-        are_over = True
+        # First: a job that is to stop may wait for a table that a statement holds.
+        self.statements.cancel_all()
+        are_over = self.definitions.acquire(timeout=CLOSING)
+        if are_over:
+            self.definitions.release()
         try:
             if self._named_jobs is not None:
                 self._named_jobs.close()
-            are_over = self.jobs.close()
+            are_over = self.jobs.close() and are_over
             for item in self.catalog.snapshot:
                 if isinstance(item, Registration):
                     item.table.close()
@@ -396,13 +407,13 @@ def _directory(path: object) -> Directory:
     return Directory(Path(path))
 
 
-def _check(deadline: int | None, timeout: float | None) -> Callable[[], None] | None:
-    """What raises when the deadline is over."""
-    if deadline is None or timeout is None:
-        return None
+def _check(timeout: float | None) -> Callable[[], None]:
+    """What raises when the time of this thread's statement is over, or when it was cancelled."""
+    patience = current()
 
     def check() -> None:
-        if monotonic_ns() >= deadline:
+        patience.check()
+        if timeout is not None and patience.deadline is not None and monotonic_ns() >= patience.deadline:
             raise timed_out(round(timeout * 1e9))
 
     return check

@@ -287,7 +287,7 @@ class Job:
         self._caller = Caller(execution, jobs.pool, jobs.clock, self._caller_gone)
         for tasklet in execution.tasklets:
             if not tasklet.is_cooperative:
-                self._threads.append(DedicatedThread(tasklet, tasklet.name, jobs.clock))
+                self._threads.append(DedicatedThread(tasklet, tasklet.name, jobs.clock, execution))
         on_start(self)
         if self._threads:
             with interrupts_deferred():

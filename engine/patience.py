@@ -1,34 +1,67 @@
 """How long the statement that a thread runs may wait for others, and that it may be cancelled meanwhile.
 
-What waits outside of a job (for a broker while a source is divided, for a job that is being suspended) is deep below the
-statement, and behind contracts that know nothing of time-outs: so the limit goes with the thread.
+What waits outside of a job (for a broker while a source is divided, for a job that is being suspended, for a table that another
+statement writes) is deep below the statement, and behind contracts that know nothing of time-outs: so the limit goes with the
+thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
+from threading import RLock
 from time import monotonic_ns
+from types import TracebackType
 
 from runnel.errors import ErrorCode, OperationalError
 
 LEAST = 0.1
 """Seconds that are waited in any case: an answer that is there already counts."""
+GOES_ON = "what it asked for goes on; SHOW JOBS tells how far it is"
+"""The hint for those who no longer wait for a job."""
+LOOK = 0.05
+"""Seconds after which a thread that waits for a lock looks whether its statement was cancelled."""
 
 
 class Patience:
     """Of one statement. `deadline` is a time of `time.monotonic_ns`, None: none. It stands where a job would, so that who
-    cancels the statement ends the waiting, from any thread."""
+    cancels the statement ends the waiting, from any thread. As a context it is that of the thread which enters it: what is
+    done within has until then, and no longer than what is around it."""
+
+    # Of most statements these stay as they are, and each has one.
+    is_cancelled = False
+    _outer: Patience | None = None
+    _wakes: tuple[Callable[[], object], ...] = ()
 
     def __init__(self, deadline: int | None) -> None:
         self.deadline = deadline
-        self.is_cancelled = False
-        self._wakes: list[Callable[[], object]] = []
+
+    def __enter__(self) -> Patience:
+        outer = _OF_THIS_THREAD.get()
+        self._token: Token[Patience | None] = _OF_THIS_THREAD.set(self)
+        if outer is not None:
+            self._begin_within(outer)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        _OF_THIS_THREAD.reset(self._token)
+        if self._outer is not None:
+            self._outer._forget(self.cancel)
+
+    def _begin_within(self, outer: Patience) -> None:
+        self._outer = outer
+        if outer.deadline is not None:
+            self.deadline = outer.deadline if self.deadline is None else min(self.deadline, outer.deadline)
+        outer.announce()
+        outer._tell(self.cancel)
+
+    def announce(self) -> None:
+        """It is about to be waited with, or to be looked at: from now on it can be cancelled."""
 
     def cancel(self) -> None:
         self.is_cancelled = True
-        for wake in list(self._wakes):
+        for wake in self._wakes:
             wake()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -38,55 +71,123 @@ class Patience:
     @contextmanager
     def telling(self, wake: Callable[[], object]) -> Iterator[None]:
         """Calls `wake` when it is cancelled, or at once if it is."""
-        self._wakes.append(wake)
+        self._tell(wake)
         try:
-            if self.is_cancelled:
-                wake()
             yield
         finally:
-            self._wakes.remove(wake)
+            self._forget(wake)
 
-    def check(self) -> None:
-        """OperationalError where it was cancelled."""
+    def _tell(self, wake: Callable[[], object]) -> None:
+        self._wakes = (*self._wakes, wake)
+        if self.is_cancelled:  # after it was added, so that either this or `cancel` sees the other
+            wake()
+
+    def _forget(self, wake: Callable[[], object]) -> None:
+        self._wakes = tuple(item for item in self._wakes if item != wake)
+
+    def check(self, hint: str | None = None) -> None:
+        """OperationalError, with that hint, where it was cancelled."""
         if self.is_cancelled:
-            raise OperationalError(
-                "the statement was cancelled while it waited",
-                code=ErrorCode.CANCELLED,
-                hint="what it asked for goes on; SHOW JOBS tells how far it is",
-            )
+            raise OperationalError("the statement was cancelled while it waited", code=ErrorCode.CANCELLED, hint=hint)
 
     def check_time(self) -> None:
         """OperationalError where its time is over."""
         if self.deadline is not None and monotonic_ns() > self.deadline:
-            raise OperationalError(
-                "the statement's time was over while it waited", code=ErrorCode.TIMEOUT, hint="give it more time"
-            )
+            raise OperationalError("the statement timed out while waiting", code=ErrorCode.TIMEOUT, hint="give it more time")
+
+    def left(self, most: float) -> float:
+        """Seconds until its time is over, from 0 to `most`."""
+        return most if self.deadline is None else max(0.0, min(most, (self.deadline - monotonic_ns()) / 1e9))
 
 
 _OF_THIS_THREAD: ContextVar[Patience | None] = ContextVar("patience", default=None)
-_FOR_EVER = Patience(None)
 
 
 def current() -> Patience:
     """That of the statement which this thread runs; one without an end where there is none."""
-    return _OF_THIS_THREAD.get() or _FOR_EVER
-
-
-@contextmanager
-def patient(deadline: int | None) -> Iterator[Patience]:
-    """What this thread does within has until then, and no longer than what is around it."""
-    outer = _OF_THIS_THREAD.get()
-    if outer is not None and outer.deadline is not None:
-        deadline = outer.deadline if deadline is None else min(deadline, outer.deadline)
-    made = Patience(deadline)
-    token = _OF_THIS_THREAD.set(made)
-    try:
-        yield made
-    finally:
-        _OF_THIS_THREAD.reset(token)
+    found = _OF_THIS_THREAD.get()
+    if found is None:
+        return Patience(None)
+    found.announce()
+    return found
 
 
 def seconds(most: float) -> float:
     """How long this thread may wait now, at most so many seconds."""
-    deadline = current().deadline
-    return most if deadline is None else max(LEAST, min(most, (deadline - monotonic_ns()) / 1e9))
+    patience = current()
+    return most if patience.deadline is None else max(LEAST, patience.left(most))
+
+
+class RunningStatements:
+    """Those of one connection that wait for something, or have waited. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._waiting: set[Patience] = set()
+        self._is_closed = False
+
+    def add(self, statement: Patience) -> None:
+        self._waiting.add(statement)
+        if self._is_closed:  # after it was added, so that either this or `cancel_all` sees the other
+            statement.cancel()
+
+    def discard(self, statement: Patience) -> None:
+        self._waiting.discard(statement)
+
+    def cancel_all(self) -> None:
+        """Ends all waits, and those that still begin."""
+        self._is_closed = True
+        for statement in list(self._waiting):
+            statement.cancel()
+
+
+class RunningStatement(Patience):
+    """One statement of a connection. Most wait for nothing: only one that does is told to `on_start`, and can be cancelled."""
+
+    _is_known = False
+
+    def __init__(self, deadline: int | None, on_start: Callable[[Patience], object], home: RunningStatements) -> None:
+        self.deadline = deadline
+        self._on_start = on_start
+        self._home = home
+
+    def announce(self) -> None:
+        if not self._is_known:
+            self._is_known = True
+            self._home.add(self)
+            self._on_start(self)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        super().__exit__(kind, error, traceback)
+        if self._is_known:
+            self._home.discard(self)
+
+
+class PatientLock:
+    """A lock of one thread, which may enter it several times. Waiting for it ends with the statement: OperationalError where
+    the statement is cancelled or times out meanwhile. `held` names what the lock guards, as the error is to name it."""
+
+    def __init__(self, held: str) -> None:
+        self._held = held
+        lock = RLock()
+        self.acquire = lock.acquire
+        self.release = lock.release
+
+    def __enter__(self) -> None:
+        # Most locks are free: no statement pays for the waiting of others.
+        if not self.acquire(False):
+            self._wait()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.release()
+
+    def _wait(self) -> None:
+        patience = current()
+        while not self.acquire(timeout=patience.left(LOOK)):
+            if patience.is_cancelled:
+                message, code, hint = "was cancelled", ErrorCode.CANCELLED, None
+            elif patience.left(LOOK) <= 0:
+                message, code, hint = "timed out", ErrorCode.TIMEOUT, "give it more time, or cancel the other statement"
+            else:
+                continue
+            detail = f"it waited for {self._held}, which another statement holds"
+            raise OperationalError(f"the statement {message} before it began", code=code, detail=detail, hint=hint)

@@ -16,7 +16,7 @@ from runnel.named_jobs.listeners import Listener
 from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.run import Run
 from runnel.named_jobs.states import FAILED, NOT_RUNNING, SUSPENDED, check_allowed, seconds
-from runnel.patience import current
+from runnel.patience import GOES_ON, current
 
 if TYPE_CHECKING:
     from runnel.named_jobs.registry import NamedJobs
@@ -155,7 +155,7 @@ class JobWaiting(JobView):
         patience = current()
         with patience.telling(self._wake), self._changed:
             while not condition():
-                patience.check()
+                patience.check(GOES_ON)
                 self._home.check_open()
                 if self.is_done and what != "cancelled":
                     if self.status is FAILED and self.error is not None:

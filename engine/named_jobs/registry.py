@@ -26,7 +26,7 @@ from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.records import JobRecords
 from runnel.named_jobs.run import PreparedJob, Run
 from runnel.named_jobs.states import COMPLETED, COMPLETING, FAILED, NOT_RUNNING, RUNNING, STARTING
-from runnel.patience import patient
+from runnel.patience import Patience
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.write import settle_staged
 from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore
@@ -184,7 +184,7 @@ class NamedJobs:
                 self._settle_foreign(record)
                 return
             snapshot_id = job.store.completed
-            with patient(monotonic_ns() + SETTLING):
+            with Patience(monotonic_ns() + SETTLING):
                 prepared = self.prepare(record)
                 context = JobContext(
                     0, prepared.evaluation, self.jobs.clock.monotonic, owner=str(record.id), guarantee=record.options.guarantee

@@ -15,7 +15,7 @@ from runnel.jobs import Job, JobOptions, Jobs
 from runnel.named_jobs.adapted_store import kept_meanings
 from runnel.named_jobs.durability import Durability
 from runnel.named_jobs.record import Failure, JobRecord
-from runnel.patience import current
+from runnel.patience import GOES_ON, current
 from runnel.processor import Guarantee
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
 
@@ -178,7 +178,7 @@ class Run:
         with patience.telling(done.set):
             is_done = done.wait(timeout)
         if not safe:
-            patience.check()
+            patience.check(GOES_ON)
         if not is_done:
             raise OperationalError(f'the snapshot of job "{name}" is not done after {timeout:g} s', code=ErrorCode.TIMEOUT)
         if not safe[0]:

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 from threading import Thread, current_thread
+from typing import TYPE_CHECKING
 
+from runnel.patience import Patience
 from runnel.runtime.clock import Clock
 from runnel.runtime.idle import Parker
 from runnel.runtime.progress import DONE, NO_PROGRESS
 from runnel.runtime.tasklet import Tasklet, take_turn
 
+if TYPE_CHECKING:
+    from runnel.runtime.execution import Execution
+
 
 class DedicatedThread:
     """Owns one tasklet and calls it until it ends. The thread bears the tasklet's name."""
 
-    __slots__ = ("_alarms", "_clock", "_parker", "tasklet", "thread")
+    __slots__ = ("_alarms", "_clock", "_parker", "_patience", "tasklet", "thread")
 
-    def __init__(self, tasklet: Tasklet, name: str, clock: Clock) -> None:
+    def __init__(self, tasklet: Tasklet, name: str, clock: Clock, execution: Execution | None = None) -> None:
+        """`execution` is the tasklet's, if it has one: when it is cancelled, so are the waits of the processor's calls."""
         self.tasklet = tasklet
+        self._patience = Patience(None) if execution is None else _UntilCancelled(execution)
         self._clock = clock
         self._parker = Parker()
         self._alarms: list[int] = []
@@ -42,9 +49,10 @@ class DedicatedThread:
 
     def _run(self) -> None:
         tasklet = self.tasklet
-        while (progress := take_turn(tasklet)) is not DONE:
-            if progress is NO_PROGRESS:
-                self._wait_while_parked()
+        with self._patience:
+            while (progress := take_turn(tasklet)) is not DONE:
+                if progress is NO_PROGRESS:
+                    self._wait_while_parked()
 
     def _wait_while_parked(self) -> None:
         tasklet = self.tasklet
@@ -58,3 +66,18 @@ class DedicatedThread:
                 tasklet.wake()
                 return
             self._parker.park(self._clock.timeout(self._alarms[0]) if self._alarms else None)
+
+
+class _UntilCancelled(Patience):
+    """What the calls of a blocking processor wait with."""
+
+    def __init__(self, execution: Execution) -> None:
+        super().__init__(None)
+        self._execution = execution
+
+    @property
+    def is_cancelled(self) -> bool:  # type: ignore[override]  # the execution says so, whoever cancelled it
+        return self._execution.is_cancelled
+
+    def cancel(self) -> None:
+        self._execution.cancel()

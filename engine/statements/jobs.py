@@ -20,7 +20,6 @@ from runnel.named_jobs.promises import promises_of, weaker
 from runnel.named_jobs.record import JobRecord, encode
 from runnel.named_jobs.run import PreparedJob
 from runnel.named_jobs.states import ENDED, EXPORTING, SUSPENDED, check_allowed
-from runnel.patience import patient
 from runnel.planner.physical import Physical
 from runnel.planner.plans import (
     AlterJobPlan,
@@ -191,11 +190,6 @@ def _kept(call: Call) -> tuple[object, ...]:
 
 def alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
     """Suspends, resumes or restarts a job, or changes its options; waits until that has come about."""
-    with _patient(call):
-        return _alter_job(database, plan, call)
-
-
-def _alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
     job = job_of(database, plan)
     timeout = _left(call)
     match plan.action:
@@ -261,11 +255,6 @@ def _check_own(job: NamedJob) -> None:
 
 def drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
     """Cancels a job if it hasn't ended, and forgets it with all that is kept for it."""
-    with _patient(call):
-        return _drop_job(database, plan, call)
-
-
-def _drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
     jobs = database.named_jobs
     job = jobs.find(plan.name)
     if job is None:
@@ -288,8 +277,7 @@ def create_snapshot(database: Database, plan: CreateSnapshotPlan, call: Call) ->
     if not plan.or_replace:
         with blamed(plan.position):
             database.named_jobs.snapshots.check_free(plan.name)
-    with _patient(call):
-        job.export_snapshot(plan.name, _left(call))
+    job.export_snapshot(plan.name, _left(call))
     return NO_COUNT
 
 
@@ -354,14 +342,6 @@ def _explained(name: str, options: NamedJobOptions, write: WritePlan) -> list[st
     if promise != str(options.guarantee):
         lines.append(f"  from end to end: {promise}")
     return lines
-
-
-@contextmanager
-def _patient(call: Call) -> Iterator[None]:
-    """Who cancels the statement ends its waiting for a job."""
-    with patient(call.deadline) as patience:
-        call.on_start(patience)
-        yield
 
 
 def _left(call: Call) -> float | None:

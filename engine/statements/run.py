@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runnel.errors import ProgrammingError, internal
+from runnel.patience import current
 from runnel.planner import plans
 from runnel.statements import queries
 from runnel.statements.arguments import Rows, converted
@@ -91,7 +92,10 @@ def run_many(database: Database, plan: plans.Plan, call: Call, types: tuple[SqlT
         context = replace(call, arguments=(None,) * len(types)).evaluation(database, plan)
         return run_batch(database, plan, types, rows, context)
     total = -1
+    patience = current()
     for args in rows:
+        patience.check()
+        patience.check_time()
         count = run(database, plan, replace(call, arguments=converted(args, types, plan.parameters, zone)))
         assert isinstance(count, int)
         if count >= 0:

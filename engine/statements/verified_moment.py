@@ -12,7 +12,6 @@ from runnel.errors import ErrorCode, OperationalError, as_written
 from runnel.frozen import frozen
 from runnel.job_runtime import TASKLETS
 from runnel.named_jobs.named_job import NamedJob
-from runnel.patience import patient
 from runnel.planner.physical import Physical
 from runnel.planner.plans import WritePlan
 from runnel.planner.replayed_plan import Places, places_of
@@ -58,11 +57,9 @@ def moment_of(
     database: Database, job: NamedJob, write: WritePlan, context: JobContext, call: Call
 ) -> tuple[Moment, WrittenTable]:
     """A moment of the job, and its sink as it was then."""
-    with patient(call.deadline) as patience:
-        call.on_start(patience)
-        if job.record.runtime != TASKLETS and not job.is_done:
-            return _between_batches(database, job, write, context)
-        return _at_snapshot(job, write, context, call)
+    if job.record.runtime != TASKLETS and not job.is_done:
+        return _between_batches(database, job, write, context)
+    return _at_snapshot(job, write, context, call)
 
 
 def _at_snapshot(job: NamedJob, write: WritePlan, context: JobContext, call: Call) -> tuple[Moment, WrittenTable]:

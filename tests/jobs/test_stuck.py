@@ -159,7 +159,7 @@ def test_a_statement_that_waits_for_a_job_can_be_cancelled(place: Place, stateme
 
         thread = Thread(target=run)
         thread.start()
-        assert eventually(lambda: cursor._starting is not None)
+        assert eventually(lambda: bool(cursor._patience and cursor._patience._wakes)), "it waits for the job"
         cursor.cancel()
         thread.join(PATIENCE)
         assert [error.code for error in errors] == [ErrorCode.CANCELLED]
