@@ -29,7 +29,7 @@ from sqlglot.tokenizer_core import Token
 from runnel.errors import ProgrammingError
 from runnel.planner import json_clauses, table_arguments
 from runnel.planner.parse_types import TYPE_WORDS, parse_type
-from runnel.planner.tokens import DIALECT, TokenReader, position_at, word_of
+from runnel.planner.tokens import DIALECT, TokenReader, is_word, position_at, word_of
 from runnel.sqltypes import SqlType
 
 MARK = "\0"
@@ -272,15 +272,6 @@ class TokenRewriter:
         parsed = parse_type(self._reader)
         self._put_cast(first, _like(first, TokenType.NULL, "NULL"), parsed)
 
-    def _follows_star(self, before: str) -> bool:
-        """Whether the word being read belongs to the * of a select list, not to a product."""
-        if before != "*":
-            return before == ")"
-        tokens, index = self._reader.tokens, self._reader.index - 3
-        if index >= 0 and word_of(tokens[index]) == ")":
-            return _closes_distinct_on(tokens, index)
-        return index >= 0 and word_of(tokens[index]) in _BEFORE_STAR
-
     def _is_separator(self) -> bool:
         word = self._reader.peek()
         if not self._open or word not in _SEPARATORS.get(self._open[-1], ()):
@@ -326,7 +317,7 @@ class TokenRewriter:
             self._output.append(_like(token, TokenType.L_PAREN, "("))
             self._output.append(reader.next())
             self._output.append(_like(token, TokenType.R_PAREN, ")"))
-        elif word in _STAR_WORDS and self._follows_star(before):
+        elif word in _STAR_WORDS and _follows_star(reader.tokens, reader.index - 1):
             self._output.append(token)
         elif reader.peek() == "(":
             is_call = (
@@ -346,14 +337,37 @@ class TokenRewriter:
             self._output.append(token)
 
 
+def _follows_star(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the word at `index` belongs to the * of a select list, not to a product or to what DISTINCT ON (…) selects."""
+    index -= 1
+    if index < 1:
+        return False
+    if word_of(tokens[index]) == "*":
+        return word_of(tokens[index - 1]) in _BEFORE_STAR or _closes_distinct_on(tokens, index - 1)
+    if word_of(tokens[index]) == ")":
+        index = _opening_of(tokens, index)
+    elif tokens[index].token_type is not TokenType.IDENTIFIER and not is_word(tokens[index]):
+        return False
+    # What stood there is the list of another such word, as in `* EXCLUDE (a) REPLACE (…)`, or its one name.
+    return index > 0 and word_of(tokens[index - 1]) in _STAR_WORDS and _follows_star(tokens, index - 1)
+
+
 def _closes_distinct_on(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the bracket at `index` ends a DISTINCT ON (…)."""
+    """Whether the token at `index` is the bracket that ends a DISTINCT ON (…)."""
+    if word_of(tokens[index]) != ")":
+        return False
+    at = _opening_of(tokens, index)
+    return at > 1 and word_of(tokens[at - 1]) == "ON" and word_of(tokens[at - 2]) == "DISTINCT"
+
+
+def _opening_of(tokens: Sequence[Token], index: int) -> int:
+    """The index of the bracket that the one at `index` closes; 0 where there is none."""
     depth = 0
-    for at in range(index, 1, -1):
+    for at in range(index, 0, -1):
         depth += (tokens[at].token_type is TokenType.R_PAREN) - (tokens[at].token_type is TokenType.L_PAREN)
         if depth == 0:
-            return word_of(tokens[at - 1]) == "ON" and word_of(tokens[at - 2]) == "DISTINCT"
-    return False
+            return at
+    return 0
 
 
 _BRACKETS = ("[", "MAP[")

@@ -1,7 +1,7 @@
 """Tables as arguments of table functions, in tokens: sqlglot knows no `TABLE t` there, and no PARTITION BY behind it.
 
 `TUMBLE(TABLE t, …)` becomes TUMBLE((SELECT * FROM t), …), and `SESSION(TABLE t PARTITION BY a, b, DESCRIPTOR(c), …)` becomes
-SESSION((SELECT * FROM t), "PARTITION BY"(a, b), DESCRIPTOR(c), …). `bind_windows` reads it all.
+SESSION((SELECT * FROM t), "PARTITION BY OF A TABLE"(a, b), DESCRIPTOR(c), …). `bind_windows` reads it all.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from sqlglot.tokenizer_core import Token
 from runnel.errors import ProgrammingError, suggest
 from runnel.planner.tokens import TokenReader, is_word, position_at, word_of
 
-PARTITION = "PARTITION BY"
-"""The name of the call that the PARTITION BY of an argument becomes."""
+PARTITION = "PARTITION BY OF A TABLE"
+"""The name of the call that the PARTITION BY of an argument becomes; no token has this text, so none of a window is taken for it."""
 
 WINDOW_FUNCTIONS = frozenset({"IMPOSE_ORDER", "TUMBLE", "HOP", "CUMULATE", "SESSION"})
 """The table functions that put a watermark or windows on their input."""
