@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.rendering.dialect import FunctionRule, refused, template, typed
-from runnel.sqltypes import MAX_PRECISION, Kind, SqlType
+from runnel.sqltypes import MAX_PRECISION, Kind, SqlType, decimal
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering
@@ -149,3 +149,13 @@ LOGIC: dict[str, FunctionRule] = {
     "is_null": template("({0} IS NULL)"),
     "is_not_null": template("({0} IS NOT NULL)"),
 }
+
+
+def rounded_decimal(rendering: Rendering, call: Call, text: str, digits: int) -> str:
+    """ROUND of a DECIMAL to digits that aren't negative, by a cast, which rounds half up. The type of the call has a greater scale
+    where the digits weren't a literal when it was bound."""
+    given, result = call.arguments[0].type, call.type
+    if digits < result.scale:
+        scaled = decimal(min(given.precision - given.scale + digits + 1, MAX_PRECISION), digits)
+        text = f"CAST({text} AS {rendering.type(scaled)})"
+    return f"CAST({text} AS {rendering.type(result)})"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal
 from runnel.rendering import duckdb_arithmetic, duckdb_text
-from runnel.rendering.arithmetic import COMPARISONS, LOGIC, same_types
+from runnel.rendering.arithmetic import COMPARISONS, LOGIC, rounded_decimal, same_types
 from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template, typed
 from runnel.rendering.duckdb_arithmetic import finite
 from runnel.rendering.session import zone_text
@@ -52,7 +52,7 @@ def rounded(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     if given.is_integer:
         return arguments[0]
     if given.kind is Kind.DECIMAL:
-        return f"CAST({arguments[0]} AS {rendering.type(call.type)})"
+        return rounded_decimal(rendering, call, arguments[0], digits)
     if digits:
         raise refused(call, f"ROUND({given}) to digits")
     return f"CAST(round({arguments[0]}) AS {rendering.type(call.type)})"

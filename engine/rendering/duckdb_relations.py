@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from runnel import relation as nodes
 from runnel.fragment import Unrenderable
-from runnel.relation import Relation, Scan
+from runnel.relation import JoinKind, Relation, Scan
 from runnel.rendering.block import Block, block_text
 from runnel.rendering.plan_shapes import COSTLY, repeated
 from runnel.rendering.relations import RelationRendering, ScanText
@@ -61,6 +61,17 @@ class DuckDBRelations(RelationRendering):
         name = f"s{len(self._with)}"
         self._with.append(f"{name} AS MATERIALIZED ({block_text(block)})")
         return self.item(name, len(block.columns))
+
+    def exists(self, node: nodes.Join, left: Block, right: Block) -> Block:
+        """Of a SEMI JOIN whose condition reads the right side alone DuckDB 2.0 makes a look at the right side's first row, and may
+        put that before the condition: what reads one side stays on it, so that such a join is an EXISTS of the right side."""
+        tests = self.tests(node, left, right)
+        if node.kind is not JoinKind.SEMI or not tests or any(sides == (True, True) for _, sides in tests):
+            return super().exists(node, left, right)
+        inside = " AND ".join(text for text, (reads_left, _) in tests if not reads_left)
+        found = f"EXISTS (SELECT 1 FROM {right.source}{f' WHERE {inside}' if inside else ''})"
+        outside = tuple(text for text, (reads_left, _) in tests if reads_left)
+        return replace(left, where=(*left.where, *outside, found))
 
     def unnest(self, node: nodes.Unnest) -> Block:
         block = self.wrapped(node.input)

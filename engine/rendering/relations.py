@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from runnel import relation as nodes
 from runnel.expressions.evaluate import can_fail
-from runnel.expressions.nodes import Column, Expression, Literal, columns_of
+from runnel.expressions.nodes import Column, Expression, Literal, columns_of, conjuncts
 from runnel.fragment import InputRows, Unrenderable
 from runnel.relation import JoinKind, Relation, Scan
 from runnel.rendering.block import Block, block_text
@@ -25,6 +25,9 @@ from runnel.windows import Window
 ScanText = Callable[[Scan, tuple[int, ...]], str]
 """The FROM item, without an alias, for a scan: its columns are c0, c1, … for the table's columns at the places that are
 given (at least one), in the engine's types for them."""
+
+Sides = tuple[bool, bool]
+"""Whether something reads the left side of a join, and whether it reads the right one."""
 
 MOST_VALUES = 1000
 """A longer list of literal rows is not put into a text."""
@@ -221,15 +224,22 @@ class RelationRendering:
         return Block(f"{left.source} {kind} JOIN {right.source} ON {on or '1 = 1'}", columns, left.where)
 
     def _on(self, node: nodes.Join, left: Block, right: Block) -> str:
+        return " AND ".join(text for text, _ in self.tests(node, left, right))
+
+    def tests(self, node: nodes.Join, left: Block, right: Block) -> list[tuple[str, Sides]]:
+        """What matches must fulfil, in parts, each with the sides whose columns it reads."""
         parts = []
         for number, (first, second) in enumerate(zip(node.left_keys, node.right_keys, strict=True)):
             same = self.same if number in node.null_safe else "="
-            parts.append(f"{self.rendering.key(first, left.columns)} {same} {self.rendering.key(second, right.columns)}")
-        if node.condition is not None:
-            if can_fail(node.condition):
-                raise Unrenderable("a condition that can fail of a join that isn't an inner one", node.condition.position)
-            parts.append(self.rendering.condition(node.condition, (*left.columns, *right.columns)))
-        return " AND ".join(parts)
+            text = f"{self.rendering.key(first, left.columns)} {same} {self.rendering.key(second, right.columns)}"
+            parts.append((text, (bool(columns_of(first)), bool(columns_of(second)))))
+        if node.condition is not None and can_fail(node.condition):
+            raise Unrenderable("a condition that can fail of a join that isn't an inner one", node.condition.position)
+        for part in conjuncts(node.condition):
+            text = self.rendering.condition(part, (*left.columns, *right.columns))
+            width = len(left.columns)
+            parts.append((text, (any(i < width for i in columns_of(part)), any(i >= width for i in columns_of(part)))))
+        return parts
 
     def exists(self, node: nodes.Join, left: Block, right: Block) -> Block:
         """Rows by whether they have a match."""

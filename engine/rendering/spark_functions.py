@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.expressions.nodes import Call
 from runnel.rendering import spark_arithmetic, spark_dates, spark_integers, spark_text
-from runnel.rendering.arithmetic import COMPARISONS, LOGIC, same_types
+from runnel.rendering.arithmetic import COMPARISONS, LOGIC, rounded_decimal, same_types
 from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template, typed
 from runnel.rendering.spark_arithmetic import finite, refuse_long
 from runnel.rendering.text import find, like, null, options, pad, repeat, split_part, substring, whole
@@ -51,7 +51,7 @@ def _rounded(rendering: Rendering, call: Call, arguments: Sequence[str]) -> str:
     if given.is_integer:
         return arguments[0]
     if given.kind is Kind.DECIMAL:
-        return f"CAST({arguments[0]} AS {rendering.type(call.type)})"
+        return rounded_decimal(rendering, call, arguments[0], digits)
     if digits:
         raise refused(call, f"ROUND({given}) to digits")
     return f"CAST(round({arguments[0]}) AS {rendering.type(call.type)})"

@@ -136,6 +136,34 @@ def function_cases(name: str) -> tuple[FunctionCase, ...]:
     return tuple(found.values())
 
 
+COMPUTED_CASES = 12
+"""Of one function with options that are computed."""
+
+
+def _computed(item: Expression) -> Expression:
+    """A literal as an expression that is the same for all rows, but isn't a literal when the call is bound."""
+    return Cast(operand=item, type=item.type) if isinstance(item, Literal) else item
+
+
+@cache
+def computed_cases(name: str) -> tuple[FunctionCase, ...]:
+    """Cases of a function whose options are constant, but not literals: what its type follows from mustn't differ."""
+    function = FUNCTIONS[name]
+    found: dict[str, FunctionCase] = {}
+    for arguments in _candidates(name):
+        if not any(isinstance(item, Literal) and item.value is not None for item in arguments):
+            continue
+        shape = f"computed {_key(name, arguments)}"
+        try:
+            bound, result = function.bind(function.name, tuple(map(_computed, arguments)), None)
+        except (ProgrammingError, DataError, NotSupportedError):
+            continue
+        found[shape] = FunctionCase(name, shape, Call(function=name, arguments=bound, type=result))
+        if len(found) == COMPUTED_CASES:
+            break
+    return tuple(found.values())
+
+
 _TARGETS: tuple[SqlType, ...] = (
     *INTEGERS,
     *(decimal(5, 2), decimal(15, 2), decimal(38, 10), decimal(38, 0), decimal(6, 6)),
@@ -221,7 +249,8 @@ RENDERED = {"and", "or", *DUCKDB.functions, *SPARK.functions}
 def all_cases() -> tuple[FunctionCase, ...]:
     """All cases of all functions and forms."""
     functions = [case for name in FUNCTIONS if name in RENDERED for case in function_cases(name)]
-    return (*functions, *cast_cases(), *form_cases(), *literal_cases())
+    computed = [case for name in _OPTIONS if name in RENDERED for case in computed_cases(name)]
+    return (*functions, *computed, *cast_cases(), *form_cases(), *literal_cases())
 
 
 def columns_used(expression: Expression) -> list[int]:
