@@ -57,10 +57,12 @@ class Scope:
 
 
 class Generator:
-    """Makes queries from one source of chance."""
+    """Makes queries from one source of chance. With `arguments` some constants are parameters, whose values stand there after
+    each query."""
 
-    def __init__(self, source: random.Random) -> None:
+    def __init__(self, source: random.Random, arguments: list[Any] | None = None) -> None:
         self.source = source
+        self._arguments = arguments
         self._names = 0
 
     def query(self) -> tuple[str, bool]:

@@ -19,12 +19,11 @@ import pytest
 
 import runnel
 from tests.differential.generator import Generator
-from tests.differential.tables import SCHEMA, in_disguise, tables
+from tests.differential.kinds import make_map
+from tests.differential.tables import in_disguise, tables
 from tests.effort import some
 from tests.slt.oracle import SETTINGS, same, translated
 
-COLUMNS = "k BIGINT, i INTEGER, f DOUBLE, s VARCHAR, d DECIMAL(9, 2), b BOOLEAN, t DATE, w TIMESTAMP"
-OPTIONS = "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
 SEEDS = range(6)
 QUERIES_PER_SEED = 30
 LEAST_SHARE = 0.8
@@ -68,23 +67,13 @@ def differences(
             if source.random() < 0.5:
                 ours.register(name, in_disguise(table, source))
             else:
-                _make_map(ours, name, table, source)
+                make_map(ours, name, table, source)
         generator = make(source)
         for _ in range(count):
             sql, is_ordered = generator.query()
             difference = _difference(ours.cursor(), theirs, sql, is_ordered, tally)
             if difference is not None:
                 yield f"{difference}\n  seed {seed}: {sql}"
-
-
-def _make_map(connection: runnel.Connection, name: str, table: pa.Table, source: random.Random) -> None:
-    """The table as a map, whose key no query names, with or without indexes."""
-    connection.execute(f"CREATE MAPPING {name} (__key BIGINT, {COLUMNS}) TYPE IMap {OPTIONS}")
-    rows = [(key, *row.values()) for key, row in enumerate(table.to_pylist())]
-    source.shuffle(rows)
-    connection.cursor().executemany(f"SINK INTO {name} VALUES (?{', ?' * len(SCHEMA)})", rows)
-    for column in source.sample(list(SCHEMA), 4):
-        connection.execute(f"CREATE INDEX {name}_{column} ON {name} ({column}) TYPE {source.choice(('SORTED', 'HASH'))}")
 
 
 def _difference(ours: runnel.Cursor, theirs: Any, sql: str, is_ordered: bool, tally: Tally) -> str | None:

@@ -409,3 +409,21 @@ def test_the_temporary_folder_is_gone_with_the_connection(tmp_path: Path, monkey
         connection.execute("SELECT COUNT(*) FROM t").fetchall()
         assert list(tmp_path.glob("runnel-*"))
     assert not list(tmp_path.glob("runnel-*"))
+
+
+@pytest.mark.parametrize("kind", ["DuckDB", "registered"])
+def test_a_constant_among_the_rows_of_a_subquery(kind: str) -> None:
+    """DuckDB 2.0 looks at the first row only of a semi join whose condition reads the right side alone, below some outer joins."""
+    sql = "SELECT t.s FROM t LEFT JOIN e ON t.b = e.b WHERE COALESCE(e.s, 'b') <> t.s AND {0} IN (SELECT f FROM u)"
+    with runnel.connect() as con, runnel.connect(fragment_rows=0) as other:
+        con.execute("CREATE MAPPING u (f DOUBLE) TYPE DuckDB")
+        con.execute("INSERT INTO u VALUES (1), (0)")
+        for name in "te":
+            con.execute(f"CREATE MAPPING {name} (b BOOLEAN, s VARCHAR) TYPE DuckDB")
+        con.execute("INSERT INTO t VALUES (TRUE, 'p')")
+        for name in "ute":
+            other.register(name, con.execute(f"SELECT * FROM {name}").fetch_arrow_table())
+        used = con if kind == "DuckDB" else other
+        assert used.execute(sql.format("0e0")).fetchall() == [("p",)]
+        assert used.execute(sql.format("?"), (0.0,)).fetchall() == [("p",)]
+        assert used.execute(sql.format("2e0")).fetchall() == []
