@@ -15,7 +15,7 @@ from runnel.errors import ProgrammingError, suggest
 from runnel.planner.tokens import TokenReader, is_word, position_at, word_of
 
 PARTITION = "PARTITION BY OF A TABLE"
-"""The name of the call that the PARTITION BY of an argument becomes; no token has this text, so none of a window is taken for it."""
+"""The name of the call that the PARTITION BY of an argument becomes; no token has this text."""
 
 WINDOW_FUNCTIONS = frozenset({"IMPOSE_ORDER", "TUMBLE", "HOP", "CUMULATE", "SESSION"})
 """The table functions that put a watermark or windows on their input."""

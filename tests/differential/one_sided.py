@@ -62,7 +62,7 @@ class OneSidedGenerator:
         pick = self.source.choice
         names, source = ["r0"], f"{pick('abc')} r0"
         for number in range(1, pick((1, 2, 2, 2, 3))):
-            table, kind = pick(("c", "c", "b", "e")), pick(("JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "FULL JOIN"))
+            table, kind = pick("ccbe"), pick(("JOIN", "LEFT JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "FULL JOIN"))
             source += f" {kind} {table} r{number} ON {pick(BETWEEN).format(pick(names), f'r{number}')}"
             names.append(f"r{number}")
         tests = [pick(BETWEEN[2:]).format(*self.source.sample([*names, "r0"], 2))] if self._chance(0.9) else []
@@ -98,7 +98,7 @@ class OneSidedGenerator:
         return self.source.choice(CONDITIONS).replace("{0}", name)
 
     def _number(self, text: str) -> str:
-        """The text with numbers, some of them parameters, in the places of {1}. They are alike, so their order doesn't matter."""
+        """The text with numbers, some of them parameters, in the places of {1}, in no order: they are alike."""
         while "{1}" in text:
             number, is_parameter = self.source.choice((0, 1, 2)), self._arguments is not None and self._chance(0.5)
             if self._arguments is not None and is_parameter:
@@ -108,4 +108,3 @@ class OneSidedGenerator:
 
     def _chance(self, likelihood: float) -> bool:
         return self.source.random() < likelihood
-

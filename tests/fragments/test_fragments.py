@@ -413,7 +413,7 @@ def test_the_temporary_folder_is_gone_with_the_connection(tmp_path: Path, monkey
 
 @pytest.mark.parametrize("kind", ["DuckDB", "registered"])
 def test_a_constant_among_the_rows_of_a_subquery(kind: str) -> None:
-    """DuckDB 2.0 looks at the first row only of a semi join whose condition reads the right side alone, below some outer joins."""
+    """As a semi join DuckDB 2.0 would look at the first of them only."""
     sql = "SELECT t.s FROM t LEFT JOIN e ON t.b = e.b WHERE COALESCE(e.s, 'b') <> t.s AND {0} IN (SELECT f FROM u)"
     with runnel.connect() as con, runnel.connect(fragment_rows=0) as other:
         con.execute("CREATE MAPPING u (f DOUBLE) TYPE DuckDB")

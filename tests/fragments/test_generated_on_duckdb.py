@@ -45,7 +45,7 @@ def outcome(cursor: runnel.Cursor, sql: str, arguments: list[Any]) -> Rows | str
 
 
 def differences(seed: int, count: int, make: Make, folder: Path, tally: Tally | None = None) -> Iterator[str]:
-    """What differs in `count` queries of the generator that `make` makes; `tally.agreed` counts those that DuckDB ran some of."""
+    """What differs in `count` queries of the generator; `tally.agreed` counts those that DuckDB took part in."""
     tally = Tally() if tally is None else tally
     source, arguments = random.Random(seed), list[Any]()
     with runnel.connect(fragment_rows=0) as pushed, runnel.connect(pushdown=False) as own:
