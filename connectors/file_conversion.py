@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from runnel.errors import DataError
 from runnel.expressions.context import EvaluationContext, Frame
+from runnel.expressions.decimal_text import exact_decimals
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Cast, Column
 from runnel.expressions.values import canonical
@@ -128,9 +129,11 @@ def _text_converter(target: SqlType) -> Converter:
     arrow_type = to_arrow(target)
     is_float = target.kind in (Kind.REAL, Kind.DOUBLE)
 
+    is_decimal = target.kind is Kind.DECIMAL
+
     def convert(array: pa.Array) -> pa.Array:
         try:
-            converted = array.cast(arrow_type)
+            converted = exact_decimals(array, arrow_type) if is_decimal else array.cast(arrow_type)
         except pa.ArrowException:
             return _cast(VARCHAR, target)(blank_to_null(array))
         if is_float and pc.any(pc.is_inf(converted)).as_py():

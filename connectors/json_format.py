@@ -39,13 +39,14 @@ from runnel.connectors.file_paths import FilePath
 from runnel.connectors.file_system import DataFile
 from runnel.connectors.json_faults import JsonFaults, first_unfit
 from runnel.connectors.json_inference import columns_of_records
+from runnel.connectors.json_numbers import has_long_number
 from runnel.connectors.json_records import CHUNK_BYTES, Chunk, record_chunks
 from runnel.connectors.json_uniform import uniform_columns
 from runnel.connectors.json_values import array_of_values, parse_records
 from runnel.connectors.json_writer import JsonWriter
 from runnel.connectors.text_row_counts import estimated_rows, json_count
 from runnel.errors import DataError, Error
-from runnel.sqltypes import VARCHAR, Kind, SqlType, array, row, to_arrow
+from runnel.sqltypes import MAX_PRECISION, VARCHAR, Kind, SqlType, array, row, to_arrow
 
 _READ_AS_THEMSELVES = frozenset(
     {
@@ -140,6 +141,9 @@ class ChunkReader:
         self._records = 0
         self._schema = _raw_schema(asked.wanted)
         self._uneven = 0
+        scales = [scale for column in asked.wanted for scale in _scales(column.type)]
+        # Arrow multiplies a DECIMAL's digits by 10^scale without noticing every overflow of 128 bits.
+        self._digits = MAX_PRECISION - max(scales) if scales else None
 
     def parsed(self, chunk: Chunk) -> pa.RecordBatch | None:
         """The chunk's records as a batch of the columns wanted, if Arrow takes them. Several threads may call it."""
@@ -158,6 +162,8 @@ class ChunkReader:
         """By Arrow's reader; None where it refuses the text or a value."""
         # A null before the first object makes Arrow's reader follow a null pointer (apache/arrow#47409).
         if self._schema is None or _BEGINS_WITH_OBJECT.match(data) is None:
+            return None
+        if self._digits is not None and has_long_number(data, self._digits):
             return None
         try:
             arrays = []
@@ -284,6 +290,15 @@ def _raw_type(wanted: SqlType) -> SqlType | None:
         known = [(name, item) for name, item in fields if item is not None]
         return row(*known) if len(known) == len(fields) else None
     return None
+
+
+def _scales(wanted: SqlType) -> list[int]:
+    """The scales of the DECIMALs that Arrow reads within a type."""
+    if wanted.kind is Kind.DECIMAL:
+        return [wanted.scale]
+    if wanted.kind is Kind.ARRAY and wanted.element is not None:
+        return _scales(wanted.element)
+    return [scale for _, item in wanted.fields for scale in _scales(item)]
 
 
 def _has_infinity(values: pa.Array) -> bool:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from decimal import Context, Decimal, InvalidOperation
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions.buffers import pack, pack_scalar, unscaled, validity
+from runnel.expressions.buffers import pack_scalar, validity
 from runnel.expressions.context import EvaluationContext
+from runnel.expressions.decimal_text import text_to_decimal
 from runnel.expressions.decimals import to_scale
 from runnel.expressions.function import Datum, over_first
-from runnel.sqltypes import DOUBLE, INTEGER_WIDTHS, MAX_PRECISION, VARCHAR, Kind, SqlType, as_decimal, to_arrow
+from runnel.sqltypes import DOUBLE, INTEGER_WIDTHS, MAX_PRECISION, Kind, SqlType, as_decimal, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]
 
@@ -66,45 +65,6 @@ def _float_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], 
         return text_to_decimal(pc.cast(datum, pa.string()), arrow)
 
     return run
-
-
-def text_to_decimal(text: Datum, arrow: pa.DataType) -> Datum:
-    """Text as DECIMAL, rounded half up; ArrowInvalid where it isn't a number or has too many digits."""
-    has_exponent = any_true(pc.match_substring(text, "e", ignore_case=True))
-    if not has_exponent:  # with one, Arrow wraps around where there are too many digits
-        with suppress(pa.ArrowInvalid):
-            return pc.cast(text, arrow)
-    shortened = pc.replace_substring_regex(text, r"^([^eE]*\.[0-9]{38})[0-9]+$", r"\1")
-    if has_exponent:
-        shortened = over_first(_without_exponents)(shortened)
-    return to_scale(pc.cast(shortened, pa.decimal256(76, 38)), arrow)
-
-
-def _without_exponents(texts: pa.Array) -> pa.Array:
-    """Numbers written out, once per distinct text: what Arrow reads with an exponent must come out exact."""
-    encoded = texts.dictionary_encode()
-    return pack([_written_out(text) for text in encoded.dictionary.to_pylist()], VARCHAR).take(encoded.indices)
-
-
-def _written_out(text: str) -> str:
-    """A number with an exponent as plain digits, cut 38 places after the point; any other text as it is."""
-    if "e" not in text.lower():
-        return text
-    try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return text
-    if not number.is_finite():
-        return text
-    if number.adjusted() > _PLACES and number:
-        raise pa.ArrowInvalid("too many digits")
-    if number.adjusted() < -_PLACES or not number:
-        return "0"
-    return f"{Decimal(unscaled(number, _PLACES)).scaleb(-_PLACES, _EXACT):f}"
-
-
-_PLACES = 38
-_EXACT = Context(prec=100)
 
 
 def _float_to_integer(target: SqlType) -> Callable[[Datum], Datum]:

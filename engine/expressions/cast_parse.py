@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 
 from runnel.expressions import intervals
 from runnel.expressions.buffers import pack, pack_scalar
-from runnel.expressions.cast_numbers import any_true, text_to_decimal
+from runnel.expressions.cast_numbers import any_true
 from runnel.expressions.cast_temporal import instant
 from runnel.expressions.context import EvaluationContext
+from runnel.expressions.decimal_text import text_to_decimal
 from runnel.expressions.function import Datum, over_first
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType, to_arrow
 
@@ -27,7 +28,7 @@ _DATE = r"(?P<year>[0-9]{1,4})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
 _SECONDS = r"(?::(?P<second>[0-9]{1,2})(?:\.(?P<fraction>[0-9]{1,9}))?)?"
 _TIME = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})" + _SECONDS
 _CLOCK = r"(?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})" + _SECONDS + ")?"
-_OFFSET = r"(?: ?(?P<zone>Z|z|(?P<sign>[+-])(?P<zone_hour>[0-9]{1,2})(?::?(?P<zone_minute>[0-9]{2}))?))?"
+_OFFSET = r"(?: ?(?P<zone>Z|z|(?P<sign>[+-])(?P<zone_hour>0?[0-9]|1[0-5])(?::?(?P<zone_minute>[0-5][0-9]))?))?"
 _MINUTE_US = pack_scalar(60_000_000, BIGINT)
 _SIXTY = pack_scalar(60, BIGINT)
 _MINUS_ONE = pack_scalar(-1, BIGINT)

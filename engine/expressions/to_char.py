@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -113,6 +113,9 @@ def _of_epoch(seconds: Datum) -> Datum:
     return pc.cast(pc.cast(micros, _INT64), pa.timestamp("us", "UTC"))
 
 
+_WIDE = Context(prec=400)
+
+
 def _to_number(text: str, pattern: str) -> Decimal:
     """The digits, the point and the sign; what else the pattern has is left out."""
     char_numbers.number_pattern(pattern)
@@ -124,7 +127,7 @@ def _to_number(text: str, pattern: str) -> Decimal:
         raise DataError(f"the text '{text[:60]}' is no number") from None
     if "V" in pattern.upper():
         number = number.scaleb(-char_numbers.number_pattern(pattern).shift)
-    number = number.quantize(Decimal(1).scaleb(-10))
+    number = number.quantize(Decimal(1).scaleb(-10), rounding=ROUND_HALF_UP, context=_WIDE)
     if abs(number) >= 10**28:
         raise DataError("overflow")
     return -number if negative else number
