@@ -291,6 +291,20 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
     return None
 
 
+def loses_digits(left: SqlType, right: SqlType) -> bool:
+    """Whether the common type of two types can't hold all of their digits: exact numbers, also within ARRAY, MAP and ROW, that
+    need more than 38 together."""
+    if left.is_exact and right.is_exact:
+        first, second = as_decimal(left), as_decimal(right)
+        whole = max(first.precision - first.scale, second.precision - second.scale)
+        return whole + max(first.scale, second.scale) > MAX_PRECISION
+    if left.kind is not right.kind or not left.is_nested:
+        return False
+    pairs = [(left.element, right.element), (left.key, right.key)]
+    pairs += [(first, second) for (_, first), (_, second) in zip(left.fields, right.fields, strict=False)]
+    return any(first is not None and second is not None and loses_digits(first, second) for first, second in pairs)
+
+
 def _common_number(left: SqlType, right: SqlType) -> SqlType:
     if left.kind is Kind.DECIMAL or right.kind is Kind.DECIMAL:
         if left.is_approximate or right.is_approximate:

@@ -19,7 +19,6 @@ from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression, Litera
 from runnel.expressions.window_functions import is_window_function
 from runnel.planner.bind_aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.collected import Aggregates
-from runnel.planner.convert import converted
 from runnel.planner.number_literals import number_literal
 from runnel.planner.supported import function_call, sql_type_of, unwrapped
 from runnel.sqltypes import (
@@ -30,9 +29,8 @@ from runnel.sqltypes import (
     VARCHAR,
     Kind,
     can_cast,
-    common_type,
 )
-from runnel.subqueries import Exists, InSubquery, ScalarSubquery
+from runnel.subqueries import Exists, ScalarSubquery
 
 _BINARY: dict[type, str] = {
     exp.Add: "add",
@@ -267,21 +265,12 @@ class ExpressionBinder(AggregateBinder):
 
     def _in_subquery(self, operands: list[Expression], tree: Any, position: Position | None) -> Expression:
         relation = self._query.subquery(tree, self._around)
-        fields = relation.fields
-        if len(fields) != len(operands):
-            raise ProgrammingError(f"the subquery of IN has {len(fields)} columns, {len(operands)} expected", position=position)
-        types = []
-        for number, (operand, item) in enumerate(zip(operands, fields, strict=True)):
-            shared = common_type(operand.type, item.type)
-            if shared is None:
-                raise ProgrammingError(
-                    f"cannot apply 'IN' operator to [{operand.type}, {item.type}]",
-                    hint="consider adding an explicit CAST",
-                    position=position,
-                )
-            types.append(shared)
-            operands[number] = build.cast(operand, shared, implicit=True) if operand.type != shared else operand
-        return InSubquery(operands=tuple(operands), relation=converted(relation, tuple(types)), type=BOOLEAN, position=position)
+        count = len(relation.fields)
+        if count != len(operands):
+            raise ProgrammingError(f"the subquery of IN has {count} columns, {len(operands)} expected", position=position)
+        from runnel.planner.bind_in import in_subquery  # few queries need it
+
+        return in_subquery(operands, relation, "IN", position)
 
     def _exists(self, tree: Any) -> Expression:
         return Exists(relation=self._query.subquery(tree.this, self._around), type=BOOLEAN, position=self._at(tree))

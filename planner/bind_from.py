@@ -14,12 +14,12 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, transform
 from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
-from runnel.planner.convert import renamed
+from runnel.planner.convert import exact_cast, renamed
 from runnel.planner.scope import Bound, Scope, ScopeColumn, scope_of
 from runnel.planner.supported import function_call, position_of
 from runnel.planner.table_arguments import WINDOW_FUNCTIONS
 from runnel.relation import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
-from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, common_type
+from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, common_type, loses_digits
 from runnel.streams import ImposeOrder
 from runnel.subqueries import DependentJoin, UnnestTogether, deepened, outer_columns
 
@@ -407,7 +407,11 @@ class FromBinder:
         for name, (first, second) in zip(names, pairs, strict=True):
             shared = common_type(first.type, second.type)
             assert shared is not None
-            sides = [build.cast(side, shared, implicit=True) if side.type != shared else side for side in (first, second)]
+            sides = [first, second]
+            if not loses_digits(first.type, second.type):
+                sides = [build.cast(side, shared, implicit=True) for side in sides]
+            elif kind is JoinKind.FULL:
+                sides = [exact_cast(side, shared) for side in sides]
             if kind is JoinKind.FULL:
                 merged.append((name, build.coalesce(sides, first.position)))
             else:

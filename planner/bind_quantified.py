@@ -14,13 +14,14 @@ from sqlglot import exp
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, walk
+from runnel.planner.bind_in import comparison_type, in_subquery
 from runnel.planner.collected import AggregateValue, GroupingValue, OuterCollected
 from runnel.planner.convert import converted
 from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
 from runnel.relation import Aggregate, Project, Relation, Unnest, Values, references
-from runnel.sqltypes import BIGINT, BOOLEAN, Kind, common_type
-from runnel.subqueries import InSubquery, OuterColumn, OuterValue, ScalarSubquery, map_outer_in
+from runnel.sqltypes import BIGINT, BOOLEAN, Kind, loses_digits
+from runnel.subqueries import OuterColumn, OuterValue, ScalarSubquery, map_outer_in
 
 if TYPE_CHECKING:
     from runnel.planner.bind_expression import ExpressionBinder
@@ -39,38 +40,47 @@ def quantified(binder: ExpressionBinder, query: QueryBinder, scope: Scope, tree:
     left = tree.this.unnest()
     if isinstance(left, exp.Tuple):
         raise NotSupportedError("a row can't be compared by ANY or ALL", hint="use IN or EXISTS", position=position)
-    operand, relation = binder.bind(left), _relation(binder, query, scope, tree.expression.this)
+    operand, inner = binder.bind(left), tree.expression.this.unnest()
+    if isinstance(inner, exp.Query | exp.Values):
+        return _over_rows(operand, query.subquery(inner, scope), function, is_all, position)
+    array = binder.bind(inner)
+    if array.type.kind is Kind.NULL:
+        return _UNKNOWN
+    if array.type.kind is not Kind.ARRAY:
+        raise ProgrammingError(
+            f"ANY and ALL take a subquery or an ARRAY, not {array.type}",
+            position=array.position or position_of(tree.expression.this, query.sql),
+        )
+    elements = Unnest(input=Values(rows=((),), columns=()), array=_inside(array), name="element")
+    return _unless_null(array, _over_rows(operand, elements, function, is_all, position), is_all)
+
+
+_UNKNOWN = Literal(value=None, type=BOOLEAN)
+
+
+def _unless_null(array: Expression, verdict: Expression, is_all: bool) -> Expression:
+    """What was found of an array's elements, of which a NULL array has none: then the truth is unknown."""
+    if isinstance(array, Call) and array.function == "array":
+        return verdict
+    if is_all:
+        return build.call("and", [verdict, build.call("or", [build.call("is_not_null", [array]), _UNKNOWN])])
+    return build.call("or", [verdict, build.call("and", [build.call("is_null", [array]), _UNKNOWN])])
+
+
+def _over_rows(operand: Expression, relation: Relation, function: str, is_all: bool, position: Position | None) -> Expression:
+    """The comparison with the values of a relation, which must have one column."""
     if len(relation.fields) != 1:
         raise ProgrammingError(
             f"the subquery of {'ALL' if is_all else 'ANY'} must have one column, not {len(relation.fields)}", position=position
         )
-    shared = common_type(operand.type, relation.fields[0].type)
-    if shared is None:
-        raise ProgrammingError(
-            f"cannot apply '{_SYMBOLS[function]}' operator to [{operand.type}, {relation.fields[0].type}]",
-            hint="consider adding an explicit CAST",
-            position=position,
-        )
-    if operand.type != shared:
-        operand = build.cast(operand, shared, implicit=True)
-    relation = converted(relation, (shared,))
     if (function, is_all) in (("eq", False), ("ne", True)):
-        found = InSubquery(operands=(operand,), relation=relation, type=BOOLEAN, position=position)
+        found = in_subquery([operand], relation, _SYMBOLS[function], position)
         return build.call("not", [found], position) if is_all else found
+    shared = comparison_type(operand.type, relation.fields[0].type, _SYMBOLS[function], position)
+    if not loses_digits(operand.type, relation.fields[0].type):
+        relation = converted(relation, (shared,))
+        operand = build.cast(operand, shared, implicit=True)
     return _by_extremes(operand, relation, function, is_all, position)
-
-
-def _relation(binder: ExpressionBinder, query: QueryBinder, scope: Scope, tree: Any) -> Relation:
-    inner = tree.unnest()
-    if isinstance(inner, exp.Query | exp.Values):
-        return query.subquery(inner, scope)
-    array = binder.bind(inner)
-    if array.type.kind is not Kind.ARRAY:
-        raise ProgrammingError(
-            f"ANY and ALL take a subquery or an ARRAY, not {array.type}",
-            position=array.position or position_of(tree, query.sql),
-        )
-    return Unnest(input=Values(rows=((),), columns=()), array=_inside(array), name="element")
 
 
 def _inside(expression: Expression) -> Expression:

@@ -20,20 +20,17 @@ from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_select import SelectBinder
-from runnel.planner.convert import common_types, converted, distinct_rows, renamed
+from runnel.planner.convert import renamed
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.parse import parse
 from runnel.planner.scope import Scope, scope_of
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import Query
 from runnel.relation import (
-    Aggregate,
     Field,
     Limit,
     Relation,
-    SetOperation,
     Sort,
-    Union,
     Values,
     WorkingTable,
     references,
@@ -333,16 +330,12 @@ class Binder:
 
     def _combined(self, left: Relation, right: Relation, tree: Any) -> Relation:
         position = position_of(tree.expression, self.sql)
-        types = common_types(left, right, tree.key.upper(), position)
-        left, right = converted(left, types), converted(right, types)
+        from runnel.planner.set_operations import intersect_or_except, union  # few queries need it
+
         distinct = bool(tree.args.get("distinct"))
-        if not isinstance(tree, exp.Union):
-            return SetOperation(operation=tree.key, all=not distinct, left=left, right=right, position=position)
-        if distinct and isinstance(left, Aggregate) and isinstance(left.input, Union) and not left.aggregates:
-            left = left.input
-        parts = left.parts if isinstance(left, Union) else (left,)
-        both = Union(parts=(*parts, right), position=position)
-        return distinct_rows(both) if distinct else both
+        if isinstance(tree, exp.Union):
+            return union(left, right, distinct, position)
+        return intersect_or_except(tree.key, left, right, distinct, position)
 
     def _ordered(self, relation: Relation, tree: Any) -> Relation:
         """ORDER BY and LIMIT of a query whose columns can only be named as they come out."""

@@ -14,8 +14,9 @@ from sqlglot import exp
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions.nodes import walk as expressions_in
-from runnel.planner.convert import common_types, converted, distinct_rows, renamed
+from runnel.planner.convert import common_types, converted, renamed
 from runnel.planner.scope import Scope
+from runnel.planner.set_operations import union, unrounded
 from runnel.planner.supported import position_of
 from runnel.relation import (
     Aggregate,
@@ -66,6 +67,7 @@ def recursion(binder: Binder, name: str, common: CommonTable, outer: Scope | Non
             )
     anchor = renamed(binder.inside(common.visible).query(tree.this, outer), common.columns, f'"{name}"', position)
     inner = _inner_name(name, common)
+    distinct = bool(tree.args.get("distinct"))
     step = anchor
     for _ in range(MOST_WIDENINGS):
         working = WorkingTable(name=inner, columns=tuple(Field(*field) for field in anchor.fields), position=position)
@@ -74,12 +76,15 @@ def recursion(binder: Binder, name: str, common: CommonTable, outer: Scope | Non
         types = common_types(anchor, step, "UNION", position_of(tree.expression, binder.sql))
         if types == tuple(field.type for field in anchor.fields):
             break
+        if distinct:
+            anchor = unrounded(anchor, types, step, position)
         anchor = converted(anchor, types)
-    step = converted(step, tuple(field.type for field in anchor.fields))
-    distinct = bool(tree.args.get("distinct"))
     if not list(_places(step, inner)):
-        both = Union(parts=(anchor, step), position=position)
-        return distinct_rows(both) if distinct else both
+        return union(anchor, step, distinct, position)
+    types = tuple(field.type for field in anchor.fields)
+    if distinct:
+        step = unrounded(step, types, anchor, position)
+    step = converted(step, types)
     _check_step(step, name, inner, _reference(tree.expression, name, binder) or position)
     return Recursion(name=inner, anchor=anchor, step=step, distinct=distinct, position=position)
 

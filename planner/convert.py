@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
+from runnel.expressions.nodes import Call, Expression
 from runnel.relation import Aggregate, Field, Project, Relation, Values, references
-from runnel.sqltypes import SqlType, common_type
+from runnel.sqltypes import VARCHAR, SqlType, common_type
 
 
 def converted(relation: Relation, types: tuple[SqlType, ...]) -> Relation:
@@ -33,6 +35,17 @@ def converted(relation: Relation, types: tuple[SqlType, ...]) -> Relation:
     return Project(input=relation, expressions=expressions, names=tuple(item.name for item in fields))
 
 
+def changed(relation: Relation, changes: Mapping[int, Callable[[Expression], Expression]]) -> Relation:
+    """The relation with some of its columns, by position, put through a function."""
+    if not changes:
+        return relation
+    fields = relation.fields
+    expressions = tuple(
+        changes[number](column) if number in changes else column for number, column in enumerate(references(fields))
+    )
+    return Project(input=relation, expressions=expressions, names=tuple(item.name for item in fields))
+
+
 def common_types(left: Relation, right: Relation, operation: str, position: Position | None) -> tuple[SqlType, ...]:
     """The types in which the columns of two relations meet, by position; ProgrammingError where they don't."""
     if len(left.fields) != len(right.fields):
@@ -52,6 +65,16 @@ def common_types(left: Relation, right: Relation, operation: str, position: Posi
             )
         types.append(shared)
     return tuple(types)
+
+
+def decimal_key(operand: Expression) -> Expression:
+    """A VARCHAR that two exact numbers have in common if they are equal, whatever their types."""
+    return Call(function="decimal_key", arguments=(operand,), type=VARCHAR, position=operand.position)
+
+
+def exact_cast(operand: Expression, target: SqlType) -> Expression:
+    """An exact number as the DECIMAL `target`; a DataError where it would have to be rounded."""
+    return Call(function="exact_cast", arguments=(operand,), type=target, position=operand.position)
 
 
 def renamed(relation: Relation, names: tuple[str, ...], what: str, position: Position | None) -> Relation:

@@ -9,7 +9,7 @@ from runnel.expressions.coercion import assign, cast, check_count, coerce, conve
 from runnel.expressions.comparison import comparison_type
 from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
 from runnel.expressions.nodes import Call, Case, Expression, InList, Literal, Parameter
-from runnel.sqltypes import BOOLEAN, Kind, SqlType, integer_type_of
+from runnel.sqltypes import BOOLEAN, Kind, SqlType, common_type, integer_type_of, loses_digits
 
 __all__ = ["assign", "call", "case", "cast", "coalesce", "coerce", "in_list", "is_function", "limited", "nullif"]
 
@@ -200,23 +200,61 @@ def nullif(left: Expression, right: Expression, position: Position | None = None
 
 
 def in_list(operand: Expression, values: Sequence[Expression], position: Position | None = None) -> Expression:
-    """`operand IN (values)`. With values other than literals and parameters it is a chain of `=` and OR."""
+    """`operand IN (values)`: `=` of one of them. Literals and parameters are looked up, those of each type in which they are
+    compared with the operand together; with other values it is a chain of `=` and OR."""
     operand, *items = retype_parameters((operand, *values))
-    target = operand.type
-    first_of_type: dict[SqlType, Expression] = {}
+    targets: dict[SqlType, SqlType] = {}
     for item in items:
-        first_of_type.setdefault(item.type, item)
-    for item in first_of_type.values():
-        common = comparison_type(target, item.type)
-        if common is None or common.kind is Kind.MAP:
-            raise ProgrammingError(
-                f"cannot apply 'IN' operator to {operand_types((operand, item))}",
-                hint="add an explicit CAST",
-                position=item.position or position,
-            )
-        target = common
-    converted = tuple(convert(item, target) for item in items)
-    if not target.is_nested and all(isinstance(item, (Literal, Parameter)) for item in converted):
-        return InList(operand=convert(operand, target), values=converted, type=BOOLEAN, position=position)
-    tests = [call("eq", (operand, item), item.position or position) for item in items]
+        if item.type not in targets:
+            common = comparison_type(operand.type, item.type)
+            if common is None or common.kind is Kind.MAP:
+                raise ProgrammingError(
+                    f"cannot apply 'IN' operator to {operand_types((operand, item))}",
+                    hint="add an explicit CAST",
+                    position=item.position or position,
+                )
+            targets[item.type] = common
+    chained = any(target.is_nested for target in targets.values())
+    if chained or not all(isinstance(item, (Literal, Parameter)) for item in items):
+        tests = [call("eq", (operand, item), item.position or position) for item in items]
+    else:
+        tests = _look_ups(operand, items, targets, position)
     return tests[0] if len(tests) == 1 else Call(function="or", arguments=tuple(tests), type=BOOLEAN, position=position)
+
+
+def _look_ups(
+    operand: Expression, items: Sequence[Expression], targets: dict[SqlType, SqlType], position: Position | None
+) -> list[Expression]:
+    """One InList for each type, and `=` with each value that doesn't become a literal or parameter of its list's type, or whose
+    digits no type holds beside the operand's."""
+    lists: dict[SqlType, list[Expression]] = {}
+    tests: list[Expression] = []
+    exact = _exact_target(operand.type, targets)
+    for item in items:
+        if loses_digits(operand.type, item.type):
+            tests.append(call("eq", (operand, item), item.position or position))
+            continue
+        target = targets[item.type]
+        if exact is not None and target.is_exact:
+            target = exact
+        value = convert(item, target)
+        if isinstance(value, (Literal, Parameter)):
+            lists.setdefault(target, []).append(value)
+        else:
+            tests.append(call("eq", (operand, item), item.position or position))
+    looked_up = [
+        InList(operand=convert(operand, target), values=tuple(values), type=BOOLEAN, position=position)
+        for target, values in lists.items()
+    ]
+    return [*looked_up, *tests]
+
+
+def _exact_target(operand: SqlType, targets: dict[SqlType, SqlType]) -> SqlType | None:
+    """The exact type that holds all values of the exact ones among the types; None where there is none."""
+    found = None
+    for given, target in targets.items():
+        if target.is_exact and not loses_digits(operand, given):
+            if found is not None and loses_digits(found, target):
+                return None
+            found = target if found is None else common_type(found, target)
+    return found

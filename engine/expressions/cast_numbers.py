@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from runnel.errors import DataError
 from runnel.expressions.buffers import pack_scalar, validity
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.decimal_text import text_to_decimal
 from runnel.expressions.decimals import to_scale
 from runnel.expressions.function import Datum, over_first
 from runnel.sqltypes import DOUBLE, INTEGER_WIDTHS, MAX_PRECISION, Kind, SqlType, as_decimal, to_arrow
@@ -59,6 +58,7 @@ def _exact_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], 
 
 def _float_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], Datum]:
     """By the shortest text that reads back as the same float, so that 0.1 is 0.1 and 2.675 rounds half up."""
+    from runnel.expressions.decimal_text import text_to_decimal  # few queries need it
 
     def run(datum: Datum) -> Datum:
         _refuse(pc.invert(pc.is_finite(datum)), arrow)

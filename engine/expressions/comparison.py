@@ -19,7 +19,7 @@ from runnel.expressions.buffers import FALSE
 from runnel.expressions.coercion import check_count, convert, operand_types, retype_parameters
 from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
 from runnel.expressions.nodes import INFIX, Call, Expression
-from runnel.sqltypes import BOOLEAN, Kind, SqlType, as_decimal, common_type
+from runnel.sqltypes import BOOLEAN, Kind, SqlType, as_decimal, common_type, loses_digits
 
 _KERNELS: dict[str, Kernel] = {
     "eq": pc.equal,
@@ -46,7 +46,13 @@ def bind_comparison(name: str, arguments: Sequence[Expression], position: Positi
         )
     if target.kind is Kind.NULL:  # Arrow's kernels don't compare values without a type
         target = BOOLEAN
-    if target.kind is Kind.DECIMAL and _is_lossy(left.type, right.type):
+    if loses_digits(left.type, right.type):
+        if target.is_nested:
+            raise ProgrammingError(
+                f"the DECIMALs of {operand_types((left, right))} have no common type that holds their digits",
+                hint="CAST one side to the type of the other",
+                position=position,
+            )
         return (convert(left, as_decimal(left.type)), convert(right, as_decimal(right.type))), BOOLEAN
     return (convert(left, target), convert(right, target)), BOOLEAN
 
@@ -59,13 +65,6 @@ def _is_comparable(name: str, nested: SqlType) -> bool:
 def comparison_type(left: SqlType, right: SqlType) -> SqlType | None:
     """The type in which two types are compared; None where they can't be."""
     return common_type(left, right)
-
-
-def _is_lossy(left: SqlType, right: SqlType) -> bool:
-    """Whether the common type of two exact types has fewer digits than either needs."""
-    first, second = as_decimal(left), as_decimal(right)
-    whole = max(first.precision - first.scale, second.precision - second.scale)
-    return whole + max(first.scale, second.scale) > 38
 
 
 def _compile(call: Call) -> Kernel:

@@ -33,6 +33,7 @@ _MODULES = {
         isoyear_of=ISOYEAR century_of=CENTURY decade_of=DECADE millennium_of=MILLENNIUM epoch_ms epoch_us
         justify_days justify_hours justify_interval
     """,
+    "exact_decimals": "decimal_key= exact_cast=",
     "integers": """
         bit_and= bit_or= bit_xor=XOR bit_not= bit_shift_left= bit_shift_right= bit_count div factorial width_bucket
         gcd=GCD,GREATEST_COMMON_DIVISOR lcm=LCM,LEAST_COMMON_MULTIPLE log_base= sinh cosh tanh asinh acosh atanh

@@ -63,7 +63,7 @@ def _filter(node: Filter) -> Relation:
 
 def _filtered(relation: Relation, parts: list[Expression], width: int) -> Relation:
     """The rows for which all parts are true, of which some hold subqueries; the first `width` columns."""
-    for part in parts:
+    for part in map(_certain, parts):
         found = _as_join(relation, part)
         if found is not None:
             relation = found
@@ -72,6 +72,22 @@ def _filtered(relation: Relation, parts: list[Expression], width: int) -> Relati
         condition = hoisting.rewrite(part)
         relation = Filter(input=hoisting.relation, condition=condition, position=part.position)
     return project_columns(relation, range(width))
+
+
+def _certain(part: Expression) -> Expression:
+    """A conjunct of a filter without the alternatives that are never true, such as `x AND NULL`: there NULL counts as false."""
+    if not isinstance(part, Call) or part.function != "or":
+        return part
+    left = [item for item in part.arguments if not _never_true(item)]
+    if not left:
+        return Literal(value=False, type=BOOLEAN)
+    return left[0] if len(left) == 1 else replace(part, arguments=tuple(left))
+
+
+def _never_true(part: Expression) -> bool:
+    if isinstance(part, Call) and part.function == "and":
+        return any(map(_never_true, part.arguments))
+    return isinstance(part, Literal) and not part.value
 
 
 def _as_join(relation: Relation, part: Expression) -> Relation | None:

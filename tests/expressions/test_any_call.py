@@ -75,6 +75,8 @@ OTHERS = {
     "field",
     "gen_random_uuid",
     "try_cast",
+    "decimal_key",
+    "exact_cast",
     "date_diff",
     "overlaps",
 }
