@@ -14,6 +14,7 @@ from pyarrow import ipc
 
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
+from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.file_format import (
     Batches,
     FileColumn,
@@ -37,7 +38,7 @@ _COMPRESSIONS = {"auto": None, "none": None, "zst": "zstd", "lz4": "lz4"}
 
 
 def _source(path: str) -> pa.NativeFile:
-    if isinstance(path, RemotePath):
+    if isinstance(path, RemotePath | ConfinedPath):
         return opened(path)
     return pa.memory_map(path, "r")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from runnel.access import Access, refused
 from runnel.catalog import Table, TableColumn
 from runnel.connector import ColumnDefinition, DataConnector, MappingDefinition
 from runnel.connectors.duckdb_sink import STAGED_PREFIX
@@ -35,6 +36,7 @@ class DuckDBConnector(DataConnector):
     """Tables of DuckDB databases, which the connection's kernel has attached."""
 
     name = "DuckDB"
+    keeps_bounds = True
     connection_options = ("path", "readOnly", "create")
     resource_types = ("TABLE", "VIEW")
 
@@ -58,15 +60,19 @@ class DuckDBConnector(DataConnector):
             raise _missing(place, definition, may_create)
         columns = _columns(place, definition.columns)
         if kind == "view":
+            if options.get(PATH) is not None and not definition.is_granted("path"):
+                raise refused(
+                    f"{place.title}, which is a view,", "its query opens what it names; the owner defines the mapping"
+                )
             return DuckDBRelation(definition.name, place, columns)
         has_key = _has_key(place)
         return DuckDBTable(definition.name, place, columns, has_key=has_key, is_read_only=self._is_read_only(options))
 
     def check_connection(self, options: Mapping[str, str]) -> None:
-        self._attach(OPTIONS.read(options))
+        self._attach(OPTIONS.read(options), None)
 
     def resources(self, options: Mapping[str, str]) -> Sequence[tuple[str, str]]:
-        database = self._attach(OPTIONS.read(options))
+        database = self._attach(OPTIONS.read(options), None)
         query = (
             "SELECT table_schema, table_name, table_type FROM information_schema.tables WHERE table_catalog = ? "
             "ORDER BY table_schema, table_name"
@@ -80,7 +86,7 @@ class DuckDBConnector(DataConnector):
 
     def _place(self, definition: MappingDefinition, options: Options) -> Place:
         schema, table = _name(definition, options)
-        database = self._attach(options)
+        database = self._attach(options, None if definition.is_granted("path") else definition.access)
         file = options.get(PATH)
         title = f'table "{table}" of the connection\'s own database'
         if file is not None:
@@ -91,14 +97,19 @@ class DuckDBConnector(DataConnector):
             lock = self._locks.setdefault(f"{database}.{schema}.{table}".lower(), PatientLock(title))
         return Place(self._kernel(), database, schema, table, title, lock)
 
-    def _attach(self, options: Options) -> str:
+    def _attach(self, options: Options, access: Access | None) -> str:
         path = options.get(PATH)
         kernel = self._kernel()
         if path is None:
             return kernel.attach(None)
-        file = Path(path).expanduser()
+        file = Path(path).expanduser() if access is None else Path(path).absolute()
         read_only = self._is_read_only(options)
-        _check_file(file, path, may_create=options.require(CREATE) and not read_only)
+        if "\0" in path:
+            raise ProgrammingError('option "path" of connector DuckDB has a NUL character')
+        if access is not None:
+            access.resolve(f"{file}.wal")
+            file = Path(access.resolve(str(file)))
+        _check_file(file, path, may_create=options.require(CREATE) and not read_only, access=access)
         key = str(file.resolve())
         with self._lock:
             if self._read_only.get(key, read_only) and not read_only:
@@ -134,14 +145,14 @@ def _name(definition: MappingDefinition, options: Options) -> tuple[str, str]:
     return (schema if dot else "main"), table
 
 
-def _check_file(file: Path, path: str, *, may_create: bool) -> None:
-    if "\0" in path:
-        raise ProgrammingError('option "path" of connector DuckDB has a NUL character')
+def _check_file(file: Path, path: str, *, may_create: bool, access: Access | None) -> None:
     if file.is_dir():
         raise OperationalError(f'"{path}" is a folder, not a database file')
     if not file.exists():
         if may_create and file.parent.is_dir():
             return
+        if access is not None and not access.covers(str(file.parent)):
+            raise OperationalError(f'database file "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND)
         near = [item.name for item in file.parent.iterdir()] if file.parent.is_dir() else []
         otherwise = "to make it, add 'create' = 'true' to the OPTIONS"
         if not file.parent.is_dir():

@@ -217,13 +217,14 @@ def _is_parquet(table: Any) -> bool:
 
 def _parquet_text(table: FileTable, read: tuple[int, ...]) -> str | None:
     from runnel.connectors.file_format import external_name
+    from runnel.connectors.file_system import local
 
     if type(table.path).__name__ != "FilePath":
         return None
     columns = [table.columns[i] for i in read]
     if any(column.type.kind not in _IN_PARQUET for column in columns):
         return None
-    files = [file.path for file in table.path.files()]
+    files = [local(file.path) for file in table.path.files()]
     if not files or any(_SPECIAL & set(path) for path in files):
         return None
     schemas = [_schema_of(path) for path in files]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, cast
 
+from runnel.access import Access
 from runnel.catalog import Table, TableColumn
 from runnel.connector import Connector, MappingDefinition, ReadableTable
 from runnel.connectors import file_system
@@ -42,19 +43,22 @@ class FileConnector(Connector):
     """Files of the local file system."""
 
     name = "File"
+    keeps_bounds = True
 
     def open(self, definition: MappingDefinition) -> Table:
         if definition.external_name is not None:
             raise ProgrammingError("a File mapping has no external name", hint="name the files in OPTIONS ('path' = '…')")
         if definition.object_type is not None:
             raise NotSupportedError(f'connector File has no object type "{definition.object_type}"')
-        return open_table(definition, read_options(definition.options))
+        return open_table(definition, read_options(definition.options, definition.access))
 
 
-def file_table(function: str, positional: Sequence[Any], named: Mapping[str, Any]) -> ReadableTable:
+def file_table(
+    function: str, positional: Sequence[Any], named: Mapping[str, Any], access: Access | None = None
+) -> ReadableTable:
     """The table of a table function: CSV_FILE, JSON_FILE, JSON_FLAT_FILE, PARQUET_FILE, ARROW_FILE, AVRO_FILE or LINES_FILE
     with a path, a glob and further options of a File mapping, by position (path, glob) or by name. Its columns are those of
-    the files."""
+    the files. `access`: the bounds of what is opened."""
     format_name = TABLE_FUNCTIONS.get(function.lower())
     if format_name is None:
         raise ProgrammingError(
@@ -79,7 +83,7 @@ def file_table(function: str, positional: Sequence[Any], named: Mapping[str, Any
     if "format" in texts:
         raise ProgrammingError(f'{function.upper()} has no argument "format"')
     definition = MappingDefinition(function.lower(), (), texts | {"format": format_name})
-    return open_table(definition, read_options(definition.options))
+    return open_table(definition, read_options(definition.options, access))
 
 
 def _option_text(function: str, name: str, value: object) -> str:
@@ -92,7 +96,13 @@ def _option_text(function: str, name: str, value: object) -> str:
 
 def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable:
     """The table of a mapping: its format and columns, declared or found out."""
-    path = file_path(options.path, options.glob, ignore_missing=options.ignore_file_not_found, storage=dict(options.storage))
+    path = file_path(
+        options.path,
+        options.glob,
+        ignore_missing=options.ignore_file_not_found,
+        storage=dict(options.storage),
+        access=options.access,
+    )
     if options.follow and (options.hive or options.partition_by):
         raise NotSupportedError(
             "folders named key=value can't be followed", hint="leave hivePartitioning and partitionBy out, or follow"

@@ -29,7 +29,7 @@ from runnel.connector import (
 from runnel.connectors.file_format import SMALL_BYTES, FileFormat, Reading, files_now
 from runnel.connectors.file_input import open_bytes, reading
 from runnel.connectors.file_options import compression_of
-from runnel.connectors.file_system import DataFile, RemotePath
+from runnel.connectors.file_system import DataFile, RemotePath, like
 from runnel.connectors.file_table import FileSource, FileTable
 from runnel.connectors.followed_file import LOGGER, FollowedFile, GrowingFile, Mark, WholeFile, mark_of, number_of
 from runnel.connectors.malformed import Malformed
@@ -255,6 +255,7 @@ class FollowPartition(SourcePartition):
         self._files.update(kept)
 
     def _new(self, path: str) -> FollowedFile:
+        path = like(self._path.text, path)
         parser = None
         if compression_of(path, self._format.options.compression) is None:
             parser = parser_of(self._format, path, self._asked, self._malformed)
@@ -284,7 +285,7 @@ def without_last_lines(files: Sequence[DataFile], file_format: FileFormat) -> li
         is_plain = compression_of(file.path, file_format.options.compression) is None
         if is_plain and has_parser(file_format) and not isinstance(file.path, RemotePath):
             path = RemotePath(file.path)
-            path.system, path.inner = WholeLines(), str(file.path)
+            path.system, path.inner = WholeLines(), file.path
             found.append(DataFile(path, file.size))
         else:
             found.append(file)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from runnel.access import Access
 from runnel.connectors.malformed import FAIL, OnError, on_error
 from runnel.connectors.options import Option, Options, OptionSet, boolean, choice, free_text, integer, text
 from runnel.errors import ProgrammingError
@@ -93,7 +94,8 @@ class FileOptions:
     """The options of a file mapping. `format` is None where it is to be told from the files found; "json-flat" is read as
     "json", since a JSON column can be named like any other. `hive`: whether folders named key=value give columns (None: if
     the path looks like it); `partition_by` are the columns by which new rows are put in such folders. `storage` are the
-    options of the file system behind a URL. `follow`: the files are a stream, looked at every `poll_millis`."""
+    options of the file system behind a URL. `follow`: the files are a stream, looked at every `poll_millis`. `access`: the
+    bounds of what is opened."""
 
     path: str
     format: str | None
@@ -108,10 +110,12 @@ class FileOptions:
     on_error: OnError = FAIL
     follow: bool = False
     poll_millis: int = 100
+    access: Access | None = None
 
 
-def read_options(given: Mapping[str, str]) -> FileOptions:
-    """Checks the OPTIONS of a CREATE MAPPING; ProgrammingError names the one that is wrong."""
+def read_options(given: Mapping[str, str], access: Access | None = None) -> FileOptions:
+    """Checks the OPTIONS of a CREATE MAPPING; ProgrammingError names the one that is wrong. `access`: the bounds of the
+    mapping."""
     storage = {name[len(STORAGE) :]: value for name, value in given.items() if name.lower().startswith(STORAGE)}
     options = OPTIONS.read({name: value for name, value in given.items() if not name.lower().startswith(STORAGE)})
     format_name = options.get(FORMAT)
@@ -133,6 +137,7 @@ def read_options(given: Mapping[str, str]) -> FileOptions:
         options.require(ON_ERROR),
         options.require(FOLLOW),
         options.require(POLL_MILLIS),
+        access,
     )
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import pyarrow as pa
 
 from runnel.connectors.file_options import CODECS
-from runnel.connectors.file_system import RemotePath, created, remove
+from runnel.connectors.file_system import RemotePath, created, local, remove
 from runnel.disk import sync_file
 from runnel.errors import Error, OperationalError
 
@@ -62,7 +62,7 @@ class FileOutput:
                 self._raw.close()
             elif self._raw.closed:
                 # Closing the compression closed the file too: any descriptor of it will do to make it safe.
-                descriptor = os.open(self.path, os.O_RDONLY)
+                descriptor = os.open(local(self.path), os.O_RDONLY)
                 try:
                     sync_file(descriptor)
                 finally:

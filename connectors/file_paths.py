@@ -7,11 +7,14 @@ the given path is looked at.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from runnel.access import Access
 from runnel.connectors import file_system
+from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.file_system import DataFile, RemotePath
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 
@@ -82,8 +85,16 @@ class FilePath:
         return missing(self.text)
 
 
-def file_path(text: str, glob: str | None, *, ignore_missing: bool, storage: Mapping[str, str] | None = None) -> FilePath:
-    """The options as an absolute path, checked as far as that goes without looking at the disk."""
+def file_path(
+    text: str,
+    glob: str | None,
+    *,
+    ignore_missing: bool,
+    storage: Mapping[str, str] | None = None,
+    access: Access | None = None,
+) -> FilePath:
+    """The options as an absolute path, checked as far as that goes without looking at the disk, and, where there are bounds,
+    for being within them."""
     if "\0" in text:
         raise ProgrammingError('option "path" of connector File has a NUL character')
     if glob is not None and (Path(glob).is_absolute() or ".." in Path(glob).parts or "\0" in glob):
@@ -91,7 +102,7 @@ def file_path(text: str, glob: str | None, *, ignore_missing: bool, storage: Map
             f"wrong value '{glob}' for option \"glob\" of connector File",
             hint="it takes a pattern of names below the path, such as '*.csv' or '**/*.csv'",
         )
-    return FilePath(file_system.absolute_path(text, storage or {}), glob, ignore_missing)
+    return FilePath(file_system.absolute_path(text, storage or {}, access), glob, ignore_missing)
 
 
 def missing(path: str) -> OperationalError:
@@ -100,6 +111,8 @@ def missing(path: str) -> OperationalError:
         return OperationalError(f'file or folder "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND)
     parent = Path(path).parent
     hint = None
+    if isinstance(path, ConfinedPath) and not path.access.covers(os.path.realpath(parent)):
+        return OperationalError(f'file or folder "{path}" not found', code=ErrorCode.OBJECT_NOT_FOUND)
     if parent.is_dir():
         try:
             hint = suggest(Path(path).name, [item.name for item in parent.iterdir()])

@@ -8,7 +8,7 @@ from zlib import crc32
 
 from runnel.connector import position_expired
 from runnel.connectors.file_format import FileShare
-from runnel.connectors.file_system import DataFile, RemotePath
+from runnel.connectors.file_system import DataFile, RemotePath, exists, like, local, size_of
 
 Marks = list[list[Any]]
 """Of each file the path, and what tells that it changed: the size, and on the disk the time of the last change."""
@@ -28,7 +28,7 @@ def marks_of(share: FileShare) -> Marks:
 def _mark(file: DataFile) -> list[int]:
     if isinstance(file.path, RemotePath):
         return [file.size]
-    status = Path(file.path).stat()
+    status = Path(local(file.path)).stat()
     return [status.st_size, status.st_mtime_ns]
 
 
@@ -55,13 +55,16 @@ def still_there(share: FileShare) -> FileShare:
     for file in share.files:
         if isinstance(file.path, RemotePath):
             files.append(file)
-        elif Path(file.path).exists():
-            files.append(DataFile(file.path, Path(file.path).stat().st_size))
+        elif exists(file.path):
+            files.append(DataFile(file.path, size_of(file.path)))
     return FileShare(tuple(files), share.parts)
 
 
-def share_of_marks(marks: Marks, parts: list[int] | None) -> FileShare | None:
-    """The share that a position is of; None where its files aren't on the disk."""
+def share_of_marks(marks: Marks, parts: list[int] | None, base: str = "") -> FileShare | None:
+    """The share that a position is of; None where its files aren't on the disk. `base`: the path with whose bounds they are
+    opened."""
     if any("://" in path for path, *_ in marks):
         return None
-    return FileShare(tuple(DataFile(path, size) for path, size, *_ in marks), None if parts is None else tuple(parts))
+    return FileShare(
+        tuple(DataFile(like(base, path), size) for path, size, *_ in marks), None if parts is None else tuple(parts)
+    )

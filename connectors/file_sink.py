@@ -173,7 +173,8 @@ class FileSink(Sink):
         return self._path(unfinished), self._path(final)
 
     def _path(self, text: str) -> str:
-        return file_system.absolute_path(text, dict(self._format.options.storage))
+        options = self._format.options
+        return file_system.absolute_path(text, dict(options.storage), options.access)
 
 
 def mark_of(owner: str) -> str:

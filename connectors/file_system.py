@@ -1,7 +1,7 @@
 """Where files are: on the local disk, or behind a URL that fsspec opens (`s3://…`, `gs://…`, `memory://…`).
 
-A path is a `str` throughout. A `RemotePath` is the URL, and knows the file system behind it; the functions here do the same for
-both kinds.
+A path is a `str` throughout. A `RemotePath` is the URL, and knows the file system behind it; a `ConfinedPath` is one of the
+disk that is used within bounds. The functions here do the same for all kinds; what opens a file by itself asks `local` first.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
+from runnel.access import Access, refused
+from runnel.connectors.confined_path import ConfinedPath, confined
 from runnel.disk import sync_folder
 from runnel.errors import OperationalError, ProgrammingError, without_password
 
@@ -50,16 +52,39 @@ class RemotePath(str):
         return made
 
 
-def absolute_path(text: str, storage: Mapping[str, str]) -> str:
-    """The path that a text names: an absolute one of the disk, or a RemotePath. `storage` are the file system's options."""
-    if _URL.match(text) is None:
-        _no_options(storage)
-        return os.path.abspath(Path(text).expanduser())  # noqa: PTH100 - resolves no links
-    scheme = text.partition("://")[0].lower()
-    if scheme in ("file", "local"):
-        _no_options(storage)
-        return os.path.abspath(unquote(urlsplit(text).path))  # noqa: PTH100
-    return _remote(text, storage)
+def absolute_path(text: str, storage: Mapping[str, str], access: Access | None = None) -> str:
+    """The path that a text names: an absolute one of the disk, or a RemotePath. `storage` are the file system's options,
+    `access` the bounds of what is opened by it; ProgrammingError where it is outside of them."""
+    if is_remote(text):
+        if access is not None:
+            access.check_url(text)
+            if storage:
+                raise refused(f'option "storage.{next(iter(storage))}"')
+            storage = _NO_REDIRECTS if text.lower().startswith("http") else storage
+        return _remote(text, storage)
+    _no_options(storage)
+    plain = Path(text) if access is not None else Path(text).expanduser()
+    if _URL.match(text) is not None:
+        plain = Path(unquote(urlsplit(text).path))
+    path = os.path.abspath(plain)  # noqa: PTH100 - resolves no links
+    if access is None:
+        return path
+    access.resolve(path)
+    return confined(path, access)
+
+
+_NO_REDIRECTS: Mapping[str, Any] = {"allow_redirects": False}
+"""An address that is within the bounds could lead out of them."""
+
+
+def local(path: str) -> str:
+    """What the system is to open for a path of the disk: the real path, found to be within its bounds, where it has some."""
+    return path.real() if isinstance(path, ConfinedPath) else path
+
+
+def like(origin: str, path: str) -> str:
+    """A path of the disk within the bounds of another one, if that has some."""
+    return origin.beside(path) if isinstance(origin, ConfinedPath) else path
 
 
 def _no_options(storage: Mapping[str, str]) -> None:
@@ -69,7 +94,7 @@ def _no_options(storage: Mapping[str, str]) -> None:
         )
 
 
-def _remote(text: str, storage: Mapping[str, str]) -> RemotePath:
+def _remote(text: str, storage: Mapping[str, Any]) -> RemotePath:
     try:
         import fsspec
     except ImportError as error:
@@ -99,30 +124,30 @@ def is_remote(text: str) -> bool:
 
 
 def is_folder(path: str) -> bool:
-    return bool(path.system.isdir(path.inner)) if isinstance(path, RemotePath) else Path(path).is_dir()
+    return bool(path.system.isdir(path.inner)) if isinstance(path, RemotePath) else Path(local(path)).is_dir()
 
 
 def exists(path: str) -> bool:
-    return bool(path.system.exists(path.inner)) if isinstance(path, RemotePath) else Path(path).exists()
+    return bool(path.system.exists(path.inner)) if isinstance(path, RemotePath) else Path(local(path)).exists()
 
 
 def size_of(path: str) -> int:
     if isinstance(path, RemotePath):
         return int(path.system.size(path.inner) or 0)
-    return Path(path).stat().st_size
+    return Path(local(path)).stat().st_size
 
 
 def below(folder: str, name: str) -> str:
     """The path of something in a folder."""
     if isinstance(folder, RemotePath):
         return folder.beside(f"{folder.inner.rstrip('/')}/{name}")
-    return str(Path(folder, name))
+    return like(folder, str(Path(folder, name)))
 
 
 def parent_of(path: str) -> str:
     if isinstance(path, RemotePath):
         return path.beside(path.inner.rpartition("/")[0])
-    return str(Path(path).parent)
+    return like(path, str(Path(path).parent))
 
 
 def split_pattern(path: str, wildcards: frozenset[str]) -> tuple[str, str]:
@@ -130,21 +155,23 @@ def split_pattern(path: str, wildcards: frozenset[str]) -> tuple[str, str]:
     parts = PurePosixPath(path.inner).parts if isinstance(path, RemotePath) else Path(path).parts
     first = next(i for i, part in enumerate(parts) if wildcards & set(part))
     base, pattern = str(PurePosixPath(*parts[:first])), str(PurePosixPath(*parts[first:]))
-    return (path.beside(base) if isinstance(path, RemotePath) else base), pattern
+    return (path.beside(base) if isinstance(path, RemotePath) else like(path, base)), pattern
 
 
 def matching(base: str, pattern: str) -> list[DataFile]:
     """The files below `base` that match, by name, without those hidden in it."""
     if isinstance(base, RemotePath):
         return _matching_remote(base, pattern)
+    local(base)
     depth = len(Path(base).parts)
     found = []
     for path in sorted(Path(base).glob(pattern)):
         if any(part.startswith(".") for part in path.parts[depth:]):
             continue
-        status = path.stat()
+        name = like(base, str(path))
+        status = Path(local(name)).stat()
         if not stat.S_ISDIR(status.st_mode):
-            found.append(DataFile(str(path), status.st_size))
+            found.append(DataFile(name, status.st_size))
     return found
 
 
@@ -165,19 +192,20 @@ def named_like(folder: str, prefix: str) -> list[str]:
             return []
         found = folder.system.find(folder.inner)
         return [folder.beside(inner) for inner in found if inner.rpartition("/")[2].startswith(prefix)]
-    return [str(path) for path in Path(folder).rglob(f"{prefix}*") if path.is_file()]
+    local(folder)
+    return [like(folder, str(path)) for path in Path(folder).rglob(f"{prefix}*") if path.is_file()]
 
 
 def may_be_away(folder: str) -> bool:
     """Whether a folder that was there is not: its disk isn't mounted, say. Object stores have no folders that could be."""
-    return not isinstance(folder, RemotePath) and not Path(folder).is_dir()
+    return not isinstance(folder, RemotePath) and not Path(local(folder)).is_dir()
 
 
 def keep_names(folder: str) -> None:
     """The names in a folder, and its own, survive a loss of power when it returns."""
     if not isinstance(folder, RemotePath):
-        sync_folder(folder)
-        sync_folder(Path(folder).parent)
+        sync_folder(local(folder))
+        sync_folder(Path(local(folder)).parent)
 
 
 def subfolders(path: str) -> list[str]:
@@ -185,13 +213,15 @@ def subfolders(path: str) -> list[str]:
     if isinstance(path, RemotePath):
         entries = path.system.ls(path.inner, detail=True)
         return [item["name"].rstrip("/").rpartition("/")[2] for item in entries if item.get("type") == "directory"]
-    return [item.name for item in Path(path).iterdir() if item.is_dir()]
+    return [item.name for item in Path(local(path)).iterdir() if item.is_dir()]
 
 
 def opened(path: str) -> pa.NativeFile:
     """The bytes of a file. The caller closes it."""
     if isinstance(path, RemotePath):
         return pa.PythonFile(path.system.open(path.inner, "rb"), mode="r")
+    if isinstance(path, ConfinedPath):
+        return path.opened()
     return pa.OSFile(path, "rb")
 
 
@@ -200,6 +230,8 @@ def created(path: str) -> io.IOBase:
     if isinstance(path, RemotePath):
         stream: io.IOBase = path.system.open(path.inner, "wb")
         return stream
+    if isinstance(path, ConfinedPath):
+        return path.created()
     return Path(path).open("xb")
 
 
@@ -208,8 +240,9 @@ def make_folder(path: str) -> None:
     if isinstance(path, RemotePath):
         path.system.makedirs(path.inner, exist_ok=True)
     else:
-        new = [place for place in (Path(path), *Path(path).parents) if not place.exists()]
-        Path(path).mkdir(parents=True, exist_ok=True)
+        folder = Path(local(path))
+        new = [place for place in (folder, *folder.parents) if not place.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
         for place in new:
             sync_folder(place.parent)
 
@@ -217,7 +250,7 @@ def make_folder(path: str) -> None:
 def remove(path: str) -> None:
     """Removes a file, if it is there."""
     if not isinstance(path, RemotePath):
-        Path(path).unlink(missing_ok=True)
+        Path(local(path)).unlink(missing_ok=True)
     elif path.system.exists(path.inner):
         path.system.rm_file(path.inner)
 
@@ -236,6 +269,7 @@ def publish(unfinished: str, final: str) -> None:
         else:
             raise FileExistsError(17, "File exists", final)
         return
+    unfinished, final = local(unfinished), local(final)
     try:
         os.link(unfinished, final)
     except FileExistsError:

@@ -121,7 +121,7 @@ class FileSource(Source):
 
     def reopen(self, identity: str, token: Token | None, context: JobContext) -> SourcePartition:
         """Files that came since have other shares made of them: what a job reads is what it began with."""
-        share = None if token is None else share_of_marks(token["files"], token["parts"])
+        share = None if token is None else share_of_marks(token["files"], token["parts"], self._table.path.text)
         if share is None:
             return super().reopen(identity, token, context)
         return self._partition(share, self._asked(context))

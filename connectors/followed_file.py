@@ -16,7 +16,7 @@ import pyarrow as pa
 from runnel.connector import position_expired
 from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.file_input import open_bytes, reading
-from runnel.connectors.file_system import DataFile, RemotePath
+from runnel.connectors.file_system import DataFile, RemotePath, local
 from runnel.connectors.malformed import Malformed
 from runnel.connectors.record_parser import LONGEST_RECORD, RecordParser, too_long
 from runnel.errors import DataError, Error, ErrorCode, OperationalError
@@ -38,7 +38,7 @@ def mark_of(file: DataFile) -> Mark | None:
     if isinstance(file.path, RemotePath):
         return (file.size,)
     try:
-        status = Path(file.path).stat()
+        status = Path(local(file.path)).stat()
     except FileNotFoundError:
         return None
     return (status.st_size, status.st_ino, status.st_mtime_ns)

@@ -25,6 +25,7 @@ class MapConnector(Connector):
     """The maps of one connection. `directory` is that of a durable connection; the maps are in its folder "maps"."""
 
     name = "IMap"
+    keeps_bounds = True
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = None if directory is None else directory / "maps"

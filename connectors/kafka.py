@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from runnel.access import refused
 from runnel.catalog import Table, TableColumn
 from runnel.connector import (
     ColumnDefinition,
@@ -55,6 +56,7 @@ class KafkaConnector(DataConnector):
     """Topics of Kafka clusters."""
 
     name = "Kafka"
+    keeps_bounds = True
     connection_options = ()
     resource_types = ("TOPIC",)
 
@@ -68,6 +70,12 @@ class KafkaConnector(DataConnector):
                 'option "schema.registry.url": schemas from a registry are not supported',
                 hint="give the schema itself: 'valueAvroSchema' = '{…}'",
             )
+        for name in client:
+            if not definition.is_granted(name):
+                # Among them are addresses, and files and libraries that the client loads.
+                raise refused(
+                    f'option "{name}" of connector Kafka', "the owner makes a data connection with it, which your mapping names"
+                )
         _check_client(client)
         return KafkaTable(definition, options, client)
 

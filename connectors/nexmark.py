@@ -52,6 +52,7 @@ class NexmarkConnector(Connector):
     """NEXMark events."""
 
     name = "Nexmark"
+    keeps_bounds = True
 
     def open(self, definition: MappingDefinition) -> Table:
         if definition.external_name is not None:

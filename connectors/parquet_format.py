@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
+from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.file_format import (
     Batches,
     FileColumn,
@@ -41,7 +42,7 @@ _KIND = "Parquet"
 
 def _source(path: str) -> Any:
     """What pyarrow opens: it maps and reads files of the disk best itself."""
-    return opened(path) if isinstance(path, RemotePath) else path
+    return opened(path) if isinstance(path, RemotePath | ConfinedPath) else path
 
 
 class ParquetFormat(TypedFormat):

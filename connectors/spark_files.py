@@ -11,6 +11,7 @@ from typing import Any
 
 from runnel.catalog import Table, TableColumn
 from runnel.connectors import file_system
+from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.file_follow import FollowTable
 from runnel.connectors.file_system import RemotePath
 from runnel.connectors.file_table import FileTable
@@ -52,7 +53,7 @@ def can_read(table: Table) -> bool:
     options, path = table.format.options, table.path
     if table.format.name != "parquet" or not options.on_error.fails or path.ignore_missing:
         return False
-    if isinstance(path.text, RemotePath) or _PATTERN & set(path.text):
+    if isinstance(path.text, RemotePath | ConfinedPath) or _PATTERN & set(path.text):
         return False
     if any(column.type.kind not in TRAVELLING for column in table.columns):
         return False

@@ -22,10 +22,14 @@ class SessionOwner:
         self._spark: Spark | None = None
         self._is_acquired = False
         self._is_closed = False
+        self._may_start = True
 
     def use(self, given: Any) -> None:
         """What `connect(spark=…)` was given: a session, or where one is started when Spark is first needed: a master URL, or
-        settings of Spark's."""
+        settings of Spark's; False: none is started."""
+        if given is False:
+            self._may_start = False
+            return
         if isinstance(given, str | Mapping):
             self._master, self._settings = spark_start.read_given(given)
             return
@@ -61,6 +65,12 @@ class SessionOwner:
                 ended, self._spark = self._spark, None
                 with suppress(Exception):  # whatever it says, it is gone
                     ended.stop()
+            if self._spark is None and not self._may_start:
+                raise ProgrammingError(
+                    "Spark may not be started here",
+                    code=ErrorCode.NOT_ALLOWED,
+                    hint="the owner says which one: runnel serve … --spark URL, or connect(spark=…)",
+                )
             if self._spark is None:
                 if self.is_remote:
                     from runnel.connectors.spark_remote import started

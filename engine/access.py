@@ -24,19 +24,28 @@ _REMEDY = "the owner names what may be reached (runnel serve --files, connect(al
 
 
 @frozen
+class Module:
+    """A Python module as its file was when it was looked at."""
+
+    name: str
+    path: str
+    source: str
+
+
+@frozen
 class Access:
     """The bounds of a caller. The empty one reaches no path and no URL.
 
     roots: real paths of the folders and files that may be read and written, with all below them.
     urls: addresses ('scheme://', 'scheme://host', 'scheme://host/path'); URLs below one of them may be used.
     hidden: real paths of folders that are out of reach, also below a root.
-    modules: sources of the Python modules that a job may name, by name.
+    modules: the Python modules that a job may name.
     """
 
     roots: tuple[str, ...] = ()
     urls: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
-    modules: tuple[tuple[str, str], ...] = ()
+    modules: tuple[Module, ...] = ()
 
     def covers(self, real: str) -> bool:
         """Whether a real path is within the bounds; looks at nothing."""
@@ -92,6 +101,23 @@ def access_of(places: Iterable[str | Path], hidden: Iterable[str | Path] = ()) -
             raise InterfaceError(f'"{text}" can\'t be an allowed path', detail="it is in a folder that is always out of reach")
         roots.append(real)
     return Access(tuple(roots), tuple(urls), concealed)
+
+
+def modules_in(folder: str | Path) -> tuple[Module, ...]:
+    """The Python files of a folder, as they are now."""
+    try:
+        found = [(item, item.read_text("utf-8")) for item in sorted(Path(folder).resolve(strict=True).glob("*.py"))]
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InterfaceError(f'the modules of "{folder}" can\'t be read', detail=reason) from error
+    return tuple(Module(item.stem, str(item), source) for item, source in found)
+
+
+def check_apart(access: Access, folder: str | Path, what: str) -> None:
+    """InterfaceError where callers within the bounds could write to a folder."""
+    real = os.path.realpath(folder)
+    if access.covers(real) or any(_is_below_any(root, (real,)) for root in access.roots):
+        raise InterfaceError(f'{what} "{folder}" lies where clients may write', hint="take folders that are apart")
 
 
 def outside(path: str, kind: str = "path") -> ProgrammingError:

@@ -104,7 +104,7 @@ _versions = count(1)
 @frozen
 class Mapping:
     """CREATE MAPPING: a name for data that lives in a connector. `table` is the opened table; `options` are the mapping's own,
-    beside those of its data connection if it has one."""
+    beside those of its data connection if it has one. `is_confined`: its caller had bounds, so it has them, whoever uses it."""
 
     name: str
     connector: str
@@ -115,27 +115,31 @@ class Mapping:
     object_type: str | None = None
     data_connection: str | None = None
     watermark: WatermarkClause | None = None
+    is_confined: bool = False
 
 
 @frozen
 class View:
     """CREATE VIEW: a name for a query. `sql` is the query's own text; `columns` are new names for its columns, or ().
-    A view may outlive what it names: it is bound anew whenever a query uses it."""
+    A view may outlive what it names: it is bound anew whenever a query uses it. `is_confined`: the files that it names are
+    opened within bounds, whoever uses it."""
 
     name: str
     sql: str
     columns: tuple[str, ...]
     temporary: bool = False
     version: int = field(default_factory=lambda: next(_versions))
+    is_confined: bool = False
 
 
 @frozen
 class Registration:
-    """An object that `Connection.register` (or `register_stream`) gave a name."""
+    """An object that `Connection.register` (or `register_stream`) gave a name. `is_confined`: a caller with bounds did."""
 
     name: str
     table: Table
     version: int = field(default_factory=lambda: next(_versions))
+    is_confined: bool = False
 
 
 @frozen
@@ -153,7 +157,7 @@ class Index:
 @frozen
 class DataConnection:
     """CREATE DATA CONNECTION: a name for the options with which mappings of one connector reach their database. `is_shared`:
-    whether they share what is open."""
+    whether they share what is open. Only a caller without bounds makes one: what it names may be used by all."""
 
     name: str
     connector: str

@@ -22,6 +22,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.jobs import Job, JobOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import timedelta
     from types import FrameType, TracebackType
 
@@ -29,24 +30,42 @@ if TYPE_CHECKING:
     from runnel.connectors.spark_connector import SparkConnector
     from runnel.connectors.stream import StreamWriter
     from runnel.named_jobs.named_job import NamedJob
+    from runnel.statements.call import Caller
 
 
-def connect(path: str | Path | None = None, *, spark: Any = None, **settings: Any) -> Connection:
+def connect(
+    path: str | Path | None = None,
+    *,
+    spark: Any = None,
+    allowed_paths: Iterable[str | Path] | None = None,
+    **settings: Any,
+) -> Connection:
     """Opens a connection: to a directory that keeps maps and the catalog, or, without `path`, to memory only; or to a server
     (`runnel serve`), whose address is given as the path, such as "runnel://127.0.0.1:4711", with its `token`.
 
     A directory is made if there is none, and has one owner at a time: a second connection is an OperationalError. `spark` is
     a SparkSession, which stays the caller's, or where one is started when a statement first needs it: a master URL, such as
     'local[4]', the address of a Spark Connect server, such as 'sc://host:15002', or settings of Spark's, of which spark.master
-    or spark.remote says the same. Settings are those of SET, and `cooperative_threads`.
+    or spark.remote says the same; False: none is ever started. Settings are those of SET, and `cooperative_threads`.
+
+    `allowed_paths` are the folders, files and URLs ('s3://bucket/folder') that statements of the connection may reach; None:
+    all that the process can. Nothing below `path` itself is reached then. What the directory has already keeps what it names
+    (docs/security.md).
     """
     if isinstance(path, str) and "://" in path:
         # Loaded on first use: Flight takes a while.
         from runnel.serving.remote_connection import connect_remote
 
-        return connect_remote(path, settings if spark is None else settings | {"spark": spark})
+        local = {"spark": spark, "allowed_paths": allowed_paths}
+        return connect_remote(path, settings | {name: value for name, value in local.items() if value is not None})
     try:
-        return Connection(Database(path, settings, spark))
+        access = None
+        if allowed_paths is not None:
+            # Loaded on first use: most connections have no bounds.
+            from runnel.access import access_of
+
+            access = access_of(allowed_paths, () if path is None else (path,))
+        return Connection(Database(path, settings, spark, access))
     except BaseException as error:
         fail(error, None)
 
@@ -144,6 +163,10 @@ class Connection:
     def unregister(self, name: str) -> None:
         """Takes a registration back. Queries that run go on with the data; a stream can be written to until
         they have ended."""
+        self._unregister(name, self._database.owner)
+
+    def _unregister(self, name: str, caller: Caller) -> None:
+        """As `unregister`, on a caller's behalf."""
         database = self._database
         database.check_open()
         _check_name(name)
@@ -154,6 +177,7 @@ class Connection:
                 raise ProgrammingError(
                     f'registration "{name}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=suggest(name, known)
                 )
+            caller.require_own(f'registration "{found.name}"', is_confined=found.is_confined)
             database.change(drop=found)
         found.table.withdraw()
 
@@ -280,15 +304,19 @@ class Connection:
         where = "in memory" if directory is None else f"to {str(directory.path)!r}"
         return f"<runnel.Connection {where}{', closed' if self.is_closed else ''}>"
 
-    def _register(self, name: str, table: Table) -> None:
+    def _register(self, name: str, table: Table, caller: Caller | None = None) -> None:
+        """Gives a table a name, on a caller's behalf; None: the connection's owner's."""
         database = self._database
+        caller = caller or database.owner
         database.check_open()
         with database.definitions:
             found = database.catalog.snapshot.find(name)
             if isinstance(found, Mapping | View):
                 kind = "mapping" if isinstance(found, Mapping) else "view"
                 raise ProgrammingError(f'{kind} "{found.name}" exists already', hint="register under another name")
-            database.change(put=Registration(name, table))
+            if found is not None:
+                caller.require_own(f'registration "{found.name}"', is_confined=found.is_confined)
+            database.change(put=Registration(name, table, is_confined=caller.is_confined))
         if found is not None:
             found.table.withdraw()
 

@@ -25,6 +25,7 @@ from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import SqlType, from_arrow
 
 if TYPE_CHECKING:
+    from runnel.access import Access
     from runnel.fragment import FragmentSource
     from runnel.job_runtime import JobRuntime
 
@@ -44,7 +45,11 @@ class ColumnDefinition:
 @frozen
 class MappingDefinition:
     """CREATE MAPPING, as the connector is shown it. `columns` is () where the statement declares none: the connector then
-    finds them out itself. Option names keep their spelling; `options.py` reads them."""
+    finds them out itself. Option names keep their spelling; `options.py` reads them.
+
+    access: the bounds of what the table may open, and its name for what is outside; None: none.
+    granted: the options, in small letters, that come from a data connection without bounds.
+    """
 
     name: str
     columns: tuple[ColumnDefinition, ...]
@@ -52,12 +57,21 @@ class MappingDefinition:
     external_name: str | None = None
     object_type: str | None = None
     watermark: WatermarkClause | None = None
+    access: Access | None = None
+    granted: frozenset[str] = frozenset()
+
+    def is_granted(self, option: str) -> bool:
+        """Whether an option's value is the owner's word, which bounds are no matter for."""
+        return self.access is None or option.lower() in self.granted
 
 
 class Connector(ABC):
     """One kind of data, named in `TYPE …`. One instance per connection; safe for threads."""
 
     name: str
+
+    keeps_bounds = False
+    """Whether what it opens is within `definition.access`, always. A mapping with bounds is refused where it isn't."""
 
     @abstractmethod
     def open(self, definition: MappingDefinition) -> Table:

@@ -156,18 +156,21 @@ class Database:
 
     def _planned(self, key: PlanKey, snapshot: Snapshot, check: Callable[[], None] | None) -> Plan:
         """A new plan, which is kept."""
-        environment = self._environment
-        plan = make_plan(key.sql, snapshot, key.types, environment if check is None else replace(environment, check=check))
+        environment = known = self._environment
+        if check is not None or key.is_confined:
+            environment = replace(known, check=check or known.check, is_confined=key.is_confined)
+        plan = make_plan(key.sql, snapshot, key.types, environment)
         self.plans.put(key, plan, snapshot)
-        if environment is not self._environment:  # the zone was changed meanwhile, perhaps after the plans were cleared
+        if known is not self._environment:  # the zone was changed meanwhile, perhaps after the plans were cleared
             self.plans.clear()
         return plan
 
-    def plan_job(self, query: str, types: tuple[SqlType, ...], zone: str) -> WritePlan:
-        """The plan of what a named job runs, as the catalog is now."""
+    def plan_job(self, query: str, types: tuple[SqlType, ...], zone: str, *, is_confined: bool) -> WritePlan:
+        """The plan of what a named job runs, as the catalog is now. `is_confined`: the files that it names have bounds."""
         from runnel.planner.planner import plan_job
 
-        return plan_job(query, self.catalog.snapshot, types, self.planning_environment(zone))
+        environment = replace(self.planning_environment(zone), is_confined=is_confined)
+        return plan_job(query, self.catalog.snapshot, types, environment)
 
     def planning_environment(self, zone: str) -> Environment:
         """What planning needs to know of the connection, for a statement of that time zone."""
@@ -341,16 +344,16 @@ class Database:
             pushdown = Pushdown(self._duckdb_engine, self.settings.integer("fragment_rows"))
         return Environment(file_table=self._function_table, zone=self.settings.time_zone, pushdown=pushdown)
 
-    def _function_table(self, name: str, positional: list[Any], named: dict[str, Any]) -> Table:
-        """The table that a table function opens."""
+    def _function_table(self, name: str, positional: list[Any], named: dict[str, Any], is_confined: bool) -> Table:
+        """The table that a table function opens, within bounds if need be."""
         # Loaded on first use: most connections never name a file, or the state of a job.
         if name in ("job_state", "snapshot_state"):
             from runnel.statements.state_tables import state_table
 
-            return state_table(self, name, positional, named)
+            return state_table(self, name, positional, named, is_confined=is_confined)
         from runnel.connectors.file import file_table
 
-        return file_table(name, positional, named)
+        return file_table(name, positional, named, self.bounds if is_confined else None)
 
     def _duckdb_engine(self) -> FragmentEngine:
         # Loaded on first use: most statements have no fragment.
@@ -369,7 +372,8 @@ class Database:
                 self.catalog.put_connection(connection)
             for item in saved.mappings:
                 definition = item.definition
-                table = open_or_explain(self.connectors, self.catalog.snapshot, item)
+                bounds = self.bounds if item.is_confined else None
+                table = open_or_explain(self.connectors, self.catalog.snapshot, item, bounds)
                 self.catalog.put(
                     TableMapping(
                         definition.name,
@@ -380,6 +384,7 @@ class Database:
                         object_type=definition.object_type,
                         data_connection=item.data_connection,
                         watermark=definition.watermark,
+                        is_confined=item.is_confined,
                     )
                 )
             for view in saved.views:

@@ -36,6 +36,7 @@ class SavedMapping:
     connector: str
     definition: MappingDefinition
     data_connection: str | None
+    is_confined: bool = False
 
 
 @frozen
@@ -91,10 +92,13 @@ class Directory:
                 raise ValueError(f"its format is {content['format']}, not {FORMAT}")
             return Saved(
                 tuple(
-                    SavedMapping(item["connector"], _definition(item), item.get("data_connection"))
+                    SavedMapping(item["connector"], _definition(item), item.get("data_connection"), _is_confined(item))
                     for item in content["mappings"]
                 ),
-                tuple(View(item["name"], item["sql"], tuple(item["columns"])) for item in content["views"]),
+                tuple(
+                    View(item["name"], item["sql"], tuple(item["columns"]), is_confined=_is_confined(item))
+                    for item in content["views"]
+                ),
                 tuple(Index(item["name"], item["table"], tuple(item["columns"]), item["kind"]) for item in content["indexes"]),
                 tuple(
                     DataConnection(item["name"], item["connector"], item["options"], item["shared"])
@@ -117,7 +121,7 @@ class Directory:
             "format": FORMAT,
             "mappings": [_mapping_record(item) for item in items if isinstance(item, Mapping)],
             "views": [
-                {"name": item.name, "sql": item.sql, "columns": list(item.columns)}
+                {"name": item.name, "sql": item.sql, "columns": list(item.columns), "confined": item.is_confined}
                 for item in items
                 if isinstance(item, View) and not item.temporary
             ],
@@ -175,8 +179,14 @@ def _mapping_record(mapping: Mapping) -> dict[str, Any]:
         "external_name": mapping.external_name,
         "object_type": mapping.object_type,
         "data_connection": mapping.data_connection,
+        "confined": mapping.is_confined,
         "watermark": None if watermark is None else [watermark.column, watermark.lag, watermark.is_interval],
     }
+
+
+def _is_confined(record: dict[str, Any]) -> bool:
+    """Whether what was saved has bounds; what was saved before there were any has none."""
+    return bool(record.get("confined", False))
 
 
 def _definition(record: dict[str, Any]) -> MappingDefinition:

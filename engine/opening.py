@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from runnel.catalog import EventTime, Table, WatermarkClause
 from runnel.connector import Connector, MappingDefinition, ReadableTable
-from runnel.errors import ProgrammingError, suggest
+from runnel.errors import ErrorCode, ProgrammingError, suggest
 from runnel.sqltypes import INTERVAL, Kind
 
 IDLE_TIMEOUT = "idleTimeoutMillis"
@@ -20,7 +20,10 @@ _LONGEST = 10**12
 
 
 def open_table(connector: Connector, definition: MappingDefinition) -> Table:
-    """The table of a mapping; ProgrammingError where its WATERMARK FOR doesn't fit its columns."""
+    """The table of a mapping; ProgrammingError where its WATERMARK FOR doesn't fit its columns, and where the mapping has
+    bounds that the connector doesn't keep."""
+    if definition.access is not None and not connector.keeps_bounds:
+        raise _unbounded(connector)
     own = {IDLE_TIMEOUT.lower(): IDLE_TIMEOUT, REFRESH.lower(): REFRESH}
     given = {own[name.lower()]: value for name, value in definition.options.items() if name.lower() in own}
     options = {name: value for name, value in definition.options.items() if name.lower() not in own}
@@ -38,6 +41,15 @@ def open_table(connector: Connector, definition: MappingDefinition) -> Table:
             )
         table.event_time = replace(table.event_time, idle_timeout=timeout)
     return table
+
+
+def _unbounded(connector: Connector) -> ProgrammingError:
+    return ProgrammingError(
+        f"a mapping of TYPE {connector.name} can't be kept within bounds",
+        code=ErrorCode.NOT_ALLOWED,
+        detail="the connector opens files and addresses by itself",
+        hint="the owner, who has no bounds, defines the mapping; then every caller may use it",
+    )
 
 
 def _timeout(text: str) -> int:

@@ -3,12 +3,18 @@ that views over it still bind, and says why it can't be read when it is."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from runnel.catalog import Snapshot, Table, TableColumn
 from runnel.connector import MappingDefinition, ReadableTable, ScanRequest, Source
 from runnel.connectors.registry import Registry
 from runnel.durable import SavedMapping
 from runnel.errors import Error, ErrorCode, OperationalError
 from runnel.opening import open_table
+
+if TYPE_CHECKING:
+    from runnel.access import Access
 
 
 class UnavailableTable(ReadableTable):
@@ -32,9 +38,9 @@ class UnavailableTable(ReadableTable):
         ) from self._reason
 
 
-def open_or_explain(registry: Registry, snapshot: Snapshot, saved: SavedMapping) -> Table:
-    """The table of a saved mapping, or one that says why there is none."""
-    definition = saved.definition
+def open_or_explain(registry: Registry, snapshot: Snapshot, saved: SavedMapping, access: Access | None) -> Table:
+    """The table of a saved mapping, or one that says why there is none. `access`: the bounds of what is opened."""
+    definition = saved.definition if access is None else replace(saved.definition, access=access)
     try:
         if saved.data_connection is not None:
             # Loaded on first use: few mappings have one.

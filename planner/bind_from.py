@@ -226,8 +226,12 @@ class FromBinder:
             if not isinstance(argument, Literal):
                 raise ProgrammingError(f"{name.upper()} takes literals only", position=argument.position or position)
         try:
-            table = self._binder.environment.file_table(
-                name, [_value(item) for item in positional], {key: _value(item) for key, item in named.items()}
+            environment = self._binder.environment
+            table = environment.file_table(
+                name,
+                [_value(item) for item in positional],
+                {key: _value(item) for key, item in named.items()},
+                environment.is_confined,
             )
         except DatabaseError as error:
             error.position = error.position or position

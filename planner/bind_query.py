@@ -8,7 +8,7 @@ of `bind_select.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from runnel.expressions.python_function import PythonFunction
     from runnel.fragment import FragmentEngine
 
-FileTable = Callable[[str, list[Any], dict[str, Any]], Table]
+FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
 
 
 @frozen
@@ -58,13 +58,15 @@ class Pushdown:
 class Environment:
     """What planning needs from outside: how to open a file named in a table function, and what settings change plans.
     Without `pushdown` no other engine runs any part of a plan. `check()` raises where the statement's time is over. `in_job`:
-    the statement is what a job runs, so it may write what a source without an end gives."""
+    the statement is what a job runs, so it may write what a source without an end gives. `is_confined`: files that it names
+    are opened within bounds."""
 
     file_table: FileTable
     zone: str = "UTC"
     pushdown: Pushdown | None = None
     check: Callable[[], None] = lambda: None
     in_job: bool = False
+    is_confined: bool = False
 
 
 @frozen
@@ -239,7 +241,11 @@ class Binder:
         statement = parse(view.sql)
         assert isinstance(statement, Query)
         views = (*self.views, view.name.lower())
-        binder = Binder(view.sql, self.snapshot, (), self.environment, self.dependencies, {}, views, self.watermarks)
+        environment = self.environment
+        if view.is_confined != environment.is_confined:
+            # What the view's text names has the bounds of who wrote it.
+            environment = replace(environment, is_confined=view.is_confined)
+        binder = Binder(view.sql, self.snapshot, (), environment, self.dependencies, {}, views, self.watermarks)
         binder.is_in_hinted = self._has_hints
         return binder.query(statement.expression, None)
 

@@ -34,7 +34,7 @@ _ID = 1
 @frozen
 class NamedSnapshot:
     """One of them: its name, that of its job, the query of that and what the vertices of its plan are for, when it was made (µs
-    since the epoch, UTC), and its size."""
+    since the epoch, UTC), and its size. `is_confined`: the job's caller had bounds."""
 
     name: str
     job: str
@@ -45,6 +45,7 @@ class NamedSnapshot:
     bytes: int
     store: SnapshotStore
     folder: Path | None
+    is_confined: bool = False
 
 
 class NamedSnapshots:
@@ -91,6 +92,8 @@ class NamedSnapshots:
             )
         meanings = record.meanings
         about = {"name": name, "job": record.name, "query": record.query, "meanings": json.dumps(dict(meanings))}
+        if record.is_confined:
+            about["confined"] = "true"
         folder = self._new_folder(name)
         store: SnapshotStore
         if folder is None:
@@ -104,7 +107,16 @@ class NamedSnapshots:
                     _remove(folder)
                 raise
         made = NamedSnapshot(
-            name, record.name, record.query, meanings, self._clock.wall(), size.rows, size.bytes, store, folder
+            name,
+            record.name,
+            record.query,
+            meanings,
+            self._clock.wall(),
+            size.rows,
+            size.bytes,
+            store,
+            folder,
+            record.is_confined,
         )
         with self._lock:
             old = self._found.get(name.lower())
@@ -192,6 +204,7 @@ class NamedSnapshots:
                 info.bytes,
                 store,
                 place,
+                about.get("confined") == "true",
             )
         return found
 

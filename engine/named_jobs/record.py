@@ -58,8 +58,8 @@ class JobRecord:
     holds of its guarantee from end to end. `meanings`: what the vertices of its plan are for. `modules`: sources of Python
     modules, by name. `beginnings`: where sources were read first that may begin anywhere, by vertex and partition. `runtime`:
     what runs it, for ever. `last_batch`: of a job that another engine runs the number of the last batch, and when it was
-    committed, as known when its last execution ended. Rows are those of the execution that ended last, but for `late_in_all`:
-    those of all that have ended."""
+    committed, as known when its last execution ended. `is_confined`: the files that its query names are opened within
+    bounds, for ever. Rows are those of the execution that ended last, but for `late_in_all`: those of all that have ended."""
 
     id: int
     name: str
@@ -84,6 +84,7 @@ class JobRecord:
     modules: Mapping[str, str] = field(default_factory=dict)
     beginnings: Mapping[str, Mapping[str, Token]] = field(default_factory=dict)
     runtime: str = TASKLETS
+    is_confined: bool = False
     rows_in: int = 0
     rows_out: int = 0
     late_rows: int = 0

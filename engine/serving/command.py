@@ -1,7 +1,7 @@
 """The command `runnel serve DIR`: keeps a directory's jobs running, and lets other processes' cursors in, until told to end.
 
     runnel serve DIR [--host H] [--port P] [--token-file F] [--user-token-file F] [--certificate F --key F] [--set NAME=VALUE]…
-                     [--spark URL]
+                     [--files FOLDER…] [--modules FOLDER] [--spark URL]
 
 It stays in the foreground. SIGTERM and Ctrl-C end it cleanly: statements are cancelled, named jobs stop at a last snapshot, the
 directory is given up. There are two tokens. The owner's comes from --token-file, or from the environment variable
@@ -18,11 +18,14 @@ import secrets
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from types import FrameType
 
-from runnel.connection import connect
+from runnel.access import access_of, check_apart, modules_in
+from runnel.connection import Connection
+from runnel.database import Database
 from runnel.errors import Error, InterfaceError, OperationalError
 from runnel.serving.remote_connection import TOKEN
 from runnel.serving.server import Address, Server
@@ -55,7 +58,7 @@ def serve(given: argparse.Namespace) -> None:
     earlier = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     has_stopped = True
     try:
-        with connect(given.directory, spark=spark_of(given.spark), **_settings(given.set)) as connection:
+        with _opened(given) as connection:
             token, place = _token(given.token_file, TOKEN, Path(given.directory, "token"))
             user_token, user_place = _token(given.user_token_file, USER_TOKEN, Path(given.directory, "user-token"))
             address = Address(given.host, given.port, _read(given.certificate), _read(given.key))
@@ -77,6 +80,18 @@ def serve(given: argparse.Namespace) -> None:
             os._exit(1)
 
 
+def _opened(given: argparse.Namespace) -> Connection:
+    """The connection to the directory, with the bounds of its users. The owner's statements have none."""
+    # Without a word of the owner's no Spark is started, by nobody's statement.
+    spark = spark_of(given.spark) or False
+    hidden = [given.directory, *filter(None, (given.token_file, given.user_token_file, given.key))]
+    bounds = access_of(given.files, hidden)
+    if given.modules is not None:
+        check_apart(bounds, given.modules, "the folder of modules")
+        bounds = replace(bounds, modules=modules_in(given.modules))
+    return Connection(Database(given.directory, _settings(given.set), spark, bounds=bounds))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="runnel", description="A SQL engine for tables at rest and streams that never end.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -91,6 +106,15 @@ def _parser() -> argparse.ArgumentParser:
         "--user-token-file",
         help=f"the file that holds the users' token (else: ${USER_TOKEN}, or DIR/user-token, made if need be)",
     )
+    serving.add_argument(
+        "--files",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FOLDER|URL",
+        help="what users' statements may read and write, such as /data or s3://bucket/folder (else: no file and no URL)",
+    )
+    serving.add_argument("--modules", metavar="FOLDER", help="the folder of the Python modules that users' jobs may name")
     serving.add_argument("--certificate", help="a PEM file, for TLS")
     serving.add_argument("--key", help="the PEM file of the certificate's key")
     serving.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, as SET takes it")

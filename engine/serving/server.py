@@ -170,7 +170,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             head, _ = unpacked(descriptor.command)
             table = reader.read_all()
             table.validate(full=True)
-            self._connection.register(str(head["register"]), table)
+            self._register(str(head["register"]), table, _caller(context))
         except (WrongMessage, KeyError, pa.ArrowException) as error:
             raise _flight_error(_not_understood(str(error))) from error
         except Error as error:
@@ -193,9 +193,9 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         elif kind == "end":
             self._statements.end(_text(head, "statement"))
         elif kind == "unregister":
-            self._connection.unregister(_text(head, "name"))
+            self._connection._unregister(_text(head, "name"), caller)
         elif kind == "unregister all":
-            self._unregister_all(_text(head, "prefix"))
+            self._unregister_all(_text(head, "prefix"), caller)
         else:
             raise WrongMessage(f'there is no action "{kind}"')
         return packed({})
@@ -234,11 +234,19 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         finally:
             self._statements.end(name)
 
-    def _unregister_all(self, prefix: str) -> None:
+    def _register(self, name: str, table: pa.Table, caller: Caller) -> None:
+        # Loaded on first use: few clients register anything.
+        from runnel.connection import _check_name
+        from runnel.connectors.arrow import registered_table
+
+        _check_name(name)
+        self._connection._register(name, registered_table(name, table), caller)
+
+    def _unregister_all(self, prefix: str, caller: Caller) -> None:
         """Takes back the registrations whose names begin so."""
         for name in [item.name for item in self._database.catalog.snapshot if item.name.startswith(prefix)]:
-            with suppress(Error):  # somebody else took it back
-                self._connection.unregister(name)
+            with suppress(Error):  # another client took it back, or it isn't this one's
+                self._connection._unregister(name, caller)
 
     def _write(self, head: dict[str, Any], caller: Caller) -> bytes:
         # Loaded on first use: few clients number what they write.

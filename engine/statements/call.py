@@ -47,6 +47,24 @@ class Caller:
                 f"{what} are the owner's", code=ErrorCode.NOT_ALLOWED, hint=hint or "connect with the owner's token"
             )
 
+    def require_no_bounds(self, what: str) -> None:
+        """ProgrammingError where it has bounds: `what` (a plural) can't be kept within any."""
+        if self.is_confined:
+            raise ProgrammingError(
+                f"{what} are for callers without bounds",
+                code=ErrorCode.NOT_ALLOWED,
+                hint="the owner does it: with the owner's token, or on a connection without allowed_paths",
+            )
+
+    def require_own(self, what: str, *, is_confined: bool) -> None:
+        """ProgrammingError where `what` was made by a caller without bounds, and this one isn't the owner."""
+        if not self.is_owner and not is_confined:
+            raise ProgrammingError(
+                f"{what} is the owner's",
+                code=ErrorCode.NOT_ALLOWED,
+                hint="you may read and write it; the owner may change it",
+            )
+
 
 OWNER = Caller()
 

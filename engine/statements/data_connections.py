@@ -22,6 +22,7 @@ def create_data_connection(database: Database, plan: CreateDataConnectionPlan, c
     """Names options, once the connector has found them sound. Mappings over a connection that is replaced are opened anew,
     all or none."""
     with database.definitions:
+        call.caller.require_no_bounds("data connections")
         known = database.catalog.snapshot.connections.get(plan.name.lower())
         if known is not None and not plan.or_replace:
             if plan.if_not_exists:
@@ -50,6 +51,7 @@ def _opened_anew(database: Database, connection: DataConnection) -> tuple[Mappin
             mapping.external_name,
             mapping.object_type,
             mapping.watermark,
+            database.bounds if mapping.is_confined else None,
         )
         connector = database.connectors.get(connection.connector)
         table = open_table(connector, merged(connection, definition))
@@ -63,13 +65,15 @@ def _opened_anew(database: Database, connection: DataConnection) -> tuple[Mappin
                 object_type=mapping.object_type,
                 data_connection=connection.name,
                 watermark=mapping.watermark,
+                is_confined=mapping.is_confined,
             )
         )
     return tuple(anew)
 
 
-def drop_data_connection(database: Database, plan: DropPlan) -> None:
+def drop_data_connection(database: Database, plan: DropPlan, call: Call) -> None:
     """Takes a data connection out of the catalog, unless a mapping uses it."""
+    call.caller.require_no_bounds("data connections")
     snapshot = database.catalog.snapshot
     found = snapshot.connections.get(plan.name.lower())
     if found is None:
@@ -126,6 +130,8 @@ def merged(connection: DataConnection, definition: MappingDefinition) -> Mapping
         definition.external_name,
         definition.object_type,
         definition.watermark,
+        definition.access,
+        frozenset(taken),
     )
 
 

@@ -25,10 +25,16 @@ NO_COUNT = -1
 def create_mapping(database: Database, plan: CreateMappingPlan, call: Call) -> int:
     """Opens the table through its connector, and names it."""
     with database.definitions:
-        if not _is_free(database, plan.name, "mapping", plan.or_replace, plan.if_not_exists):
+        if not _is_free(database, plan, "mapping", call):
             return NO_COUNT
         definition = MappingDefinition(
-            plan.name, plan.columns, plan.options, plan.external_name, plan.object_type, plan.watermark
+            plan.name,
+            plan.columns,
+            plan.options,
+            plan.external_name,
+            plan.object_type,
+            plan.watermark,
+            call.caller.access,
         )
         connector, whole = connector_and_definition(
             database.connectors, database.catalog.snapshot, plan.connector, plan.data_connection, definition
@@ -42,6 +48,7 @@ def create_mapping(database: Database, plan: CreateMappingPlan, call: Call) -> i
             object_type=plan.object_type,
             data_connection=plan.data_connection,
             watermark=plan.watermark,
+            is_confined=call.caller.is_confined,
         )
         database.change(put=mapping, drop_indexes=_unfit_indexes(database, mapping))
     return NO_COUNT
@@ -64,9 +71,10 @@ def _unfit_indexes(database: Database, mapping: Mapping) -> tuple[Index, ...]:
 def create_view(database: Database, plan: CreateViewPlan, call: Call) -> int:
     """Names a query that the planner has found sound, and free of the view itself."""
     with database.definitions:
-        if not _is_free(database, plan.name, "view", plan.or_replace, plan.if_not_exists):
+        if not _is_free(database, plan, "view", call):
             return NO_COUNT
-        database.change(put=View(plan.name, plan.sql, plan.columns, plan.temporary))
+        view = View(plan.name, plan.sql, plan.columns, plan.temporary, is_confined=call.caller.is_confined)
+        database.change(put=view)
     return NO_COUNT
 
 
@@ -91,6 +99,7 @@ def create_index(database: Database, plan: CreateIndexPlan, call: Call) -> int:
                 code=ErrorCode.INDEX_INVALID,
                 hint="indexes are for mappings of TYPE IMap",
             )
+        call.caller.require_own(f'mapping "{found.name}"', is_confined=found.is_confined)
         index = Index(plan.name, found.name, plan.columns, plan.kind)
         found.table.validate_index(index)
         database.change(put_index=index)
@@ -102,11 +111,12 @@ def drop(database: Database, plan: DropPlan, call: Call) -> int:
     with database.definitions:
         snapshot = database.catalog.snapshot
         if plan.kind == "data connection":
-            drop_data_connection(database, plan)
+            drop_data_connection(database, plan, call)
             return NO_COUNT
         if plan.kind == "index":
             index = snapshot.indexes.get(plan.name.lower())
             if index is not None:
+                _check_own(snapshot.find(index.table_name), call)
                 database.change(drop_indexes=(index,))
             elif not plan.if_exists:
                 raise _missing(plan, [item.name for item in snapshot.indexes.values()])
@@ -115,18 +125,25 @@ def drop(database: Database, plan: DropPlan, call: Call) -> int:
         if found is not None and _kind(found) != plan.kind:
             raise ProgrammingError(f'"{found.name}" is a {_kind(found)}, not a {plan.kind}', hint=_how_to_drop(found))
         if found is not None:
+            _check_own(found, call)
             database.change(drop=found)
         elif not plan.if_exists:
             raise _missing(plan, [item.name for item in snapshot if _kind(item) == plan.kind])
     return NO_COUNT
 
 
-def _is_free(database: Database, name: str, kind: str, or_replace: bool, if_not_exists: bool) -> bool:
+def _check_own(found: CatalogObject | None, call: Call) -> None:
+    if found is not None:
+        call.caller.require_own(f'{_kind(found)} "{found.name}"', is_confined=found.is_confined)
+
+
+def _is_free(database: Database, plan: CreateMappingPlan | CreateViewPlan, kind: str, call: Call) -> bool:
     """Whether the statement is to go on. A ProgrammingError where the name is taken by something it doesn't replace."""
-    found = database.catalog.snapshot.find(name)
-    if found is None or (or_replace and _kind(found) == kind):
+    found = database.catalog.snapshot.find(plan.name)
+    if found is None or (plan.or_replace and _kind(found) == kind):
+        _check_own(found, call)
         return True
-    if if_not_exists:
+    if plan.if_not_exists:
         return False
     hint = f"use CREATE OR REPLACE {kind.upper()}, IF NOT EXISTS, or another name"
     if _kind(found) != kind:

@@ -12,9 +12,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from runnel.connection import Connection
-from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
+from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 
 if TYPE_CHECKING:
+    from runnel.access import Access
     from runnel.database import Database
 
 ENTRY = "register"
@@ -38,21 +39,48 @@ class ModuleConnection(Connection):
         return isinstance(name, str) and name.lower() in {key.lower() for key in self._database.catalog.snapshot.functions}
 
 
-def read_modules(paths: Iterable[str]) -> dict[str, str]:
-    """The sources of modules by name, each found sound."""
-    sources = {}
+def read_modules(paths: Iterable[str], access: Access | None) -> dict[str, str]:
+    """The sources of modules by name, each found sound. A caller with bounds gives names of the modules that these have."""
+    sources: dict[str, str] = {}
     for text in paths:
-        path = Path(text)
-        try:
-            source = path.read_text("utf-8")
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise OperationalError(f'module "{text}" can\'t be read', detail=reason) from error
-        if path.stem in sources:
-            raise ProgrammingError(f'two modules are called "{path.stem}"', hint="give their files names of their own")
-        sources[path.stem] = source
-        _loaded(path.stem, source)
+        name, source = _read(text) if access is None else _known(text, access)
+        if name in sources:
+            raise ProgrammingError(f'two modules are called "{name}"', hint="give their files names of their own")
+        sources[name] = source
+        _loaded(name, source)
     return sources
+
+
+def _read(text: str) -> tuple[str, str]:
+    path = Path(text)
+    try:
+        return path.stem, path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise OperationalError(f'module "{text}" can\'t be read', detail=reason) from error
+
+
+def _known(name: str, access: Access) -> tuple[str, str]:
+    """A module of the bounds, whose file must be what it was when the owner let it in."""
+    found = next((item for item in access.modules if item.name == name), None)
+    if found is None:
+        raise ProgrammingError(
+            f'module "{name}" can\'t be used',
+            code=ErrorCode.NOT_ALLOWED,
+            detail="code comes only from the folder that the server's owner named, and is given by its name",
+            hint=suggest(name, [item.name for item in access.modules], "runnel serve … --modules FOLDER names the folder"),
+        )
+    try:
+        is_same = Path(found.path).read_text("utf-8") == found.source
+    except (OSError, ValueError):
+        is_same = False
+    if not is_same:
+        raise ProgrammingError(
+            f'module "{name}" was changed since the server looked at it',
+            code=ErrorCode.NOT_ALLOWED,
+            hint="the owner starts the server again",
+        )
+    return found.name, found.source
 
 
 def load_modules(database: Database, sources: Mapping[str, str]) -> None:

@@ -15,6 +15,7 @@ from runnel.job_runtime import TASKLETS
 from runnel.named_jobs.adapted_store import meanings_in
 from runnel.named_jobs.compatibility import VertexFate, check_fates, explained, fates, keeping
 from runnel.named_jobs.named_job import NamedJob
+from runnel.named_jobs.named_snapshots import NamedSnapshot
 from runnel.named_jobs.options import AUTO, NamedJobOptions, changed_options, read_options
 from runnel.named_jobs.promises import promises_of, weaker
 from runnel.named_jobs.record import JobRecord, encode
@@ -53,7 +54,7 @@ def planned_job(database: Database, record: JobRecord) -> tuple[WritePlan, Evalu
         load_modules(database, record.modules)
     types = argument_types(record.arguments)
     try:
-        plan = database.plan_job(record.query, types, record.zone)
+        plan = database.plan_job(record.query, types, record.zone, is_confined=record.is_confined)
     except Error as error:
         # Its position is in the job's query, not in the statement that starts the job.
         error.sql = record.query
@@ -123,10 +124,26 @@ def blamed(position: Position | None) -> Iterator[None]:
         raise
 
 
-def job_of(database: Database, plan: AlterJobPlan | DropJobPlan | VerifyJobPlan) -> NamedJob:
-    """The job that a statement names."""
+def job_of(database: Database, plan: AlterJobPlan | DropJobPlan | VerifyJobPlan, call: Call) -> NamedJob:
+    """The job that a statement names, and its caller may change or look into."""
     with blamed(plan.position):
-        return database.named_jobs.get(plan.name)
+        job = database.named_jobs.get(plan.name)
+        _check_owned(job, call)
+        return job
+
+
+def _check_owned(item: NamedJob | NamedSnapshot, call: Call) -> None:
+    """ProgrammingError where the caller may neither change it nor look into it."""
+    if isinstance(item, NamedJob):
+        call.caller.require_own(f'job "{item.name}"', is_confined=item.record.is_confined)
+    else:
+        call.caller.require_own(f'snapshot "{item.name}"', is_confined=item.is_confined)
+
+
+def _check_replaced(database: Database, snapshot: str, call: Call) -> None:
+    found = database.named_jobs.snapshots.find(snapshot)
+    if found is not None:
+        _check_owned(found, call)
 
 
 def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
@@ -137,17 +154,20 @@ def create_job(database: Database, plan: CreateJobPlan, call: Call) -> int:
     if plan.if_not_exists and existing is not None and not existing.is_done:
         return NO_COUNT
     with blamed(plan.position):
-        jobs.check_free(plan.name)
+        ended = jobs.check_free(plan.name)
+        if ended is not None:
+            _check_owned(ended, call)
     if options.initial_snapshot is not None:
         with blamed(next(place for name, _, place in plan.options if name.lower() == "initialsnapshotname")):
-            jobs.snapshots.get(options.initial_snapshot)
+            _check_owned(jobs.snapshots.get(options.initial_snapshot), call)
     modules = {}
     if options.modules:
         from runnel.statements.job_modules import read_modules
 
-        modules = read_modules(options.modules)
+        modules = read_modules(options.modules, call.caller.access)
     record = JobRecord(
         modules=modules,
+        is_confined=call.caller.is_confined,
         runtime=_runtime(database, options, plan.write),
         id=0,
         name=plan.name,
@@ -190,7 +210,7 @@ def _kept(call: Call) -> tuple[object, ...]:
 
 def alter_job(database: Database, plan: AlterJobPlan, call: Call) -> int:
     """Suspends, resumes or restarts a job, or changes its options; waits until that has come about."""
-    job = job_of(database, plan)
+    job = job_of(database, plan, call)
     timeout = _left(call)
     match plan.action:
         case "suspend":
@@ -261,7 +281,10 @@ def drop_job(database: Database, plan: DropJobPlan, call: Call) -> int:
         if plan.if_exists:
             jobs.records.check_readable(plan.name)
             return NO_COUNT
-        job = job_of(database, plan)
+        job = job_of(database, plan, call)
+    _check_owned(job, call)
+    if plan.snapshot is not None:
+        _check_replaced(database, plan.snapshot, call)
     if plan.snapshot is not None:
         job.cancel_and_export_snapshot(plan.snapshot, _left(call))
     elif not job.is_done:
@@ -274,6 +297,8 @@ def create_snapshot(database: Database, plan: CreateSnapshotPlan, call: Call) ->
     """Takes a snapshot of a job and keeps it under a name."""
     with blamed(plan.job_position):
         job = database.named_jobs.get(plan.job)
+        _check_owned(job, call)
+    _check_replaced(database, plan.name, call)
     if not plan.or_replace:
         with blamed(plan.position):
             database.named_jobs.snapshots.check_free(plan.name)
@@ -283,6 +308,7 @@ def create_snapshot(database: Database, plan: CreateSnapshotPlan, call: Call) ->
 
 def drop_snapshot(database: Database, plan: DropSnapshotPlan, call: Call) -> int:
     """Forgets a named snapshot."""
+    _check_replaced(database, plan.name, call)
     with blamed(plan.position):
         database.named_jobs.snapshots.drop(plan.name, plan.if_exists)
     return NO_COUNT
@@ -304,7 +330,8 @@ def explain_job(database: Database, plan: CreateJobPlan | AlterJobPlan) -> tuple
         promise = weaker(options.guarantee, choice.plan.guarantee)
         lines = [f"Job {plan.name}: {promise}, on {choice.runtime}, as {choice.reason}"]
         return plan.write, [*lines, *(f"  {note}" for note in choice.plan.notes), f"  SQL: {choice.plan.text}"], True
-    job = job_of(database, plan)
+    with blamed(plan.position):
+        job = database.named_jobs.get(plan.name)
     _check_own(job)
     options = changed_options(job.record.options, plan.options)
     lines = _explained(plan.name, options, plan.write)

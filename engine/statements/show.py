@@ -43,6 +43,8 @@ def run_set(database: Database, plan: SetPlan, call: Call) -> int:
     call.caller.require_owner("the settings of a server")
     if plan.name.upper() != "ALL":
         try:
+            if call.caller.access is not None and plan.name.lower() == "temp_directory" and plan.value:
+                call.caller.access.resolve(str(plan.value))
             database.set(plan.name, plan.value)
         except Error as error:
             error.position = error.position or plan.position

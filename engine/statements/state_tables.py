@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 FUNCTIONS = ("job_state", "snapshot_state")
 
 
-def state_table(database: Database, function: str, positional: Sequence[Any], named: Mapping[str, Any]) -> Table:
-    """The table of JOB_STATE(job, vertex), which is that of the job's last snapshot, or SNAPSHOT_STATE(snapshot, vertex)."""
+def state_table(
+    database: Database, function: str, positional: Sequence[Any], named: Mapping[str, Any], *, is_confined: bool
+) -> Table:
+    """The table of JOB_STATE(job, vertex), which is that of the job's last snapshot, or SNAPSHOT_STATE(snapshot, vertex). With
+    bounds only of what was made with them: other state may be of what is outside."""
     shown = function.upper()
     first = "job" if function == "job_state" else "snapshot"
     given = dict(zip((first, "vertex"), positional, strict=False)) | {key.lower(): value for key, value in named.items()}
@@ -28,7 +31,7 @@ def state_table(database: Database, function: str, positional: Sequence[Any], na
         raise ProgrammingError(
             f"{shown} takes the names of a {first} and of a vertex", hint=f"write TABLE({shown}('{first}', 'vertex'))"
         )
-    store = _store(database, first, given[first])
+    store = _store(database, first, given[first], is_confined=is_confined)
     with store.hold():
         return registered_table(function, _rows(_state(store, first, given)))
 
@@ -54,9 +57,16 @@ def _state(store: SnapshotStore, first: str, given: Mapping[str, str]) -> Sequen
     return store.read(snapshot_id, given["vertex"])
 
 
-def _store(database: Database, kind: str, name: str) -> SnapshotStore:
+def _store(database: Database, kind: str, name: str, *, is_confined: bool) -> SnapshotStore:
     jobs = database.named_jobs
-    return jobs.get(name).store if kind == "job" else jobs.snapshots.get(name).store
+    job = jobs.get(name) if kind == "job" else None
+    snapshot = jobs.snapshots.get(name) if job is None else None
+    has_bounds = snapshot.is_confined if snapshot is not None else job is not None and job.record.is_confined
+    if is_confined and not has_bounds:
+        raise ProgrammingError(f'the state of {kind} "{name}" is the owner\'s', code=ErrorCode.NOT_ALLOWED)
+    found = snapshot or job
+    assert found is not None
+    return found.store
 
 
 def _rows(batches: Sequence[pa.RecordBatch]) -> pa.Table:

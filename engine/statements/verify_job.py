@@ -51,7 +51,7 @@ _FIELDS = (Field("result", VARCHAR), Field("rows", BIGINT), Field("row", VARCHAR
 
 def verify_job(database: Database, plan: VerifyJobPlan, call: Call) -> Result:
     """Compares what a job has written with what a bounded query gives of its input."""
-    job = job_of(database, plan)
+    job = job_of(database, plan, call)
     sample = read_sample(plan.options)
     write, evaluation = planned_job(database, job.record)
     keys = _keys(write)
