@@ -28,7 +28,7 @@ class Place:
             made.mkdir()
         (self.outside / "secret.txt").write_text(SECRET)
         (self.kept / "token").write_text(SECRET)
-        (self.data / "own.txt").write_text("open")
+        (self.data / "own.txt").write_text("open\n")
 
 
 @pytest.fixture
