@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from threading import Lock
 from typing import Any
 
 import pyarrow as pa
 
 from runnel.errors import OperationalError
+from runnel.forks import SharedLock
 
 HELD_BYTES = 128 << 20
 """From so many bytes on, rows wait on disk."""
 
-_one_at_a_time = Lock()
+_one_at_a_time = SharedLock()
 
 
 def relation_schema(relation: Any) -> pa.Schema:

@@ -7,7 +7,6 @@ started.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from runnel.connector import (
 from runnel.connectors.map_journal import Journal, JournalReader, journal_of, release
 from runnel.connectors.map_layout import Layout
 from runnel.connectors.map_store import MapStore
+from runnel.forks import finalizer
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR
 
@@ -122,7 +122,7 @@ class ChangesPartition(SourcePartition):
                 self._reader.held = self._journal.forget_reader(owner)
             self._journal.readers.add(self._reader)
         self._is_durable = context.guarantee is not Guarantee.NONE
-        self._detach = weakref.finalize(self, _detach, store, self._journal, self._reader, owner)
+        self._detach = finalizer(self, _detach, store, self._journal, self._reader, owner)
         self._detach.atexit = False
 
     def open(self, wake: Callable[[], None]) -> None:

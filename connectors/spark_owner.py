@@ -10,6 +10,7 @@ from typing import Any
 from runnel.connectors import spark_start
 from runnel.connectors.spark_session import Spark
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.forks import closed_error, here
 
 
 class SessionOwner:
@@ -23,6 +24,7 @@ class SessionOwner:
         self._is_acquired = False
         self._is_closed = False
         self._may_start = True
+        self._origin = here()
 
     def use(self, given: Any) -> None:
         """What `connect(spark=…)` was given: a session, or where one is started when Spark is first needed: a master URL, or
@@ -105,7 +107,7 @@ class SessionOwner:
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
+            raise closed_error(self._origin)
 
 
 def session_of(frame: Any) -> Any:

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from threading import RLock
 from types import MappingProxyType
 from typing import Any
 
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.forks import SharedLock, pin, watch
 
 DEFAULT_MASTER = "local[*]"
 
@@ -42,9 +42,33 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 REACHING_SECONDS = 10.0
 """How long a master or server has to take a connection."""
 
-_lock = RLock()
+_lock = SharedLock()
 _ours: dict[Any, int] = {}
 """The contexts that we started, with the number of connections that use each."""
+
+
+class _Inheritance:
+    """The context that this process has from the one that it was forked from: what talks to that's Java through the same
+    sockets would be in its way."""
+
+    def __init__(self) -> None:
+        self.context: Any = None
+        watch(self)
+
+    def leave(self) -> None:
+        known = getattr(sys.modules.get("pyspark"), "SparkContext", None)  # pyspark may be half imported
+        self.context = None if known is None else known._active_spark_context
+        pin(self.context)
+        for context in _ours:
+            pin(context)
+            process = getattr(context._gateway, "proc", None)
+            if process is not None and process.stdin is not None:
+                # Java ends when nobody has the other end of this pipe: it is to end with the parent.
+                process.stdin.close()
+        _ours.clear()
+
+
+_inherited = _Inheritance()
 
 
 @contextmanager
@@ -72,6 +96,9 @@ def acquire(master: str | None, settings: Mapping[str, str] = _NOTHING) -> Any:
     with _lock:
         pyspark = require_pyspark()
         context = pyspark.SparkContext._active_spark_context
+        if context is not None and context is _inherited.context:
+            _disown(pyspark)
+            context = None
         if context is not None and has_ended(context):
             _forget(pyspark, context)
             context = None
@@ -95,14 +122,16 @@ def has_ended(context: Any) -> bool:
 def _forget(pyspark: Any, context: Any) -> None:
     """Takes what is left in this process of a Java process that has ended for what it is: pyspark would go on asking it."""
     _ours.pop(context, None)
-    session = import_module("pyspark.sql").SparkSession
-    session._instantiatedSession = None
     with quiet(), suppress(Exception):  # there is nobody to be told
         context._gateway.shutdown()
-    for holder in (pyspark.SparkContext, context):
-        holder._gateway = holder._jvm = None
-    context._jsc = None
-    pyspark.SparkContext._active_spark_context = None
+    context._gateway = context._jvm = context._jsc = None
+    _disown(pyspark)
+
+
+def _disown(pyspark: Any) -> None:
+    """Has pyspark start a Java process of its own the next time."""
+    import_module("pyspark.sql").SparkSession._instantiatedSession = None
+    pyspark.SparkContext._gateway = pyspark.SparkContext._jvm = pyspark.SparkContext._active_spark_context = None
 
 
 def _check_fits(context: Any, master: str | None, settings: Mapping[str, str]) -> None:

@@ -13,7 +13,6 @@ A writer that knows more of event time than the rows tell says so by `watermark`
 from __future__ import annotations
 
 import logging
-import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from threading import Condition
@@ -29,6 +28,7 @@ from runnel.connector import BATCH_ROWS, END, End, EventTimeMark, Pause, Readabl
 from runnel.connectors.stream_rows import StreamData, batches_of, stream_columns
 from runnel.connectors.stream_time import event_time_of
 from runnel.errors import ErrorCode, InterfaceError, OperationalError
+from runnel.forks import closed_error, finalizer, here, watch
 from runnel.processor import JobContext
 from runnel.sqltypes import SqlType
 
@@ -100,10 +100,24 @@ class StreamChannel:
         self._closed = False
         self._withdrawn = False
         self._told = False
+        self._origin = here()
+        watch(self)
+
+    def leave(self) -> None:
+        """In a forked child the stream is closed: its readers are the parent's. Another thread may have held the lock."""
+        self._closed = True
+        self._condition = Condition()
 
     @property
     def is_closed(self) -> bool:
         return self._closed
+
+    def check_open(self) -> None:
+        """InterfaceError where the stream is closed."""
+        if self._origin.is_left:
+            raise closed_error(self._origin)
+        if self._closed:
+            raise InterfaceError(f'the stream "{self.name}" is closed')
 
     @property
     def reader_count(self) -> int:
@@ -155,8 +169,7 @@ class StreamChannel:
                 if left is not None and left <= 0:
                     raise self._timed_out()
                 self._wait(left)
-            if self._closed:
-                raise InterfaceError(f'the stream "{self.name}" is closed')
+            self.check_open()
             queues = tuple(self._readers.values())
             for queue in queues:
                 queue.put(batch)
@@ -165,8 +178,7 @@ class StreamChannel:
     def mark(self, time: int) -> bool:
         """Tells all readers, those to come too, that no earlier event times follow. False: that was promised before."""
         with self._condition:
-            if self._closed:
-                raise InterfaceError(f'the stream "{self.name}" is closed')
+            self.check_open()
             if self._mark is not None and time <= self._mark.time:
                 return False
             self._mark = EventTimeMark(time)
@@ -299,7 +311,7 @@ class StreamPartition(SourcePartition):
         self._channel = channel
         reader, self._queue = channel.attach(columns, owner)
         # A reader that is dropped without being closed must not hold back the writers for ever.
-        self._detach = weakref.finalize(self, channel.detach, reader, owner)
+        self._detach = finalizer(self, channel.detach, reader, owner)
         self._detach.atexit = False
 
     def open(self, wake: Callable[[], None]) -> None:
@@ -344,8 +356,7 @@ class StreamWriter:
         tells so, and what didn't fit into the readers' buffers until then isn't written. InterfaceError after `close`, and
         where nobody reads and nobody can, as the stream was unregistered.
         """
-        if self._channel.is_closed:
-            raise InterfaceError(f'the stream "{self.name}" is closed')
+        self._channel.check_open()
         until = None if timeout is None else monotonic() + timeout
         written = 0
         for batch in batches_of(data, self._columns, self.name):

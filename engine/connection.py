@@ -19,6 +19,7 @@ from runnel.dag import DAG
 from runnel.database import Database
 from runnel.errors import ErrorCode, InterfaceError, NotSupportedError, ProgrammingError, suggest
 from runnel.expressions.context import EvaluationContext
+from runnel.forks import finalizer
 from runnel.jobs import Job, JobOptions
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Connection:
     def __init__(self, database: Database) -> None:
         self._database = database
         # Closes a connection that was forgotten.
-        weakref.finalize(self, _close_quietly, database)
+        finalizer(self, _close_quietly, database)
         _open_databases.add(database)
 
     def cursor(self) -> Cursor:

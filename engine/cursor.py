@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from runnel.connection import Connection
+    from runnel.forks import Origin
     from runnel.query_progress import QueryProgress
     from runnel.statements.outcome import Outcome
 
@@ -40,6 +41,7 @@ class Engine(Protocol):
     """What runs a cursor's statements: the database of this process, or a server."""
 
     is_closed: bool
+    origin: Origin
 
     def check_open(self) -> None:
         """InterfaceError where it is closed."""
@@ -125,6 +127,7 @@ class Cursor:
     def cancel(self) -> None:
         """Ends what the cursor's statement is doing; may be called from any thread. An `execute` or fetch that waits, and later
         fetches, get an OperationalError with code CANCELLED; what was being written is not. Does nothing where nothing runs."""
+        self._database.origin.check()
         self._is_cancelled = True  # before the look: `_watch` sets the job before it looks here
         for running in (self._patience, self._result or self._starting):
             if running is not None:
@@ -135,6 +138,7 @@ class Cursor:
         while another one is in `execute` or a fetch. None where nothing of it runs in this process (any longer)."""
         from runnel.query_progress import progress_of
 
+        self._database.origin.check()
         job = self._starting if self._result is None else self._result.job
         return progress_of(job) if isinstance(job, Job) else None
 

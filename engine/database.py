@@ -13,6 +13,7 @@ from runnel.catalog import Catalog, CatalogObject, DataConnection, Index, Regist
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.errors import InterfaceError
+from runnel.forks import closed_error, here, watch
 from runnel.jobs import CLOSING, Jobs
 from runnel.memory import Memory
 from runnel.patience import PatientLock, RunningStatement, RunningStatements, current
@@ -79,6 +80,8 @@ class Database:
         self.statements = RunningStatements()
         self.is_closed = False
         self._closing = Lock()
+        self.origin = here()
+        watch(self)
         self._environment = self._make_environment()
         self._named_jobs: NamedJobs | None = None
         self._numbered_writes: NumberedWrites | None = None
@@ -299,11 +302,17 @@ class Database:
     def check_open(self) -> None:
         """InterfaceError where the connection is closed."""
         if self.is_closed:
-            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
+            raise closed_error(self.origin)
+
+    def leave(self) -> None:
+        """In a forked child the connection is closed; its parts are told by themselves."""
+        self.is_closed = True
 
     def close(self) -> None:
         """Cancels all statements, then all jobs and waits for their end, closes the connectors, gives the directory up. Once is
-        enough."""
+        enough. In a forked child it does nothing: all that is the parent's."""
+        if self.origin.is_left:
+            return
         with self._closing:
             if self.is_closed:
                 return

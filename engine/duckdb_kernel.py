@@ -14,7 +14,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from runnel.duckdb_errors import translated
-from runnel.errors import InterfaceError
+from runnel.forks import closed_error, here, pin, watch
 from runnel.spill import PrivateFolder
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class DuckDBKernel:
         self._closed = False
         self._attached: dict[str, str] = {}
         self._aliases = count()
+        self._origin = here()
 
     def configure(self, memory_limit: int | None, temp_directory: str | Path | None) -> None:
         """Changes what was given at the start; the folder only before the first cursor."""
@@ -134,7 +135,7 @@ class DuckDBKernel:
 
     def _opened(self) -> _Open:
         if self._closed:
-            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
+            raise closed_error(self._origin)
         if self._open is None:
             self._open = _Open(self)
         return self._open
@@ -165,6 +166,14 @@ class _Open:
         self.cursors: weakref.WeakSet[DuckDBPyConnection] = weakref.WeakSet()
         self.streams: weakref.WeakSet[DuckDBStream] = weakref.WeakSet()
         self.finalizer = weakref.finalize(kernel, _close, self.connection, self.cursors, self.streams, folder)
+        watch(self)
+
+    def leave(self) -> None:
+        """In a forked child nothing of DuckDB is closed: it would write the parent's files, and wait for threads that aren't
+        there."""
+        self.finalizer.detach()
+        for item in (*self.cursors, *self.streams):
+            pin(item)
 
 
 def _close(

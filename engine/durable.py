@@ -22,6 +22,7 @@ from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View, 
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.disk import OWN_FILE, OWN_FOLDER, own_file, sync_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError
+from runnel.forks import watch
 from runnel.frozen import frozen
 from runnel.type_records import type_of, type_record
 
@@ -55,6 +56,8 @@ class Directory:
     def __init__(self, path: Path) -> None:
         """Makes the directory if need be and takes possession of it; OperationalError if another connection has it."""
         self.path = path
+        self._lock = -1
+        watch(self)
         try:
             path.mkdir(OWN_FOLDER, parents=True, exist_ok=True)
             self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, OWN_FILE)
@@ -64,7 +67,7 @@ class Directory:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             owner = os.read(self._lock, 32).decode(errors="replace").strip()
-            os.close(self._lock)
+            self.close()
             raise OperationalError(
                 f'directory "{path}" is in use by another connection',
                 code=ErrorCode.CONNECTION_PROBLEM,
@@ -148,6 +151,11 @@ class Directory:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def leave(self) -> None:
+        """A forked child shares the parent's lock by its copy of the descriptor. Closing that doesn't unlock; keeping it would
+        lock the directory for as long as the child lives."""
+        self.close()
 
 
 def _unusable(path: Path, error: OSError) -> OperationalError:

@@ -18,8 +18,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from runnel.dag import DAG
-from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
+from runnel.forks import closed_error, here
 from runnel.frozen import frozen
 from runnel.processor import JobContext
 from runnel.results import ResultQueue, acquire
@@ -114,10 +115,11 @@ class Jobs:
         self._kernel = kernel
         self._memory = memory
         self.workers = workers or os.cpu_count() or 1
-        self._pool = Workers(self.workers, self.clock)
+        self.pool = Workers(self.workers, self.clock)
         self._ids = count(1)
         self._running: dict[int, Job] = {}
         self._is_closed = False
+        self.origin = here()
         self._options = {hand_built: ExecutionOptions(self.workers, hand_built) for hand_built in (False, True)}
         self.clock.subscribe(self._time_moved)
 
@@ -131,9 +133,8 @@ class Jobs:
         options: JobOptions = _DEFAULT,
         on_start: Callable[[Job], object] = _nobody,
     ) -> Job:
-        """Starts a job; `on_start` is given it before anything of it runs, so that it can be cancelled from then on. Suppliers
-        are asked for their processors here, so what they raise (a source that can't be split) is raised here, with the vertex
-        named."""
+        """Starts a job; `on_start` is given it before anything of it runs, so that it can be cancelled from then on. What
+        suppliers raise (a source that can't be split) is raised here, with the vertex named."""
         self._check_open()
         job = Job(self, next(self._ids), query, options)
         context = JobContext(
@@ -164,8 +165,8 @@ class Jobs:
         return job
 
     def _check_open(self) -> None:
-        if self._is_closed:
-            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
+        if self._is_closed or self.origin.is_left:
+            raise closed_error(self.origin)
 
     def running(self) -> list[Job]:
         """The jobs that have not ended, oldest first."""
@@ -198,12 +199,8 @@ class Jobs:
                 logger.error("%s doesn't end, as a call of %s doesn't return: it is left behind", job.name, vertices)
             if left:
                 return False
-        self._pool.stop()
+        self.pool.stop()
         return True
-
-    @property
-    def pool(self) -> Workers:
-        return self._pool
 
     def add(self, job: Job) -> None:
         self._running[job.id] = job
@@ -216,7 +213,7 @@ class Jobs:
             job.execution.wake_all()
 
     def __repr__(self) -> str:
-        return f"<jobs: {len(self._running)} running, {self._pool!r}>"
+        return f"<jobs: {len(self._running)} running, {self.pool!r}>"
 
 
 class Job:
@@ -261,8 +258,7 @@ class Job:
         self._deadline = None if options.timeout is None else self._started_at + options.timeout
         self._callbacks: list[Callable[[], object]] = []
         self._lock = Lock()
-        # Held until the job has ended; those who wait pass through it one after the other.
-        self._gate = Lock()
+        self._gate = Lock()  # held until the job has ended; those who wait pass through it one after the other
         self._gate.acquire()
         self._threads: list[DedicatedThread] = []
         self._caller: Caller | None = None
@@ -364,6 +360,7 @@ class Job:
 
     def metrics(self) -> dict[str, VertexMetrics]:
         """What each vertex has done so far, by name, sources first."""
+        self._jobs.origin.check()
         return vertex_metrics(self.execution.tasklets)
 
     def run_here(self, budget: int = BUDGET) -> None:
@@ -382,11 +379,13 @@ class Job:
 
     def cancel(self) -> None:
         """Ends the job soon, from any thread; doesn't wait. Does nothing to a job that has ended."""
+        self._jobs.origin.check()
         self._cancel(None)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the job has ended, well or not, and its threads are gone; False if it hasn't within `timeout` seconds.
         A job whose results are full waits for its reader, so this would wait for ever."""
+        self._jobs.origin.check()
         if not self.is_done:
             self._drive(BUDGET)
         if not self.is_done:
@@ -413,6 +412,7 @@ class Job:
 
     def on_end(self, callback: Callable[[], object]) -> None:
         """`callback` is called once when the job has ended (at once if it has), on whatever thread ends it."""
+        self._jobs.origin.check()
         with self._lock:
             if not self.is_done:
                 self._callbacks.append(callback)
@@ -424,10 +424,10 @@ class Job:
         # Loaded here: it takes 20 ms, and a program that awaits has it anyway.
         from asyncio import get_running_loop
 
-        self.hand_over()
         loop = get_running_loop()
         ended = loop.create_future()
         self.on_end(lambda: loop.call_soon_threadsafe(_resolve, ended))
+        self.hand_over()
         yield from ended
         self.join()
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from runnel.errors import Error, ErrorCode, InterfaceError
 from runnel.expressions.values import array_of, python_values
+from runnel.forks import finalizer, here
 from runnel.jobs import Job
 from runnel.relation import Field
 from runnel.results import ResultQueue
@@ -61,6 +62,7 @@ class Result:
         "_job",
         "_loaded",
         "_next",
+        "_origin",
         "_rows",
         "can_end",
         "fields",
@@ -81,10 +83,11 @@ class Result:
         self._decoded = 0
         self._loaded = 0
         self._is_discarded = False
+        self._origin = here()
         self.otherwise: Start | None = None
         self._job: RowSource | None = None
         self._check: Callable[[], None] | None = None
-        self._finalizer: weakref.finalize[[], Result] | None = None
+        self._finalizer: weakref.finalize[..., Result] | None = None
 
     @classmethod
     def of_job(cls, fields: tuple[Field, ...], job: RowSource, *, is_unbounded: bool, can_end: bool) -> Result:
@@ -96,7 +99,7 @@ class Result:
         result.total = -1
         result._job = job
         if not job.is_done:
-            result._finalizer = weakref.finalize(result, job.cancel)
+            result._finalizer = finalizer(result, job.cancel)
         return result
 
     @property
@@ -213,6 +216,9 @@ class Result:
     def discard(self) -> None:
         """Cancels, and gives back the rows. Who still reads gets an InterfaceError if there was more to come, never an early
         end that looks like the real one."""
+        if self._origin.is_left:
+            self._forget()  # the job is the parent's
+            return
         job = self._job
         if job is not None or self._next < len(self._rows) or (self._batch is not None and self._decoded < len(self._batch)):
             self._is_discarded = True
@@ -239,6 +245,7 @@ class Result:
 
     def _load(self, *, wait: bool) -> pa.RecordBatch | None:
         """The next batch with rows from the queue. None: there is none (without `wait`: yet)."""
+        self._origin.check()
         job = self._job
         if self._is_discarded:
             raise InterfaceError(
@@ -276,7 +283,7 @@ class Result:
         self._keep_no_finalizer()
         # Taken over before the cursor is told of it: whoever cancels meanwhile is seen there, or finds the new job here.
         job = otherwise(self._take_over)
-        self._finalizer = weakref.finalize(self, job.cancel)
+        self._finalizer = finalizer(self, job.cancel)
         return True
 
     def _take_over(self, job: RowSource) -> None:

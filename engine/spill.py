@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from runnel.batches import slices
 from runnel.errors import OperationalError
+from runnel.forks import watch
 
 if TYPE_CHECKING:
     from runnel.memory import Memory
@@ -129,9 +130,17 @@ class PrivateFolder:
         self.path = mkdtemp(prefix=_PREFIX, dir=base)
         self._lock = _locked(Path(self.path))
         _remove_stale(Path(self.path))
+        watch(self)
+
+    def leave(self) -> None:
+        """A forked child leaves the folder to its parent, and doesn't keep its lock."""
+        self._give_up_lock()
 
     def close(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
+        self._give_up_lock()
+
+    def _give_up_lock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None

@@ -35,6 +35,12 @@ class JobWaiting(JobView):
         self._waiting: list[Wake] = []
         self._altering = Lock()
 
+    def leave_parent(self) -> None:
+        """In a forked child a thread of the parent may hold the locks, which is not there to give them up."""
+        self._lock = RLock()
+        self._changed = Condition(self._lock)
+        self._altering = Lock()
+
     def add_listener(self, listener: Listener) -> None:
         """`listener` is called with each StatusChange from now on, in order, on a thread of the connection's."""
         if not callable(listener):

@@ -14,7 +14,8 @@ from threading import RLock
 from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING
 
-from runnel.errors import Error, ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
+from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
+from runnel.forks import closed_error, here, watch
 from runnel.job_runtime import TASKLETS
 from runnel.jobs import Jobs
 from runnel.named_jobs.adapted_store import AdaptedSnapshots, meanings_in
@@ -66,6 +67,16 @@ class NamedJobs:
         self._lock = RLock()
         self._jobs: dict[int, NamedJob] = {}
         self._temporary: Path | None = None
+        self._origin = here()
+        watch(self)
+
+    def leave(self) -> None:
+        """In a forked child no job runs: whoever waits for one, or wants to change it, is told that the connection is
+        closed."""
+        self.is_closing = self.is_closed = True
+        self._lock = RLock()
+        for job in self._jobs.values():
+            job.leave_parent()
 
     def open(self) -> None:
         """Takes in what the directory has, and starts the jobs that ran when it was left."""
@@ -256,7 +267,7 @@ class NamedJobs:
     def check_open(self) -> None:
         """InterfaceError where the connection is closed."""
         if self.is_closed:
-            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
+            raise closed_error(self._origin)
 
     def _purge(self) -> None:
         """Forgets jobs that ended long ago."""

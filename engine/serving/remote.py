@@ -16,6 +16,7 @@ import pyarrow.flight as flight
 
 from runnel.cursor import Running
 from runnel.errors import DatabaseError, ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.forks import closed_error, here, pin, watch
 from runnel.relation import Field
 from runnel.results import acquire
 from runnel.rows import Result
@@ -70,6 +71,8 @@ class RemoteDatabase:
         self._lock = Lock()
         self._calls = 0
         self._reading: WeakSet[RemoteRows] = WeakSet()
+        self.origin = here()
+        watch(self)
         location = location_of(url)
         options = {} if root_certificate is None else {"tls_root_certs": root_certificate}
         self._options = flight.FlightCallOptions(headers=[(HEADER, f"Bearer {token}".encode())])
@@ -153,7 +156,14 @@ class RemoteDatabase:
     def check_open(self) -> None:
         """InterfaceError where the connection is closed."""
         if self.is_closed:
-            raise InterfaceError("the connection is closed", hint="open a new one with runnel.connect()")
+            raise closed_error(self.origin)
+
+    def leave(self) -> None:
+        """In a forked child the connection is closed: its socket is the parent's."""
+        self.is_closed = True
+        self._lock = Lock()
+        for rows in self._reading:
+            pin(rows)
 
     def close(self) -> None:
         """Leaves the server. What it runs for us it ends; named jobs go on. Once is enough. Nothing is read any more when it

@@ -8,6 +8,7 @@ with the users' token within the bounds that the owner set.
 
 from __future__ import annotations
 
+import gc
 import hmac
 import json
 import logging
@@ -16,6 +17,7 @@ from contextlib import suppress
 from ipaddress import ip_address
 from threading import Thread
 from typing import TYPE_CHECKING, Any
+from weakref import finalize
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -23,6 +25,7 @@ import pyarrow.flight as flight
 from runnel.connection import Connection
 from runnel.cursor import presentable
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
+from runnel.forks import here, watch
 from runnel.frozen import frozen
 from runnel.rows import Result
 from runnel.serving.messages import (
@@ -122,11 +125,22 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
                 if secure and address.port == 0
                 else "is the port taken? Port 0 takes a free one",
             ) from error
+        self._origin = here()
+        watch(self)
         self.url = f"runnel{'+tls' if secure else ''}://{_in_url(address.host)}:{self.port}"
+
+    def leave(self) -> None:
+        """In a forked child there is none of Flight's threads: the server is the parent's. Flight's own finalizer, which only
+        the base class knows, would wait for them when the child ends."""
+        for item in gc.get_referents(self):
+            if isinstance(item, finalize):
+                item.detach()
 
     def stop(self) -> bool:
         """Ends all statements of clients, and then listens no more. False where one doesn't end in time: it is left behind, and
         told in the log."""
+        if self._origin.is_left:
+            return True
         self._statements.cancel_all()
         ending = Thread(target=self.shutdown, name="runnel server ending", daemon=True)
         ending.start()

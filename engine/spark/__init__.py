@@ -15,6 +15,7 @@ from typing import Any
 
 from runnel.connection import Connection
 from runnel.errors import InterfaceError, OperationalError
+from runnel.forks import here
 
 __all__ = ["Registration", "register"]
 
@@ -25,10 +26,13 @@ class Registration:
     def __init__(self, url: str | None, server: Any = None) -> None:
         self.url = url
         self._server = server
+        self._origin = here()
         if server is not None:
             atexit.register(self.close)
 
     def close(self) -> None:
+        if self._origin.is_left:
+            return  # the server is the parent's
         server, self._server = self._server, None
         if server is not None:
             atexit.unregister(self.close)
