@@ -285,7 +285,7 @@ def without_last_lines(files: Sequence[DataFile], file_format: FileFormat) -> li
         is_plain = compression_of(file.path, file_format.options.compression) is None
         if is_plain and has_parser(file_format) and not isinstance(file.path, RemotePath):
             path = RemotePath(file.path)
-            path.system, path.inner = WholeLines(), file.path
+            path.system, path.inner, path.access = WholeLines(), file.path, None
             found.append(DataFile(path, file.size))
         else:
             found.append(file)

@@ -38,17 +38,20 @@ class DataFile:
 
 
 class RemotePath(str):
-    """A URL; `system` is its fsspec file system, `inner` the path within it."""
+    """A URL; `system` is its fsspec file system, `inner` the path within it, `access` the bounds of what is opened by it."""
 
-    __slots__ = ("inner", "system")
+    __slots__ = ("access", "inner", "system")
 
     system: Any
     inner: str
+    access: Access | None
 
     def beside(self, inner: str) -> RemotePath:
-        """Another path of the same file system."""
+        """Another path of the same file system, within the same bounds: a listing may name what is outside."""
         made = RemotePath(self.system.unstrip_protocol(inner))
-        made.system, made.inner = self.system, inner
+        made.system, made.inner, made.access = self.system, inner, self.access
+        if self.access is not None:
+            self.access.check_url(made)
         return made
 
 
@@ -61,16 +64,18 @@ def absolute_path(text: str, storage: Mapping[str, str], access: Access | None =
             if storage:
                 raise refused(f'option "storage.{next(iter(storage))}"')
             storage = _NO_REDIRECTS if text.lower().startswith("http") else storage
-        return _remote(text, storage)
+        path = _remote(text, storage)
+        path.access = access
+        return path
     _no_options(storage)
     plain = Path(text) if access is not None else Path(text).expanduser()
     if _URL.match(text) is not None:
         plain = Path(unquote(urlsplit(text).path))
-    path = os.path.abspath(plain)  # noqa: PTH100 - resolves no links
+    local_path = os.path.abspath(plain)  # noqa: PTH100 - resolves no links
     if access is None:
-        return path
-    access.resolve(path)
-    return confined(path, access)
+        return local_path
+    access.resolve(local_path)
+    return confined(local_path, access)
 
 
 _NO_REDIRECTS: Mapping[str, Any] = {"allow_redirects": False}

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from runnel.errors import ErrorCode, InterfaceError, ProgrammingError, without_password
 from runnel.frozen import frozen
@@ -94,7 +94,7 @@ def access_of(places: Iterable[str | Path], hidden: Iterable[str | Path] = ()) -
         if "://" in text:
             urls.append(_checked_url(text))
             continue
-        real = "" if "\0" in text else os.path.realpath(Path(text).expanduser())
+        real = "" if not text or "\0" in text else os.path.realpath(Path(text).expanduser())
         if not real or not os.path.exists(real):  # noqa: PTH110
             raise InterfaceError(f"allowed path {text!a} does not exist", hint="make the folder first")
         if _is_below_any(real, (*concealed, *NEVER)):
@@ -159,16 +159,13 @@ def _is_url_below(url: str, allowed: str) -> bool:
         return False
     if given.scheme.lower() != root.scheme.lower() or "@" in given.netloc:
         return False
-    if not root.netloc and not root.path.strip("/"):
-        return True
-    if given.netloc.lower() != root.netloc.lower():
-        return False
-    path = given.path
-    while (decoded := unquote(path)) != path:
-        path = decoded
-    steps, wanted = _steps(path), _steps(root.path)
+    steps, wanted = _steps(given), _steps(root)
     return ".." not in steps and steps[: len(wanted)] == wanted
 
 
-def _steps(path: str) -> list[str]:
-    return [step for step in path.split("/") if step not in ("", ".")]
+def _steps(parts: SplitResult) -> list[str]:
+    """The host and the names of the path. Some file systems don't tell a host from the first name of a path."""
+    path = parts.path
+    while (decoded := unquote(path)) != path:
+        path = decoded
+    return [step for step in (parts.netloc.lower(), *path.split("/")) if step not in ("", ".")]

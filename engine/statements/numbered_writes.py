@@ -65,6 +65,8 @@ class NumberedWrites:
 
     def write(self, database: Database, write: NumberedWrite, on_start: Callable[[Any], object], caller: Caller) -> int:
         """How many rows were written; 0 where the number was written before."""
+        if write.statement not in ("INSERT", "SINK"):
+            raise ProgrammingError("a numbered write is an INSERT or SINK of rows")
         plan = database.prepare(write.sql, (), caller=caller)
         if not isinstance(plan, WritePlan) or plan.mode not in (WriteMode.INSERT, WriteMode.SINK):
             raise ProgrammingError("a numbered write is an INSERT or SINK of rows")
