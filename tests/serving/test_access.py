@@ -60,9 +60,7 @@ def test_urls_outside_of_bounds(url: str) -> None:
     assert caught.value.code is ErrorCode.NOT_ALLOWED
 
 
-@pytest.mark.parametrize(
-    "given", ["https://user:secret@host/x", "simplecache::s3://x", "https://host/x?key=secret", "nowhere", ""]
-)
+@pytest.mark.parametrize("given", ["https://user:secret@host/x", "simplecache::s3://x", "https://host/x?a=b", "nowhere", ""])
 def test_what_cannot_be_bounds(given: str) -> None:
     with pytest.raises(runnel.InterfaceError) as caught:
         access_of([given])
