@@ -16,7 +16,7 @@ from runnel.streams import WindowKind, WindowShape
 class Form(Enum):
     """What the state of a vertex consists of. GROUPS: states of windows that lie side by side; FRAMES: states of the pieces of
     time that windows are made of; WINDOWS: a state for each of the windows that overlap; SESSIONS: states of sessions;
-    SESSION_ROWS: the rows of sessions; OTHER: something that doesn't depend on windows of its own."""
+    SESSION_ROWS: the rows of sessions; ROWS: rows of the inputs; OTHER: something that doesn't depend on windows of its own."""
 
     OTHER = "other"
     GROUPS = "groups"
@@ -24,6 +24,7 @@ class Form(Enum):
     WINDOWS = "windows"
     SESSIONS = "sessions"
     SESSION_ROWS = "session rows"
+    ROWS = "rows"
 
 
 @frozen(kw_only=True)
@@ -59,7 +60,9 @@ class Windows:
 class Meaning:
     """`text`: all that EXPLAIN says of a vertex, with the windows below it. `same`: what of that may not change, part by part,
     where it keeps state. `reads`: the tables that its rows are from. `watermarks`: by their numbers, what they are of.
-    `windows`: for all forms but OTHER. `name`: what a hint calls it. One that an earlier version made has only the text."""
+    `windows`: for all forms but OTHER. `name`: what a hint calls it. One that an earlier version made has only the text.
+    `columns`: where the state consists of rows of the inputs, the columns of each input, with their types.
+    `holds`: the tables without end whose rows the state is made of."""
 
     text: str
     name: str = ""
@@ -69,6 +72,8 @@ class Meaning:
     reads: tuple[str, ...] = ()
     watermarks: Mapping[int, str] = field(default_factory=dict)
     windows: Windows | None = None
+    columns: tuple[tuple[str, ...], ...] = ()
+    holds: tuple[str, ...] = ()
 
     @property
     def is_known(self) -> bool:
@@ -98,6 +103,8 @@ class Meaning:
             reads=tuple(value["reads"]),
             watermarks={int(number): of for number, of in value["watermarks"].items()},
             windows=None if windows is None else _decode_windows(windows),
+            columns=tuple(tuple(names) for names in value.get("columns", ())),
+            holds=tuple(value.get("holds", ())),
         )
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from runnel.catalog import Table
 from runnel.connector import SinkRequest, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError
-from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of
-from runnel.planner import physical_streams
+from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate, never_ends
-from runnel.planner.event_time import bound_of, constant_of, moved_column, time_bounds
+from runnel.planner.event_time import bound_of, constant_of, time_bounds
+from runnel.planner.grouped_windows import GroupedWindows, down_to_windows, grouped_windows
 from runnel.planner.physical import Physical
-from runnel.planner.rules.rewriting import substitute
-from runnel.relation import Aggregate, Filter, Project, Relation, references
+from runnel.planner.rules.rewriting import conjunction, renumber
+from runnel.relation import Aggregate, Field, Relation, references
 from runnel.streams import AssignWindows, Emission, WindowKind
 
 Choose = Callable[[Relation], Physical]
@@ -23,8 +22,8 @@ Choose = Callable[[Relation], Physical]
 
 def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
     """The aggregation by keys that watermarks bound; None where the input ends, or no key has a bound."""
-    windowed = _windowed(node)
-    if windowed is not None:
+    windowed = grouped_windows(node)
+    if windowed is not None and windowed.is_direct:
         chosen = (None if _gives_again(node) else _framed(node, windowed, choose)) or _by_sessions(node, windowed, choose)
         if chosen is not None:
             return chosen
@@ -56,7 +55,7 @@ def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
     )
 
 
-def _windowed_keys(found: _Windowed) -> physical_streams.WindowedKeys | None:
+def _windowed_keys(found: GroupedWindows) -> physical_streams.WindowedKeys | None:
     """None for sessions, and where only the start is grouped by of windows that share it."""
     windows = found.windows
     if windows.shape.kind is WindowKind.SESSION:
@@ -79,7 +78,7 @@ def _gives_again(node: Aggregate) -> bool:
 
 def _has_sessions(node: Aggregate) -> bool:
     """Whether the groups are those of sessions, whose rows wait until they are complete."""
-    windows = _down_to_windows(node.input)[0]
+    windows = down_to_windows(node.input)[0]
     if not isinstance(windows, AssignWindows) or windows.shape.kind is not WindowKind.SESSION:
         return False
     if _gives_again(node):
@@ -135,51 +134,7 @@ def late_rows_into(table: Table, columns: tuple[int, ...], values: tuple[Express
     return physical_streams.LateRows(table=table, request=SinkRequest(mode, columns), expressions=values)
 
 
-class _Windowed(NamedTuple):
-    """An aggregation by windows that stand right below, over the windows' input `source`. `columns` has for each of its keys
-    −1, −2 or −3, as in FramedAggregate, or the number of one of `keys`."""
-
-    windows: AssignWindows
-    source: Relation
-    keys: tuple[Expression, ...]
-    columns: tuple[int, ...]
-    moved: Aggregate
-
-
-def _windowed(node: Aggregate) -> _Windowed | None:
-    """None where no windows stand right below, or something of them but their bounds as keys is needed."""
-    below, conditions, columns = _down_to_windows(node.input)
-    if not isinstance(below, AssignWindows):
-        return None
-    moved = Aggregate(
-        input=below,
-        keys=tuple(substitute(key, columns) for key in node.keys),
-        aggregates=tuple(call.map_expressions(lambda item: substitute(item, columns)) for call in node.aggregates),
-        names=node.names,
-        emission=None if node.emission is None else node.emission.map_expressions(lambda item: substitute(item, columns)),
-    )
-    source = below.input
-    width = len(source.fields)
-    keys: list[Expression] = []
-    places: list[int] = []
-    for key in moved.keys:
-        if isinstance(key, Column) and key.index >= width:
-            places.append(key.index - len(below.fields))
-        else:
-            places.append(len(keys))
-            keys.append(key)
-    rest = (*keys, *conditions, *moved.own_expressions[len(moved.keys) :])
-    if all(place >= 0 for place in places) or any(columns_of(item) & {width, width + 1, width + 2} for item in rest):
-        return None
-    below_windows = time_bounds(source)
-    if any(moved is not None and moved[0].index in below_windows for moved in map(moved_column, keys)):
-        return None
-    for condition in conditions:
-        source = Filter(input=source, condition=condition)
-    return _Windowed(below, source, tuple(keys), tuple(places), moved)
-
-
-def _framed(node: Aggregate, found: _Windowed, choose: Choose) -> Physical | None:
+def _framed(node: Aggregate, found: GroupedWindows, choose: Choose) -> Physical | None:
     """The aggregation by the windows of a HOP or CUMULATE, by frames."""
     windows = found.windows
     bound = time_bounds(windows.input).get(windows.time.index)
@@ -188,61 +143,72 @@ def _framed(node: Aggregate, found: _Windowed, choose: Choose) -> Physical | Non
     if windows.shape.kind is WindowKind.CUMULATE and not {-1, -2} & set(found.columns):
         return None  # windows with the same start are one group
     late = None if bound is None else late_rows(found.moved.emission)
-    return physical_streams.FramedAggregate(
-        fields=node.fields,
+    columns, fields = _with_bounds(node, found)
+    framed = physical_streams.FramedAggregate(
+        fields=fields,
         rows=estimate(node),
         input=choose(found.source),
         shape=windows.shape,
         time=windows.time,
         keys=found.keys,
-        columns=found.columns,
+        columns=columns,
         aggregates=found.moved.aggregates,
         two_stage=not any(item.distinct for item in node.aggregates) and late is None,
         bound=bound,
         late=late,
     )
+    return _filtered(node, found, framed, columns)
 
 
-def _by_sessions(node: Aggregate, found: _Windowed, choose: Choose) -> Physical | None:
-    """The aggregation by sessions, where the sessions of different keys aren't brought together. A filter above SESSION takes
-    rows out of sessions, but doesn't change them."""
+def _with_bounds(node: Aggregate, found: GroupedWindows) -> tuple[tuple[int, ...], tuple[Field, ...]]:
+    """The key columns, with the bounds that only conditions on groups read behind them, and all the fields then. A group has
+    one value of each bound, so the groups are the same."""
+    width = len(found.windows.input.fields)
+    read = {index for part in found.of_groups for index in columns_of(part) if index >= width}
+    more = tuple(sorted({index - width - 3 for index in read} - set(found.columns)))
+    fields, keys = node.fields, len(found.columns)
+    added = tuple(found.windows.fields[place] for place in more)
+    return (*found.columns, *more), (*fields[:keys], *added, *fields[keys:])
+
+
+def _filtered(node: Aggregate, found: GroupedWindows, groups: Physical, columns: tuple[int, ...]) -> Physical:
+    """The groups for which the conditions on groups hold."""
+    if not found.of_groups:
+        return groups
+    below, count = references(groups.fields), len(found.columns)
+    places = {index: number for number, key in enumerate(found.moved.keys) if isinstance(key, Column) for index in (key.index,)}
+    places |= {len(found.windows.fields) + place: number for number, place in enumerate(columns) if place < 0}
+    return physical.Calc(
+        fields=node.fields,
+        rows=estimate(node),
+        input=groups,
+        condition=conjunction(renumber(part, places) for part in found.of_groups),
+        projections=(*below[:count], *below[len(columns) :]),
+    )
+
+
+def _by_sessions(node: Aggregate, found: GroupedWindows, choose: Choose) -> Physical | None:
+    """The aggregation by sessions, where the sessions of different keys aren't brought together."""
     windows = found.windows
     bound = time_bounds(windows.input).get(windows.time.index)
-    is_filtered = found.source is not windows.input
-    if windows.shape.kind is not WindowKind.SESSION or bound is None or is_filtered:
+    if windows.shape.kind is not WindowKind.SESSION or bound is None:
         return None
     if any(key not in found.keys for key in windows.partition):
         return None
-    return physical_streams.SessionAggregate(
-        fields=node.fields,
+    columns, fields = _with_bounds(node, found)
+    sessions = physical_streams.SessionAggregate(
+        fields=fields,
         rows=estimate(node),
         input=choose(found.source),
         gap=windows.shape.size,
         time=windows.time,
         keys=found.keys,
         partition=tuple(found.keys.index(key) for key in windows.partition),
-        columns=found.columns,
+        columns=columns,
         aggregates=found.moved.aggregates,
         bound=bound,
         late=late_rows(found.moved.emission),
         every=node.emission.every if node.emission is not None and never_ends(found.source) else None,
         lateness=_lateness(node, next(number for number, place in enumerate(found.columns) if place < 0)),
     )
-
-
-def _down_to_windows(node: Relation) -> tuple[Relation, list[Expression], tuple[Expression, ...]]:
-    """What is below the projections and filters of a relation, the conditions, and the columns of the relation over it."""
-    columns: tuple[Expression, ...] = references(node.fields)
-    conditions: list[Expression] = []
-    while isinstance(node, Project | Filter):
-        if isinstance(node, Filter):
-            if is_volatile(node.condition):
-                break
-            conditions.append(node.condition)
-        elif any(is_volatile(item) for item in node.expressions):
-            break
-        else:
-            columns = tuple(substitute(item, node.expressions) for item in columns)
-            conditions = [substitute(item, node.expressions) for item in conditions]
-        node = node.input
-    return node, conditions, columns
+    return _filtered(node, found, sessions, columns)

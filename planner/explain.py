@@ -52,6 +52,8 @@ def _job(plan: QueryPlan | WritePlan, stage: str, parallelism: int) -> Node | DA
     chosen = plan.logical if stage == "logical" else plan.physical
     assert isinstance(chosen, Relation | Physical)
     root = describe(chosen)
+    if isinstance(plan, QueryPlan) and plan.notice:
+        root = replace(root, properties={**root.properties, "notice": plan.notice})
     if plan.left_out and stage == "physical":
         return replace(root, properties={**root.properties, "own operators": plan.left_out})
     if isinstance(plan, WritePlan) and stage == "logical":

@@ -101,6 +101,10 @@ def plan_job(
     statement = parse(query) if isinstance(query, str) else query
     found = _plan(statement, snapshot, parameter_types, replace(environment, in_job=True, pushdown=None))
     assert isinstance(found, WritePlan)
+    if found.is_unbounded:
+        from runnel.planner.statement_time import check_no_statement_time
+
+        check_no_statement_time(found.logical)
     return found
 
 
@@ -168,6 +172,7 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
         dag=_lowering(lambda: physical),
         own_dag=None if pushed is logical else _lowering(lambda: shared(choose(logical, binder.snapshot), logical)),
         left_out=left_out,
+        notice=_notice(logical),
         tables=_tables(logical),
         is_unbounded=logical.is_unbounded,
         can_end=_can_end(logical),
@@ -175,6 +180,14 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
         dependencies=_dependencies(binder),
         is_cacheable=_is_lasting(binder.snapshot, logical),
     )
+
+
+def _notice(logical: Relation) -> str:
+    if not logical.is_unbounded:
+        return ""
+    from runnel.planner.statement_time import statement_time_notice
+
+    return statement_time_notice(logical)
 
 
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:

@@ -32,7 +32,7 @@ class QueryPlan(Plan):
     for n worker threads (lowered once per n, then kept); `tables` are those scanned, to judge the size of the work.
 
     `own_dag` is the same without fragments, for when another engine has no room for its part; None where there are none.
-    `left_out`: what another engine was not given for want of memory."""
+    `left_out`: what another engine was not given for want of memory. `notice`: what its reader should know before it runs."""
 
     logical: Relation
     physical: object
@@ -43,6 +43,7 @@ class QueryPlan(Plan):
     can_end: bool
     own_dag: Callable[[int], DAG] | None = None
     left_out: str = ""
+    notice: str = ""
 
 
 @frozen(kw_only=True)

@@ -15,7 +15,7 @@ from runnel.planner.describe_parts import listed
 from runnel.planner.describe_state import keeps
 from runnel.planner.lower import RULES
 from runnel.planner.lowering import Lowering, Output
-from runnel.planner.physical import Physical
+from runnel.planner.physical import Physical, column_names
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 from runnel.streams import WindowKind, WindowShape
 
@@ -24,6 +24,15 @@ _PASSING = ("late rows",)
 
 _EMITTING = ("early results every", "allowed lateness", "until")
 """Properties that say when results come, not what is kept."""
+
+_HOLDING_ROWS = (
+    physical_streams.IntervalJoin,
+    physical_streams.TimedJoin,
+    physical_streams.AsOfJoin,
+    physical_streams.TimedWindow,
+    physical_streams.TimedSort,
+)
+"""What keeps rows of its inputs as they are."""
 
 
 def vertex_meanings(plan: Physical, parallelism: int) -> dict[str, Meaning]:
@@ -81,6 +90,8 @@ def _meaning(node: Physical) -> Meaning:
         reads=_reads(node),
         watermarks=_watermarks(node),
         windows=windows,
+        columns=_row_columns(node),
+        holds=_endless(_kept_input(node)) if keeps(node) else (),
     )
 
 
@@ -126,7 +137,41 @@ def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
         is_overlapping = found.shape.kind is not WindowKind.TUMBLE and found.shape.size > found.shape.step
         windows = _windows(found, found.columns, node.every, node.lateness)
         return Form.WINDOWS if is_overlapping else Form.GROUPS, windows, _grouped((), found.aggregates, found.time)
+    if isinstance(node, _HOLDING_ROWS):
+        return Form.ROWS, None, {"": _rows_text(node)}
     return Form.OTHER, None, {"": f"{_text(node, (*_PASSING, *_EMITTING))} of {_types(node)}"}
+
+
+def _rows_text(node: Physical) -> str:
+    """What may not change where rows of inputs are kept: all that the operator does with them, but for which of their columns
+    come out, and under what names."""
+    if not isinstance(node, physical_streams.TimedWindow):
+        return _text(node, (*_PASSING, *_EMITTING, "columns"))
+    types = ", ".join(str(field.type) for field in node.fields[-len(node.calls) :])
+    most = "" if node.most is None else f"; keep: {node.most.call} <= {node.most.number}"
+    return f"{_text(node, (*_PASSING, 'compute', 'keep'))}: {listed(node.calls)} of {types}{most}"
+
+
+def _row_columns(node: Physical) -> tuple[tuple[str, ...], ...]:
+    """The columns of each input, where their rows are the state, in their order there."""
+    if not isinstance(node, (*_HOLDING_ROWS, physical_streams.SessionRows)):
+        return ()
+    return tuple(
+        tuple(f"{name} {field.type}" for name, field in zip(column_names(item.fields), item.fields, strict=True))
+        for item in node.inputs
+    )
+
+
+def _kept_input(node: Physical) -> Physical:
+    """What an operator keeps rows of, or groups of: of a join with a table only that."""
+    return node.build if isinstance(node, physical.HashJoin) else node
+
+
+def _endless(node: Physical) -> tuple[str, ...]:
+    """The tables without end that a node's rows are from."""
+    if isinstance(node, physical.SourceScan):
+        return (node.table.name,) if node.table.is_unbounded else ()
+    return tuple(dict.fromkeys(name for item in _inputs(node) for name in _endless(item)))
 
 
 def _windows(

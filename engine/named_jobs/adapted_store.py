@@ -11,6 +11,7 @@ from runnel.expressions.buffers import pack
 from runnel.meanings import Meaning
 from runnel.named_jobs.compatibility import VertexFate, read_anew
 from runnel.named_jobs.converted_state import converted, of_other_stage
+from runnel.named_jobs.kept_rows import with_columns
 from runnel.snapshots.store import ENDED, MEANINGS, SnapshotStore, StateReader, VertexState
 from runnel.sqltypes import VARCHAR
 
@@ -47,6 +48,7 @@ class AdaptedSnapshots:
         for fate in fates:
             batches = self._store.read(snapshot_id, fate.source)
             made = converted(batches, fate.change, dict(fate.watermarks))
+            made = with_columns(made, fate.columns, fate.widths) if fate.columns else made
             found += of_other_stage(made, fate.source.startswith("accumulate")) if fate.crosses_stages else made
         return found
 
@@ -69,7 +71,7 @@ class AdaptedSnapshots:
         return [pa.record_batch([found], names=["vertex"])] if len(found) else ()
 
     def _is_as_it_was(self, fate: VertexFate) -> bool:
-        is_moved = fate.crosses_stages or any(number != now for number, now in fate.watermarks)
+        is_moved = fate.crosses_stages or bool(fate.columns) or any(number != now for number, now in fate.watermarks)
         return not is_moved and self._is_same(fate.source, fate.vertex)
 
     def _is_same(self, source: str, vertex: str) -> bool:

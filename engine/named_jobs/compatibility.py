@@ -15,9 +15,15 @@ from runnel.dag import DAG, Edge
 from runnel.errors import ErrorCode, OperationalError
 from runnel.frozen import frozen
 from runnel.meanings import Form, Meaning
+from runnel.named_jobs.kept_rows import Columns, missing_columns, moved_columns
 from runnel.named_jobs.recombination import Change, Refusal, change_of, difference
 
 _OTHER_STAGES = {"accumulate": "aggregate", "combine": "aggregate", "aggregate": "combine"}
+
+_OF_SESSIONS = (Form.SESSIONS, Form.SESSION_ROWS, Form.GROUPS)
+
+_SESSION_ROWS_NOW = "as the rows of sessions would be kept now, where only what they come to was kept"
+_SESSION_ROWS_BEFORE = "as only what sessions come to would be kept now, where their rows were kept"
 
 _WIDTH = 110
 """How long lines may be."""
@@ -45,7 +51,8 @@ class Fate(Enum):
 class VertexFate:
     """What becomes of the state of one vertex. `reason` is a clause, `notes` are what to expect of the first results; `source`
     is the vertex whose state it was; `change` and `watermarks` say how the state becomes this one's: its watermarks' numbers,
-    by those before. `crosses_stages`: it is that of an aggregation in more or fewer stages."""
+    by those before. `crosses_stages`: it is that of an aggregation in more or fewer stages. `columns`: where the columns of its
+    rows were (`kept_rows`), of inputs of `widths` columns."""
 
     vertex: str
     fate: Fate
@@ -55,6 +62,8 @@ class VertexFate:
     change: Change | None = None
     watermarks: tuple[tuple[int, int], ...] = ()
     crosses_stages: bool = False
+    columns: Columns = ()
+    widths: tuple[int, ...] = ()
 
     @property
     def takes_state(self) -> bool:
@@ -105,6 +114,8 @@ def fates(
     matching = _Matching(with_state, _decoded(before), _decoded(after))
     matching.run()
     found = matching.fates()
+    unknown = set(with_state) - {item.source for item in found}
+    found += [VertexFate(vertex, Fate.REFUSED, "as no step goes on with it", source=vertex) for vertex in sorted(unknown)]
     if empties:
         found = [_emptied(item) if _may_begin_empty(item, dag) else item for item in found]
     anew = read_anew(dag, found)
@@ -175,9 +186,11 @@ class _Matching:
         self._match(lambda old, new: _is_same(old, new) and old.reads == new.reads, by_number=True)
         self._match(lambda old, new: _is_same(old, new) and old.reads == new.reads, by_number=False)
         self._match(_is_same, by_number=True)
+        self._match(lambda old, new: _is_same(old, new) and _shares(old.reads, new.reads), by_number=False)
         for by_number in (True, False):
             self._match(lambda old, new: old.reads == new.reads and _can_change(old, new), by_number=by_number)
         self._match(_can_change, by_number=True)
+        self._match(lambda old, new: _can_change(old, new) and _shares(old.reads, new.reads), by_number=False)
         self._match_stages()
 
     def _match(self, test: Callable[[Meaning, Meaning], bool], by_number: bool) -> None:
@@ -196,7 +209,8 @@ class _Matching:
         for source, old in list(self._old.items()):
             stage = _kind(source, old)
             for vertex, new in self._new.items():
-                fits = _kind(vertex, new) == _OTHER_STAGES.get(stage) and old.name in ("", new.name) and old.reads == new.reads
+                fits = _kind(vertex, new) == _OTHER_STAGES.get(stage) and old.name in ("", new.name)
+                fits = fits and _shares(old.reads, new.reads)
                 if fits and (vertex, stage) not in taken and (_is_same(old, new) or _can_change(old, new)):
                     self._found.append(replace(_fate(vertex, source, old, new), crosses_stages=True))
                     taken.add((vertex, stage))
@@ -206,16 +220,27 @@ class _Matching:
             self._new.pop(vertex, None)
 
     def fates(self) -> list[VertexFate]:
-        left = []
+        """What was found, and for what is left over on either side whether it may be."""
+        left, dropped = [], {}
         for vertex, old in self._old.items():
             new = self._new.pop(vertex, None)
             if new is None:
                 left.append(VertexFate(vertex, Fate.DROPPED, source=vertex))
+                dropped[vertex] = old
             else:
                 left.append(VertexFate(vertex, Fate.REFUSED, _why_not(old, new), (_remedy(new),), vertex))
         matched = sorted([*self._found, *left], key=lambda item: item.vertex)
         added = [vertex for vertex, new in sorted(self._new.items()) if new.keeps and not self._had_none(vertex, new)]
-        return matched + [VertexFate(vertex, Fate.EMPTY) for vertex in added]
+        return matched + [self._begins(vertex, self._new[vertex], dropped) for vertex in added]
+
+    def _begins(self, vertex: str, new: Meaning, dropped: Mapping[str, Meaning]) -> VertexFate:
+        """A step that is new. It is refused where it would begin without state over rows of which another step's state is left
+        out: what that holds would be lost. That it has another name than that step says that this is meant."""
+        for source, old in dropped.items():
+            is_meant = bool(new.name) and new.name != old.name
+            if not is_meant and set(new.holds) & set(old.holds or old.reads):
+                return VertexFate(vertex, Fate.REFUSED, _why_lost(source, old, vertex, new), _lost_remedies(old, new), vertex)
+        return VertexFate(vertex, Fate.EMPTY)
 
     def _had_none(self, vertex: str, new: Meaning) -> bool:
         """Whether it was there before, and had no state yet."""
@@ -224,30 +249,56 @@ class _Matching:
 
 
 def _is_same(old: Meaning, new: Meaning) -> bool:
-    return old.text == new.text
+    """Whether state of one is that of the other as it is, or with its rows' columns in another order."""
+    if old.text != new.text:
+        return False
+    if not old.is_known or not new.is_known:
+        return True
+    if old.columns and new.columns and old.columns != new.columns:
+        return False
+    if old.windows is None or new.windows is None:
+        return old.windows is new.windows
+    return isinstance(change_of(old, new), Change) or _has_no_windows(old, new)
+
+
+def _has_no_windows(old: Meaning, new: Meaning) -> bool:
+    """Whether groups of windows are known as such in one of two plans only: their keys are the same columns."""
+    assert old.windows is not None and new.windows is not None
+    is_one = bool(old.windows.bound) is not bool(new.windows.bound)
+    return is_one and old.form is new.form is Form.GROUPS and old.same.get("types") == new.same.get("types")
+
+
+def _shares(old: Sequence[str], new: Sequence[str]) -> bool:
+    """Whether steps read the same tables, or one of them further ones that are joined with these."""
+    return set(old) <= set(new) or set(new) <= set(old)
 
 
 def _can_change(old: Meaning, new: Meaning) -> bool:
     """Whether state of one can become that of the other."""
     if not old.is_known or not new.is_known or _watermarks(old, new) is None:
         return False
+    if len(old.columns) != len(new.columns) or missing_columns(old, new):
+        return False
     if old.windows is None or new.windows is None:
-        return old.windows is new.windows and old.form is new.form is Form.OTHER and difference(old.same, new.same) is None
+        is_same = difference(old.same, new.same) is None
+        return old.windows is new.windows and old.form is new.form and is_same
     return isinstance(change_of(old, new), Change)
 
 
 def _fate(vertex: str, source: str, old: Meaning, new: Meaning) -> VertexFate:
     watermarks = tuple((_watermarks(old, new) or {}).items())
-    above = () if _is_same(old, new) else ("what it holds keeps the bounds of the windows before",)
+    above = () if old.text == new.text or new.columns else ("what it holds keeps the bounds of the windows before",)
+    columns, widths = moved_columns(old, new), tuple(map(len, old.columns))
+    kept = VertexFate(vertex, Fate.KEPT, "", above, source, None, watermarks, columns=columns, widths=widths)
     if old.windows is None or new.windows is None:
-        return VertexFate(vertex, Fate.KEPT, "", above, source, None, watermarks)
+        return kept
     change = change_of(old, new)
-    assert isinstance(change, Change)
+    if isinstance(change, Refusal):
+        return kept  # equal as texts, see `_is_same`
     if change.is_same and not change.text:
-        is_above = not _is_own(new)
-        return VertexFate(vertex, Fate.KEPT, "", above if is_above else (), source, change, watermarks)
+        return replace(kept, notes=() if _is_own(new) else above, change=change)
     fate = Fate.KEPT if change.is_same else Fate.RECOMBINED
-    return VertexFate(vertex, fate, change.text, change.notes, source, change, watermarks)
+    return replace(kept, fate=fate, reason=change.text, notes=change.notes, change=change)
 
 
 def _is_own(meaning: Meaning) -> bool:
@@ -275,9 +326,40 @@ def _why_not(old: Meaning, new: Meaning) -> str:
         found = change_of(old, new)
         if isinstance(found, Refusal):
             return f"as {found.reason}"
-    if old.form is new.form is Form.OTHER or old.windows is None or new.windows is None:
-        return f"as it was {old.text}, and is {new.text}"
-    return f"as {difference(old.same, new.same)}"
+    if old.windows is not None and new.windows is not None:
+        return f"as {difference(old.same, new.same)}"
+    if old.form is new.form and old.columns and difference(old.same, new.same) is None:
+        return f"as it needs {', '.join(missing_columns(old, new))} of its input, which the rows that it holds do not have"
+    return f"as it was {old.text}, and is {new.text}"
+
+
+def _why_lost(source: str, old: Meaning, vertex: str, new: Meaning) -> str:
+    """Why a step may not begin without state."""
+    if _is_of_sessions(old, new):
+        return _SESSION_ROWS_NOW if old.form is Form.SESSIONS else _SESSION_ROWS_BEFORE
+    if {_kind(vertex, new), _kind(source, old)} <= _OTHER_STAGES.keys():
+        return _why_not(old, new)
+    return f'as it would begin without state, and that of "{source}", which holds rows of {_tables(old, new)}, would be lost'
+
+
+def _is_of_sessions(old: Meaning, new: Meaning) -> bool:
+    """Whether one works on what sessions come to, the other on their rows or on groups of these."""
+    forms = (old.form, new.form)
+    return forms.count(Form.SESSIONS) == 1 and set(forms) <= set(_OF_SESSIONS)
+
+
+def _tables(old: Meaning, new: Meaning) -> str:
+    return ", ".join(name for name in new.holds if name in (old.holds or old.reads))
+
+
+def _lost_remedies(old: Meaning, new: Meaning) -> tuple[str, ...]:
+    if not _is_of_sessions(old, new):
+        return (_remedy(new),)
+    return (
+        "conditions and joins in the query that SESSION reads, or above its GROUP BY, leave what is kept as it is; between the "
+        "two only conditions on the keys and bounds of sessions do",
+        _remedy(new),
+    )
 
 
 def _remedy(new: Meaning) -> str:

@@ -23,7 +23,7 @@ from runnel.sqltypes import BIGINT
 from runnel.streams import WINDOW_COLUMNS, WindowKind, WindowShape
 
 _GIVEN = "given_"
-_BY_WATERMARK = (["watermark", "time"], ["$watermark", "$seen"])
+BY_WATERMARK = (["watermark", "time"], ["$watermark", "$seen"])
 """The first columns of state that has a row for each watermark: its number comes first."""
 
 _START, _END = (WINDOW_COLUMNS.index(name) - len(WINDOW_COLUMNS) for name in ("window_start", "window_end"))
@@ -39,7 +39,7 @@ def converted(
         return
     states = None if change is None or change.forms[0] is Form.SESSION_ROWS else _WindowStates(change)
     for batch in batches:
-        if batch.schema.names[:2] in _BY_WATERMARK:
+        if batch.schema.names[:2] in BY_WATERMARK:
             times = _renumbered(batch, watermarks)
             found = times if states is None else states.watermarks(times)
         else:

@@ -45,12 +45,19 @@ def change_of(before: Meaning, after: Meaning) -> Change | Refusal:
     forms = (before.form, after.form)
     if forms[0] is not forms[1] and not (set(forms) <= set(_FIXED)):
         return Refusal(_other_form(*forms))
-    different = difference(before.same, after.same)
+    different = difference(_without_columns(before, after), _without_columns(after, before))
     if different is not None:
         return Refusal(different)
     if forms[0] in _FIXED:
         return _of_fixed_size(old, new, forms)
     return _of_sessions(old, new, forms)
+
+
+def _without_columns(one: Meaning, other: Meaning) -> Mapping[str, str]:
+    """What may not change. Columns may, where those of both are known one by one."""
+    if not one.columns or not other.columns:
+        return one.same
+    return {part: text for part, text in one.same.items() if part != "columns"}
 
 
 def difference(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
@@ -72,7 +79,7 @@ def _of_fixed_size(old: Windows, new: Windows, forms: tuple[Form, Form]) -> Chan
     if old.shape == new.shape and (forms[0] is forms[1]):
         return Change(old, new, forms, _emission_text(old, new), _emission_notes(old, new), is_same=True)
     if forms[0] is Form.WINDOWS:
-        clause = "EMIT EVERY" if old.every is not None else "ALLOWED LATENESS" if old.lateness else "its query"
+        clause = "EMIT EVERY" if old.every is not None else "ALLOWED LATENESS" if old.lateness else "the query that it had"
         return Refusal(f"with {clause} each of its windows, which overlap, has a state of its own that can't be taken apart")
     notes = [*_frame_notes(old, new), *_reach_notes(old, new)]
     if new.lateness:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from runnel.database import Database
     from runnel.jobs import Job
 
+logger = logging.getLogger("runnel.job")
+
 _Outcome = TypeVar("_Outcome")
 
 SMALL_ROWS = 200_000
@@ -36,6 +39,8 @@ ROWS_PER_PROCESSOR = 1000
 
 def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
     """Starts a light job and gives its rows as they come. A failure within the first millisecond is raised here."""
+    if plan.notice:
+        logger.warning("%s", plan.notice)
     job = call.start(database, plan, plan.dag(parallelism(database, plan.tables)), is_unbounded=plan.is_unbounded)
     own_dag = _other_dag(plan)
     otherwise = None if own_dag is None else _otherwise(database, plan, call, own_dag)

@@ -66,7 +66,7 @@ STATES = (
 ROWS = (
     "SINK INTO m SELECT window_end * 100 + k, window_start, COUNT(*), SUM(v), COUNT(DISTINCT v) "
     "FROM (SELECT window_end, window_start, k, v FROM TABLE(SESSION(TABLE s PARTITION BY k, DESCRIPTOR(ts), {})) "
-    "WHERE window_end > -1000) GROUP BY window_start, window_end, k"
+    "WHERE v > -1000) GROUP BY window_start, window_end, k"
 )
 COLUMNS = "start, n, s, d"
 

@@ -1,0 +1,50 @@
+"""State that consists of rows of a step's inputs, for a step whose inputs have other columns, or the same in another order.
+
+Columns are found again by name and type: what a filter or a projection further down makes of them may change freely, as it does
+for rows that come after the change. A column that the rows of the state do not have can't be made up for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from runnel.batches import make_batch
+from runnel.meanings import Meaning
+from runnel.named_jobs.converted_state import BY_WATERMARK
+
+Columns = tuple[tuple[int, ...], ...]
+"""For each input the numbers of the old columns, in the order of the new ones."""
+
+_SIDES = ("$left", "$right")
+"""The names of the last column of a join's state, which say whose rows a batch has."""
+
+_OTHERS = ("$watermark", "$r0")
+"""First columns of what is beside the rows, with BY_WATERMARK."""
+
+
+def missing_columns(old: Meaning, new: Meaning) -> list[str]:
+    """The columns that the new step needs of its inputs and the rows of the old one do not have."""
+    return [name for before, after in zip(old.columns, new.columns, strict=True) for name in after if name not in before]
+
+
+def moved_columns(old: Meaning, new: Meaning) -> Columns:
+    """Where the columns of the inputs are in the rows of the old step; nothing where they are where they were."""
+    if old.columns == new.columns or not old.columns:
+        return ()
+    return tuple(tuple(before.index(name) for name in after) for before, after in zip(old.columns, new.columns, strict=True))
+
+
+def with_columns(batches: Iterable[pa.RecordBatch], columns: Columns, counts: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+    """State with its rows' columns where they are now; `counts` are how many columns each input had. What else is in the
+    state, such as watermarks and running values, stays as it is."""
+    for batch in batches:
+        names = batch.schema.names
+        if names[:2] in BY_WATERMARK or names[0] in _OTHERS:
+            yield batch
+            continue
+        side = _SIDES.index(names[-1]) if names[-1] in _SIDES else 0
+        places = [*columns[side], *range(counts[side], batch.num_columns)]
+        schema = pa.schema([batch.schema.field(place) for place in places], metadata=batch.schema.metadata)
+        yield make_batch([batch.column(place) for place in places], schema, batch.num_rows)

@@ -1,0 +1,161 @@
+"""Aggregations by the windows that stand below them: what may stand between the two, and where it can stand instead.
+
+An operator that groups rows without giving each a row per window needs the windows right below. So
+
+- a condition that reads no bound goes below windows of a fixed size, which are made row by row;
+- one that reads bounds, and keys of the groups, goes above the groups: it is the same for all rows of one. That holds for keys
+  of sessions, too;
+- a join of a stream's windows with a table that reads no bound goes below windows of a fixed size.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from runnel.expressions.evaluate import can_fail, is_volatile
+from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
+from runnel.planner.estimates import never_ends
+from runnel.planner.event_time import moved_column, time_bounds
+from runnel.planner.rules.rewriting import conjunction, renumber, substitute
+from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, references
+from runnel.streams import AssignWindows, WindowKind
+
+_KINDS = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+
+
+class GroupedWindows(NamedTuple):
+    """An aggregation by windows, over the windows' input `source`. `columns` has for each of its keys −1, −2 or −3, as in
+    FramedAggregate, or the number of one of `keys`. `moved` is the aggregation over the columns of the windows, and so are the
+    conditions `of_groups`, which go above it. `is_direct`: nothing else stands between the windows and the groups."""
+
+    windows: AssignWindows
+    source: Relation
+    keys: tuple[Expression, ...]
+    columns: tuple[int, ...]
+    moved: Aggregate
+    of_groups: tuple[Expression, ...]
+    is_direct: bool
+
+
+def grouped_windows(node: Aggregate) -> GroupedWindows | None:
+    """None where there are no windows below, or something of them but their bounds as keys is needed."""
+    below, conditions, columns = down_to_windows(_with_joins_below(node.input))
+    if not isinstance(below, AssignWindows):
+        return None
+    moved = Aggregate(
+        input=below,
+        keys=tuple(substitute(key, columns) for key in node.keys),
+        aggregates=tuple(call.map_expressions(lambda item: substitute(item, columns)) for call in node.aggregates),
+        names=node.names,
+        emission=None if node.emission is None else node.emission.map_expressions(lambda item: substitute(item, columns)),
+    )
+    width = len(below.input.fields)
+    keys: list[Expression] = []
+    places: list[int] = []
+    for key in moved.keys:
+        if isinstance(key, Column) and key.index >= width:
+            places.append(key.index - len(below.fields))
+        else:
+            places.append(len(keys))
+            keys.append(key)
+    rest = (*keys, *moved.own_expressions[len(moved.keys) :])
+    if all(place >= 0 for place in places) or any(_reads_bounds(item, width) for item in rest):
+        return None
+    times = time_bounds(below.input)
+    if any(column is not None and column[0].index in times for column in map(moved_column, keys)):
+        return None
+    inside, of_groups, others = _divided(conditions, moved, below)
+    source = below.input
+    for condition in inside:
+        source = Filter(input=source, condition=condition)
+    return GroupedWindows(below, source, tuple(keys), tuple(places), moved, of_groups, not others)
+
+
+def _reads_bounds(expression: Expression, width: int) -> bool:
+    return any(index >= width for index in columns_of(expression))
+
+
+def _divided(
+    conditions: list[Expression], moved: Aggregate, windows: AssignWindows
+) -> tuple[list[Expression], tuple[Expression, ...], list[Expression]]:
+    """Conditions that go below the windows, those that go above the groups, and the rest. Late rows that a condition leaves out
+    aren't late, and bounds of groups that come out again move: neither bears a condition above."""
+    width = len(windows.input.fields)
+    emission = moved.emission
+    comes_once = emission is None or (emission.every is None and not emission.lateness.value and emission.late_table is None)
+    may_follow = comes_once and never_ends(windows)
+    keys = {key.index for key in moved.keys if isinstance(key, Column)} | set(range(width, width + 3))
+    is_session = windows.shape.kind is WindowKind.SESSION
+    inside: list[Expression] = []
+    of_groups: list[Expression] = []
+    others: list[Expression] = []
+    for condition in conditions:
+        below: list[Expression] = []
+        for part in conjuncts(condition):
+            if not is_session and not _reads_bounds(part, width):
+                below.append(part)
+            elif may_follow and columns_of(part) <= keys and not can_fail(part):
+                of_groups.append(part)
+            else:
+                others.append(part)
+        found = conjunction(below)
+        if found is not None:
+            inside.append(condition if len(below) == len(conjuncts(condition)) else found)
+    return inside, tuple(of_groups), others
+
+
+def down_to_windows(node: Relation) -> tuple[Relation, list[Expression], tuple[Expression, ...]]:
+    """What is below the projections and filters of a relation, the conditions, and the columns of the relation over it."""
+    columns: tuple[Expression, ...] = references(node.fields)
+    conditions: list[Expression] = []
+    while isinstance(node, Project | Filter):
+        if isinstance(node, Filter):
+            if is_volatile(node.condition):
+                break
+            conditions.append(node.condition)
+        elif any(is_volatile(item) for item in node.expressions):
+            break
+        else:
+            columns = tuple(substitute(item, node.expressions) for item in columns)
+            conditions = [substitute(item, node.expressions) for item in conditions]
+        node = node.input
+    return node, conditions, columns
+
+
+def _with_joins_below(node: Relation) -> Relation:
+    """The relation with joins of its windows with tables below the windows, where they may stand there."""
+    if isinstance(node, Project | Filter):
+        below = _with_joins_below(node.input)
+        return node if below is node.input else node.with_inputs((below,))
+    if not isinstance(node, Join) or node.kind not in _KINDS or node.late is not None:
+        return node
+    if not never_ends(node.left) or never_ends(node.right):
+        return node
+    return _below_windows(node, _with_joins_below(node.left)) or node
+
+
+def _below_windows(node: Join, left: Relation) -> Relation | None:
+    """A join with its left side `left`, below whose windows it goes; None where it can't."""
+    windows, conditions, columns = down_to_windows(left)
+    if not isinstance(windows, AssignWindows) or windows.shape.kind is WindowKind.SESSION:
+        return None
+    width, right = len(windows.input.fields), references(node.right.fields)
+    over = (*columns, *(replace(column, index=width + place) for place, column in enumerate(right)))
+    left_keys = tuple(substitute(key, columns) for key in node.left_keys)
+    read = {place for item in node.own_expressions[len(node.left_keys) + len(node.right_keys) :] for place in columns_of(item)}
+    reads_bounds = any(_reads_bounds(key, width) for key in left_keys)
+    if reads_bounds or any(_reads_bounds(columns[place], width) for place in read if place < len(columns)):
+        return None
+    if conditions and any(can_fail(item) for item in node.own_expressions):
+        return None  # it would see rows that the conditions leave out
+    condition = None if node.condition is None else substitute(node.condition, over)
+    joined = replace(node, left=windows.input, left_keys=left_keys, condition=condition)
+    moved: Relation = replace(windows, input=joined)
+    added = len(joined.fields) - width
+    places = {number: number + added * (number >= width) for number in range(width + 3)}
+    found = conjunction(renumber(item, places) for item in conditions)
+    if found is not None:
+        moved = Filter(input=moved, condition=found)
+    expressions = (*(renumber(item, places) for item in columns), *references(joined.fields)[width:])
+    return Project(input=moved, expressions=expressions, names=tuple(field.name for field in node.fields))

@@ -1,0 +1,51 @@
+"""NOW() and its relatives in queries without end: they are the time of the statement, however long it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from runnel.errors import NotSupportedError
+from runnel.expressions.nodes import Call, Cast, Expression
+from runnel.expressions.nodes import walk as expressions_in
+from runnel.relation import Relation, walk
+from runnel.sqltypes import Kind
+
+_NAMES = {
+    "now": "NOW() (CURRENT_TIMESTAMP)",
+    "localtimestamp": "LOCALTIMESTAMP",
+    "current_date": "CURRENT_DATE",
+    "current_time": "CURRENT_TIME",
+}
+
+
+def check_no_statement_time(relation: Relation) -> None:
+    """NotSupportedError where the query of a job that goes on asks for the statement's time."""
+    for name, found in _uses(relation):
+        raise NotSupportedError(
+            f"{name} is not supported in a job over a stream",
+            detail="it is the time of the statement: for all rows, and after each restart, it would be the time of CREATE JOB",
+            hint="compare with the event time of the rows, for example by windows or a join within time bounds; write a fixed "
+            "time as a literal, or give it as an argument",
+            position=found.position,
+        )
+
+
+def statement_time_notice(relation: Relation) -> str:
+    """What to say of a query without end that asks for the statement's time; empty for others."""
+    names = dict.fromkeys(name for name, _ in _uses(relation))
+    return f"{', '.join(names)}: the time at which the statement was begun, for all rows" if names else ""
+
+
+def _uses(relation: Relation) -> Iterator[tuple[str, Expression]]:
+    """The expressions that are the statement's time, or have its date, each with a name."""
+    for node in walk(relation):
+        for item in node.own_expressions:
+            for found in expressions_in(item):
+                if isinstance(found, Call) and found.function in _NAMES:
+                    yield _NAMES[found.function], found
+                elif isinstance(found, Cast) and _adds_date(found):
+                    yield f"CAST of {found.operand.type} to {found.type}, which adds CURRENT_DATE,", found
+
+
+def _adds_date(cast: Cast) -> bool:
+    return cast.operand.type.kind is Kind.TIME and cast.type.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)
