@@ -5,7 +5,8 @@ An operator that groups rows without giving each a row per window needs the wind
 - a condition that reads no bound goes below windows of a fixed size, which are made row by row;
 - one that reads bounds, and keys of the groups, goes above the groups: it is the same for all rows of one. That holds for keys
   of sessions, too;
-- a join of a stream's windows with a table that reads no bound goes below windows of a fixed size.
+- a join of a stream's windows with a table that reads no bound goes below windows of a fixed size; one that reads only keys of
+  sessions goes below these, as it does the same to all rows of a session.
 """
 
 from __future__ import annotations
@@ -123,6 +124,11 @@ def down_to_windows(node: Relation) -> tuple[Relation, list[Expression], tuple[E
     return node, conditions, columns
 
 
+def _keys(windows: AssignWindows) -> set[int]:
+    """The columns by which sessions are divided. 0 and −0 are one key of DOUBLE, but a join could tell them apart."""
+    return {key.index for key in windows.partition if isinstance(key, Column) and not key.type.is_approximate}
+
+
 def _with_joins_below(node: Relation) -> Relation:
     """The relation with joins of its windows with tables below the windows, where they may stand there."""
     if isinstance(node, Project | Filter):
@@ -138,17 +144,18 @@ def _with_joins_below(node: Relation) -> Relation:
 def _below_windows(node: Join, left: Relation) -> Relation | None:
     """A join with its left side `left`, below whose windows it goes; None where it can't."""
     windows, conditions, columns = down_to_windows(left)
-    if not isinstance(windows, AssignWindows) or windows.shape.kind is WindowKind.SESSION:
+    if not isinstance(windows, AssignWindows):
         return None
     width, right = len(windows.input.fields), references(node.right.fields)
     over = (*columns, *(replace(column, index=width + place) for place, column in enumerate(right)))
     left_keys = tuple(substitute(key, columns) for key in node.left_keys)
-    read = {place for item in node.own_expressions[len(node.left_keys) + len(node.right_keys) :] for place in columns_of(item)}
-    reads_bounds = any(_reads_bounds(key, width) for key in left_keys)
-    if reads_bounds or any(_reads_bounds(columns[place], width) for place in read if place < len(columns)):
+    rest = node.own_expressions[len(node.left_keys) + len(node.right_keys) :]
+    read = (*left_keys, *(columns[place] for item in rest for place in columns_of(item) if place < len(columns)))
+    may_read = _keys(windows) if windows.shape.kind is WindowKind.SESSION else set(range(width))
+    if not all(columns_of(item) <= may_read for item in read):
         return None
-    if conditions and any(can_fail(item) for item in node.own_expressions):
-        return None  # it would see rows that the conditions leave out
+    if any(is_volatile(item) or (conditions and can_fail(item)) for item in node.own_expressions):
+        return None  # one that can fail would see rows that the conditions leave out
     condition = None if node.condition is None else substitute(node.condition, over)
     joined = replace(node, left=windows.input, left_keys=left_keys, condition=condition)
     moved: Relation = replace(windows, input=joined)

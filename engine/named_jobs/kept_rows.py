@@ -26,7 +26,8 @@ _OTHERS = ("$watermark", "$r0")
 
 def missing_columns(old: Meaning, new: Meaning) -> list[str]:
     """The columns that the new step needs of its inputs and the rows of the old one do not have."""
-    return [name for before, after in zip(old.columns, new.columns, strict=True) for name in after if name not in before]
+    pairs = zip(old.columns, new.columns, strict=True)
+    return list(dict.fromkeys(name for before, after in pairs for name in after if name not in before))
 
 
 def moved_columns(old: Meaning, new: Meaning) -> Columns:
