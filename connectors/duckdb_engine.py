@@ -35,6 +35,7 @@ from runnel.relation import (
 from runnel.rendering.duckdb import DUCKDB
 from runnel.rendering.duckdb_relations import DuckDBRelations
 from runnel.rendering.render import Rendering, Session
+from runnel.rendering.trial import Trial
 from runnel.subqueries import GroupLimit
 from runnel.windows import Window
 
@@ -84,12 +85,12 @@ class DuckDBEngine(FragmentEngine):
             return inputs.preview(scan, read)
 
         text = DuckDBRelations(Rendering(DUCKDB), preview).whole(relation)
-        if SHOWN_UNKNOWN not in text:
-            self._check(relation)
+        self._check(relation)
         return DuckDBFragment(self._kernel, relation, scans, (text, self._reason(relation) or ""))
 
     def _check(self, relation: Relation) -> None:
-        """Has DuckDB bind the text over inputs without rows: what it refuses after all is not its to run."""
+        """Has DuckDB bind the text over inputs without rows: what it refuses after all is not its to run. What it refuses for
+        the values of arguments is found when the statement runs, which then begins again without it."""
         cursor = self._kernel.cursor()
         try:
             names: list[str] = []
@@ -102,7 +103,7 @@ class DuckDBEngine(FragmentEngine):
                     cursor.register(text, inputs.no_rows(node, read))
                 return text
 
-            cursor.sql(DuckDBRelations(Rendering(DUCKDB, Session()), scan).whole(relation))
+            cursor.sql(DuckDBRelations(Trial(DUCKDB), scan).whole(relation))
         except Unrenderable:
             raise
         except Exception as error:

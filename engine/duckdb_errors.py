@@ -40,6 +40,8 @@ _REMEDIES = {
     "Out of Memory Error": "raise memory_limit, or SET pushdown = off: our own operators need less, as they put more in files",
 }
 
+_REFUSALS = ("Binder Error", "Not implemented Error")
+
 _ADVICE = re.compile(r"\.?\s*(?:Use TRY\(|Possible solutions:|See also https:).*", re.DOTALL)
 """What DuckDB says that its own user might do."""
 
@@ -66,7 +68,9 @@ def translated(error: BaseException, position: Position | None = None) -> Error:
     if known is not None:
         made, message = known
         code = ErrorCode.OUT_OF_MEMORY if kind == "Out of Memory Error" else None
-        return made(message, code=code, detail=text, hint=_REMEDIES.get(kind), position=position)
+        failure = made(message, code=code, detail=text, hint=_REMEDIES.get(kind), position=position)
+        failure.is_refusal = kind in _REFUSALS
+        return failure
     if isinstance(error, OSError):
         return OperationalError("input or output failed", detail=f"{type(error).__name__}: {text}", position=position)
     return InternalError(

@@ -73,6 +73,8 @@ class Error(Exception):
     """
 
     default_code = ErrorCode.GENERIC
+    is_refusal = False
+    """Whether another engine refused the part of a plan that it was handed."""
 
     def __init__(
         self,
@@ -96,6 +98,11 @@ class Error(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return (type(self), (self.message,), self.__dict__)
+
+
+def may_succeed_here(error: Error) -> bool:
+    """Whether a part of a plan failed on another engine for want of memory, or was refused: our own operators may do it."""
+    return error.is_refusal or error.code is ErrorCode.OUT_OF_MEMORY
 
 
 class InterfaceError(Error):

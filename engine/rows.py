@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from runnel.errors import Error, ErrorCode, InterfaceError
+from runnel.errors import Error, InterfaceError, may_succeed_here
 from runnel.expressions.values import array_of, python_values
 from runnel.forks import finalizer, here
 from runnel.jobs import Job
@@ -49,7 +49,7 @@ class Result:
     """The rows of one statement. `total` is their number once it is known, else −1.
 
     `is_unbounded`: the rows have no end that is known beforehand; `can_end`: still, they may end (a pushed stream).
-    `otherwise`, if given, starts a job that gives the same rows with less memory.
+    `otherwise`, if given, starts a job that gives the same rows on our own operators.
     """
 
     __slots__ = (
@@ -278,7 +278,7 @@ class Result:
     def _begins_anew(self, error: Exception) -> bool:
         """Whether another job was started in the place of the one that failed with this error."""
         otherwise, self.otherwise = self.otherwise, None
-        if otherwise is None or self._loaded or not isinstance(error, Error) or error.code is not ErrorCode.OUT_OF_MEMORY:
+        if otherwise is None or self._loaded or not isinstance(error, Error) or not may_succeed_here(error):
             return False
         self._keep_no_finalizer()
         # Taken over before the cursor is told of it: whoever cancels meanwhile is seen there, or finds the new job here.

@@ -31,8 +31,9 @@ class QueryPlan(Plan):
     """SELECT, VALUES: a light job. `logical` is the tree after the rules, `physical` what was chosen; `dag(n)` lowers it
     for n worker threads (lowered once per n, then kept); `tables` are those scanned, to judge the size of the work.
 
-    `own_dag` is the same without fragments, for when another engine has no room for its part; None where there are none.
-    `left_out`: what another engine was not given for want of memory. `notice`: what its reader should know before it runs."""
+    `own_dag` is the same without fragments, for when another engine has no room for its part or refuses it; None where there
+    are none. `left_out`: what another engine was not given for want of memory. `notice`: what its reader should know before
+    it runs."""
 
     logical: Relation
     physical: object

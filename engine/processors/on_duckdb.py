@@ -19,8 +19,8 @@ from runnel.duckdb_arrow import carried_schema, from_duckdb, to_duckdb
 from runnel.duckdb_errors import translated
 from runnel.duckdb_stream import DuckDBStream
 from runnel.errors import Error, internal
-from runnel.fragment import InputRows, place_of
-from runnel.processor import Inbox, Outbox, Processor, ProcessorContext
+from runnel.fragment import InputRows, Unrenderable, place_of
+from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorContext
 from runnel.processors.constants import row_count
 from runnel.relation import Limit, Relation, walk
 from runnel.rendering.duckdb import DUCKDB
@@ -157,10 +157,7 @@ class OnDuckDB(Processor):
             self._waiting = None
 
     def _started(self) -> DuckDBStream:
-        evaluation = self.context.job.evaluation
-        arguments = tuple(value.as_py() for value in evaluation.arguments)
-        rendering = Rendering(DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
-        text = DuckDBRelations(rendering, _no_scan).whole(self._relation)
+        text = _text(self._relation, self.context.job)
         cursor, self._cursor = self._opened(), None
         assert self._kernel is not None
         inputs = list(self._inputs.values())
@@ -192,3 +189,31 @@ def on_duckdb(relation: Relation, names: Sequence[str]) -> ProcessorFactory:
     the number of the input. Raises Unrenderable where DuckDB can't run it with our meaning."""
     DuckDBRelations(Rendering(DUCKDB), _no_scan).whole(relation)
     return lambda: OnDuckDB(relation, tuple(names))
+
+
+def try_out(relation: Relation, job: JobContext) -> None:
+    """Raises Unrenderable where the job's DuckDB refuses such a plan, with the job's arguments."""
+    text = _text(relation, job)
+    assert job.kernel is not None
+    cursor = job.kernel().cursor()
+    try:
+        for leaf in walk(relation):
+            if isinstance(leaf, InputRows):
+                schema = carried_schema([item.type for item in leaf.columns])
+                cursor.register(input_name(leaf.number), pa.RecordBatchReader.from_batches(schema, []))
+        cursor.sql(text)
+    except Exception as error:
+        refusal = translated(error)
+        if not refusal.is_refusal:
+            raise refusal from error
+        raise Unrenderable(f"DuckDB: {refusal.detail}") from error
+    finally:
+        cursor.close()
+
+
+def _text(relation: Relation, job: JobContext) -> str:
+    """The SQL to run, with the arguments in it."""
+    evaluation = job.evaluation
+    arguments = tuple(value.as_py() for value in evaluation.arguments)
+    rendering = Rendering(DUCKDB, Session(arguments=arguments, zone=evaluation.zone, now=evaluation.now))
+    return DuckDBRelations(rendering, _no_scan).whole(relation)

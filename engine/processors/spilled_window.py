@@ -9,17 +9,19 @@ which sorts in files of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from runnel.batches import empty_columns, join_batches
 from runnel.expressions.context import Frame as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
-from runnel.expressions.nodes import Expression
-from runnel.expressions.properties import is_volatile
+from runnel.expressions.nodes import Column, Expression
+from runnel.expressions.properties import can_fail, is_volatile
 from runnel.fragment import InputRows, Unrenderable
+from runnel.frozen import frozen
 from runnel.memory import Memory, Reservation, size_of, too_large
-from runnel.processor import ProcessorContext
+from runnel.processor import Processor, ProcessorContext
 from runnel.processors.nested import Nested
 from runnel.processors.partitions import DEEPEST, Partitions
 from runnel.processors.window_calls import ROW_BYTES, CompiledWindow, by_arrangement, computed
@@ -43,7 +45,8 @@ class SpilledWindow:
             # DuckDB has no rows without columns.
             fields = (Field("c0", BOOLEAN),)
         steps = _steps(plan.calls)
-        if not all(keys for keys, _ in steps) and _is_renderable(fields, plan.calls):
+        is_undivided = fields is not None and not all(keys for keys, _ in steps)
+        if is_undivided and _on_duckdb(_plain(fields, plan.calls), context) is not None:
             steps = [((), tuple(range(len(plan.calls))))]
         self._order = [place for _, places in steps for place in places]
         self._steps: list[_Step] = []
@@ -102,16 +105,47 @@ def _relation(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> Window:
     )
 
 
-def _is_renderable(fields: tuple[Field, ...] | None, calls: Sequence[WindowCall]) -> bool:
-    from runnel.processors.on_duckdb import on_duckdb
+@frozen
+class _Plain:
+    """Calls over `fields`, of which those from `width` on hold what `computed` gives: the keys that can fail, which DuckDB
+    refuses."""
 
-    if fields is None:
-        return False
+    fields: tuple[Field, ...]
+    calls: tuple[WindowCall, ...]
+    width: int
+    computed: tuple[Expression, ...]
+
+
+def _plain(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> _Plain:
+    width, computed = len(fields), dict[Expression, Column]()
+
+    def plain(key: Expression) -> Expression:
+        if not can_fail(key):
+            return key
+        return computed.setdefault(key, Column(index=width + len(computed), name="", type=key.type, position=key.position))
+
+    changed = tuple(
+        replace(call, partition=tuple(map(plain, call.partition)), order=tuple(key.mapped(plain) for key in call.order))
+        for call in calls
+    )
+    added = tuple(Field("", key.type) for key in computed)
+    return _Plain((*fields, *added), changed, width, tuple(computed))
+
+
+def _on_duckdb(plain: _Plain, context: ProcessorContext) -> Processor | None:
+    """What runs the calls on DuckDB; None where it can't."""
+    from runnel.processors.on_duckdb import on_duckdb, try_out
+
+    if context.job.kernel is None:
+        return None
+    relation = _relation(plain.fields, plain.calls)
+    names = [f"c{i}" for i in range(len(plain.fields) + len(plain.calls))]
     try:
-        on_duckdb(_relation(fields, calls), [f"c{i}" for i in range(len(fields) + len(calls))])
+        make = on_duckdb(relation, names)
+        try_out(relation, context.job)
     except Unrenderable:
-        return False
-    return True
+        return None
+    return make()
 
 
 class _Whole:
@@ -125,18 +159,27 @@ class _Whole:
         memory: Memory,
         context: ProcessorContext,
     ) -> None:
-        from runnel.processors.on_duckdb import on_duckdb
-
-        if fields is None or context.job.kernel is None or not _is_renderable(fields, calls):
+        plain = None if fields is None else _plain(fields, calls)
+        processor = None if plain is None else _on_duckdb(plain, context)
+        if plain is None or processor is None:
             raise too_large(f"the rows of one partition of {_shown(calls)}", memory)
-        names = [f"c{i}" for i in range(len(fields) + len(calls))]
-        self._duckdb = Nested(on_duckdb(_relation(fields, calls), names)(), context)
+        self._plain = plain
+        self._evaluation = context.job.evaluation
+        self._compiled = [compile_expression(item) for item in plain.computed]
+        self._duckdb = Nested(processor, context)
 
     def take(self, batch: pa.RecordBatch) -> None:
+        if self._compiled:
+            frame = Rows(batch.columns, batch.num_rows, self._evaluation)
+            columns = [*batch.columns, *(evaluate(item, frame) for item in self._compiled)]
+            batch = pa.RecordBatch.from_arrays(columns, [f"c{i}" for i in range(len(columns))])
         self._duckdb.take(batch)
 
     def results(self) -> Iterator[pa.RecordBatch]:
-        return self._duckdb.results()
+        width, last = self._plain.width, len(self._plain.fields)
+        for batch in self._duckdb.results():
+            # An empty batch is a pause.
+            yield batch.select([*range(width), *range(last, batch.num_columns)]) if batch.num_rows else batch
 
     def close(self) -> None:
         self._duckdb.close()

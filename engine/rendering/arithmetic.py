@@ -152,8 +152,8 @@ LOGIC: dict[str, FunctionRule] = {
 
 
 def rounded_decimal(rendering: Rendering, call: Call, text: str, digits: int) -> str:
-    """ROUND of a DECIMAL to digits that aren't negative: by a cast, which rounds half up. The call's type has a greater scale where
-    the digits weren't a literal when it was bound."""
+    """ROUND of a DECIMAL to digits that aren't negative: by a cast, which rounds half up. The call's type has a greater scale
+    where the digits weren't a literal when it was bound."""
     given, result = call.arguments[0].type, call.type
     if digits < result.scale:
         scaled = decimal(min(given.precision - given.scale + digits + 1, MAX_PRECISION), digits)

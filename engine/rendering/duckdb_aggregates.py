@@ -75,13 +75,13 @@ def _same(name: str) -> AggregateRule:
 
 def _array_agg(rendering: Rendering, item: Invocation) -> str:
     """Only in an order that the call gives: else each engine has its own."""
-    if not item.call.order or item.call.distinct:
+    if not item.order or item.call.distinct:
         raise Unrenderable(f"{item.call.function.upper()} without ORDER BY, or with DISTINCT", item.call.position)
     return item.run("list", item.arguments[0] + item.order)
 
 
 def _string_agg(rendering: Rendering, item: Invocation) -> str:
-    if not item.call.order or item.call.distinct:
+    if not item.order or item.call.distinct:
         raise Unrenderable("STRING_AGG without ORDER BY, or with DISTINCT", item.call.position)
     if not isinstance(item.call.arguments[1], (Literal, Parameter)):
         raise Unrenderable("STRING_AGG with a separator that differs from row to row", item.call.position)

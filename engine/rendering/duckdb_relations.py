@@ -63,8 +63,8 @@ class DuckDBRelations(RelationRendering):
         return self.item(name, len(block.columns))
 
     def exists(self, node: nodes.Join, left: Block, right: Block) -> Block:
-        """DuckDB 2.0 looks at the first row only of a SEMI JOIN's right side if the condition reads that side alone, and may do so
-        before it applies the condition. So each part of such a condition stays on its side, and the join becomes EXISTS."""
+        """DuckDB 2.0 looks at the first row of a SEMI JOIN's right side only if the condition reads that side alone, and may do
+        so before it applies the condition. So each part of such a condition stays on its side, and the join becomes EXISTS."""
         tests = self.tests(node, left, right)
         if node.kind is not JoinKind.SEMI or not tests or any(sides == (True, True) for _, sides in tests):
             return super().exists(node, left, right)

@@ -140,7 +140,9 @@ class Rendering:
                 # The engine may work the argument out for rows that FILTER leaves out.
                 arguments[0] = f"CASE WHEN {condition} THEN {arguments[0]} END"
             filtered = f" FILTER (WHERE {condition})"
-        order = ", ".join(self.sort_key(item, columns) for item in call.order)
+        # A constant orders nothing, and engines may take a number for the place of an argument.
+        keys = [item for item in call.order if not isinstance(self._folded(item.expression), (Literal, Unknown))]
+        order = ", ".join(self.sort_key(item, columns) for item in keys)
 
         def run(name: str, *texts: str, distinct: bool = call.distinct) -> str:
             return f"{name}({'DISTINCT ' if distinct else ''}{', '.join(texts)}){filtered}{over_text}"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from runnel.catalog import Table
-from runnel.errors import Error, ErrorCode
+from runnel.errors import Error, may_succeed_here
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant
 from runnel.expressions.nodes import Expression, Literal, Parameter
@@ -48,7 +48,7 @@ def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
         try:
             job.run_here()
         except Error as error:
-            if otherwise is None or error.code is not ErrorCode.OUT_OF_MEMORY:
+            if otherwise is None or not may_succeed_here(error):
                 raise
             job, otherwise = otherwise(_nobody), None
     result = Result.of_job(plan.fields, job, is_unbounded=plan.is_unbounded, can_end=plan.can_end)
@@ -57,7 +57,7 @@ def run_query(database: Database, plan: QueryPlan, call: Call) -> Result:
 
 
 def _other_dag(plan: QueryPlan | WritePlan) -> Callable[[int], DAG] | None:
-    """The plan's DAG without fragments, where one without room may be begun anew: not after a stream was read, whose rows don't
+    """The plan's DAG without fragments, where one that failed may be begun anew: not after a stream was read, whose rows don't
     come again, nor records that can't be read, which were written elsewhere already."""
     is_repeatable = not any(table.is_unbounded or getattr(table, "divert_to", None) for table in plan.tables)
     return plan.own_dag if is_repeatable else None
@@ -81,14 +81,14 @@ def _otherwise(database: Database, plan: QueryPlan, call: Call, own_dag: Callabl
 
 
 def with_room(database: Database, plan: QueryPlan | WritePlan, run: Callable[[DAG], _Outcome]) -> _Outcome:
-    """What `run` makes of the plan's DAG; where a fragment had no room, what it makes of the one without fragments. Nothing may
-    be left of the first run then."""
+    """What `run` makes of the plan's DAG; where a fragment failed as our own operators may not, what it makes of the one
+    without fragments. Nothing may be left of the first run then."""
     processors = parallelism(database, plan.tables)
     own_dag = _other_dag(plan)
     try:
         return run(plan.dag(processors))
     except Error as error:
-        if own_dag is None or error.code is not ErrorCode.OUT_OF_MEMORY:
+        if own_dag is None or not may_succeed_here(error):
             raise
     return run(own_dag(processors))
 
