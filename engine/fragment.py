@@ -16,11 +16,13 @@ from runnel.catalog import Table
 from runnel.connector import Source, SourcePartition
 from runnel.errors import DataError, Error, ErrorCode, Position
 from runnel.expressions.evaluate import can_fail
+from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Cast, Expression
 from runnel.expressions.nodes import walk as parts_of
 from runnel.frozen import frozen
 from runnel.processor import JobContext
-from runnel.relation import Field, Join, JoinKind, Relation, walk
+from runnel.relation import Aggregate, Field, Join, JoinKind, Relation, walk
+from runnel.windows import Window
 
 if TYPE_CHECKING:
     from runnel.job_runtime import JobRuntime
@@ -118,6 +120,12 @@ def place_of(relation: Relation, error: Error) -> Position | None:
     if error.message.startswith("more than one row"):
         subqueries = [node for node in walk(relation) if isinstance(node, Join) and node.kind is JoinKind.SINGLE]
         return subqueries[-1].position if subqueries else None
+    if isinstance(error, DataError) and _is_of_sum(error):
+        sums = [
+            call.position for call in _aggregates(relation) if call.function in ("sum", "avg") and call.position is not None
+        ]
+        if sums:
+            return sums[-1]
     if isinstance(error, DataError):
         failing = [part for part in _expressions(relation) if part.position is not None and can_fail(part)]
         likely = [part for part in failing if _is_cause(part, error.message)] or failing
@@ -127,6 +135,21 @@ def place_of(relation: Relation, error: Error) -> Position | None:
     clauses = (node.position for node in walk(relation))
     parts = (part.position for part in _expressions(relation) if can_fail(part))
     return next((position for position in chain(clauses, parts) if position is not None), None)
+
+
+def _is_of_sum(error: Error) -> bool:
+    """Whether an aggregate failed, not its operand: no expression adds in 128 bits, but sums do."""
+    told = f"{error.message} {error.detail or ''}"
+    return any(text in told for text in ("overflow in SUM", "HUGEINT addition", "Type INT128 with value"))
+
+
+def _aggregates(relation: Relation) -> Iterator[AggregateCall]:
+    """All calls of aggregates in a plan, with OVER and without."""
+    for node in walk(relation):
+        if isinstance(node, Aggregate):
+            yield from node.aggregates
+        elif isinstance(node, Window):
+            yield from (call.call for call in node.calls)
 
 
 def _expressions(relation: Relation) -> Iterator[Expression]:

@@ -7,12 +7,14 @@ differences from the mean, moved to the common mean, which loses no precision wh
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from runnel.batches import Indexes, from_numbers, indexes, numbers, validity
+from runnel.errors import DataError, Position
 from runnel.expressions.aggregate_states import Column, Request, State, Work, contiguous, filled
 from runnel.frozen import frozen
 
@@ -143,10 +145,12 @@ _DTYPES = {pa.int8(): np.int8, pa.int16(): np.int16, pa.int32(): np.int32, pa.in
 
 @frozen
 class Folded(State):
-    """All arguments that aren't NULL, folded by an operation ("and", "or", "xor" of bits, "product")."""
+    """All arguments that aren't NULL, folded by an operation ("and", "or", "xor" of bits, "product"). A product of finite
+    numbers that isn't finite is a DataError, at the position of the call."""
 
     operation: str
     type: pa.DataType
+    position: Position | None = field(default=None, compare=False, repr=False)
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -168,7 +172,10 @@ class Folded(State):
             some = np.zeros(number, np.bool_)
             if len(rows):
                 starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
-                folded[groups[starts]] = _FOLDS[self.operation].reduceat(values, starts)
+                with np.errstate(over="ignore", invalid="ignore"):
+                    folded[groups[starts]] = _FOLDS[self.operation].reduceat(values, starts)
+                if self.operation == "product" and not np.isfinite(folded).all() and np.isfinite(values).all():
+                    raise DataError("DOUBLE overflow in PRODUCT", position=self.position)
                 some[groups[starts]] = True
             return [from_numbers(folded, self.type, some)]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.batches import from_numbers, indexes, join_arrays, numbers, validity
-from runnel.errors import DataError
+from runnel.errors import DataError, Position
 from runnel.expressions.buffers import unscaled
 from runnel.frozen import frozen
 
@@ -167,9 +168,16 @@ class SumDecimal(State):
         return len(column) * largest < _LARGEST_128
 
 
+def sum_overflow(position: Position | None) -> DataError:
+    """The error for finite DOUBLEs whose sum isn't finite."""
+    return DataError("DOUBLE overflow in SUM", hint="cast the argument to DECIMAL", position=position)
+
+
 @frozen
 class SumDouble(State):
-    """A sum of REAL or DOUBLE. Finite values whose sum is not finite are a DataError."""
+    """A sum of REAL or DOUBLE. Finite values whose sum is not finite are a DataError, at the position of the call."""
+
+    position: Position | None = field(default=None, compare=False, repr=False)
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:
@@ -184,7 +192,7 @@ class SumDouble(State):
     def _sum(self, column: Column) -> Work:
         def collect(results: list[pa.Array]) -> list[pa.Array]:
             if np.isinf(filled(results[0], np.float64)).any() and not pc.any(pc.is_inf(column)).as_py():
-                raise DataError("DOUBLE overflow in SUM", hint="cast the argument to DECIMAL")
+                raise sum_overflow(self.position)
             return results
 
         return [Request(column, "sum")], collect

@@ -17,8 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from runnel.batches import Indexes, Mask, Numbers, indexes
-from runnel.errors import DataError
-from runnel.expressions.aggregate_states import LARGEST
+from runnel.expressions.aggregate_states import LARGEST, sum_overflow
 from runnel.processors.dense_states import DenseState
 from runnel.processors.frames import FEW_ROWS, FrameTimes, next_end
 from runnel.processors.group_state import Layout, Partial
@@ -170,7 +169,7 @@ class DenseFrames:
     def _check_infinite(self, place: int) -> None:
         """DataError where no infinite value went into the window."""
         if not any(np.isinf(frame.values[place]).any() for frame in (*self._front, *self._back)):
-            raise DataError("DOUBLE overflow in SUM", hint="cast the argument to DECIMAL")
+            raise sum_overflow(self._states[place].position)
 
     def forget(self, after: int) -> None:
         """Lets go of the frames that no window beyond `after` contains."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.batches import Mask, Numbers, from_numbers, numbers, validity
+from runnel.errors import Position
 from runnel.expressions.aggregate_states import Count, Extreme, State, SumDecimal, SumDouble, SumInteger
 from runnel.frozen import frozen
 
@@ -24,7 +25,8 @@ _FLOATS: dict[pa.DataType, Any] = {pa.float32(): np.float32, pa.float64(): np.fl
 class DenseState:
     """How a state is kept. `type` is the Arrow type of its column, `dtype` that of its numbers; `operation` is the numpy
     function that combines two of them, and `identity` what changes nothing there. `deducts`: whether a part can be taken off
-    again. `nullable`: whether NULL, which means "no rows yet", is told apart from the identity."""
+    again. `nullable`: whether NULL, which means "no rows yet", is told apart from the identity.
+    `position`: where the call of a sum of DOUBLEs stands."""
 
     type: pa.DataType
     dtype: Any
@@ -32,6 +34,7 @@ class DenseState:
     identity: Any
     deducts: bool = False
     nullable: bool = True
+    position: Position | None = None
 
     @property
     def is_exact_sum(self) -> bool:
@@ -79,7 +82,7 @@ def dense_state(state: State) -> DenseState | None:
     if isinstance(state, SumDecimal):
         return DenseState(state.types[0], np.int64, np.add, 0, deducts=True)
     if isinstance(state, SumDouble):
-        return DenseState(pa.float64(), np.float64, np.add, 0.0)
+        return DenseState(pa.float64(), np.float64, np.add, 0.0, position=state.position)
     return _extreme(state) if isinstance(state, Extreme) else None
 
 

@@ -45,8 +45,8 @@ class SpilledWindow:
             # DuckDB has no rows without columns.
             fields = (Field("c0", BOOLEAN),)
         steps = _steps(plan.calls)
-        is_undivided = fields is not None and not all(keys for keys, _ in steps)
-        if is_undivided and _on_duckdb(_plain(fields, plan.calls), context) is not None:
+        is_divided = fields is None or all(keys for keys, _ in steps)
+        if fields is not None and not is_divided and _on_duckdb(_plain(fields, plan.calls), context) is not None:
             steps = [((), tuple(range(len(plan.calls))))]
         self._order = [place for _, places in steps for place in places]
         self._steps: list[_Step] = []

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.batches import Indexes, Mask, Numbers, flags, from_flags, from_numbers, indexes, numbers, validity
-from runnel.errors import DataError
 from runnel.expressions.aggregate_states import (
     Count,
     Extreme,
@@ -25,6 +24,7 @@ from runnel.expressions.aggregate_states import (
     SumDouble,
     SumInteger,
     fits_in_64_bits,
+    sum_overflow,
 )
 from runnel.expressions.sorting import ordered_integers
 from runnel.processors.range_tree import Combine, RangeTree, Values
@@ -127,7 +127,7 @@ def _sum_double(state: SumDouble, arguments: Sequence[pa.Array], ranges: Ranges)
     with np.errstate(invalid="ignore", over="ignore"):
         (total,) = _over(RangeTree([values], [0.0], _plus), ranges, _plus)
     if np.isinf(total).any() and not np.isinf(values).any():
-        raise DataError("DOUBLE overflow in SUM", hint="cast the argument to DECIMAL")
+        raise sum_overflow(state.position)
     return [from_numbers(total, pa.float64(), _some(column, ranges))]
 
 

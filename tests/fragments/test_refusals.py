@@ -1,4 +1,4 @@
-"""What DuckDB refuses to bind, our own operators do: it is found when a statement is planned, or, for its arguments, when it runs."""
+"""What DuckDB refuses to bind our own operators do: found when a statement is planned, or, for its arguments, when it runs."""
 
 from __future__ import annotations
 
