@@ -7,7 +7,7 @@ differences from the mean, moved to the common mean, which loses no precision wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -151,6 +151,9 @@ class Folded(State):
     operation: str
     type: pa.DataType
     position: Position | None = field(default=None, compare=False, repr=False)
+
+    def placed(self, position: Position | None) -> State:
+        return replace(self, position=position)
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:

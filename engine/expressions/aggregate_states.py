@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,6 +69,10 @@ class State(ABC):
     def export(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
         """The columns in the types that travel."""
         return [c if c.type == t else pc.cast(c, t) for c, t in zip(columns, self.types, strict=True)]
+
+    def placed(self, position: Position | None) -> State:
+        """The state of a call that stands there, for the errors of the state itself."""
+        return self
 
 
 @frozen
@@ -178,6 +182,9 @@ class SumDouble(State):
     """A sum of REAL or DOUBLE. Finite values whose sum is not finite are a DataError, at the position of the call."""
 
     position: Position | None = field(default=None, compare=False, repr=False)
+
+    def placed(self, position: Position | None) -> State:
+        return replace(self, position=position)
 
     @property
     def types(self) -> tuple[pa.DataType, ...]:

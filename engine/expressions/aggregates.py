@@ -6,7 +6,6 @@ The table AGGREGATES is read by the binder (`aggregate_call`) and by every opera
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -303,7 +302,7 @@ def states_of(call: Aggregate) -> tuple[State, ...]:
     if function.call_states is not None:
         return function.call_states(call)
     states = function.states(call.arguments[0].type if call.arguments else call.type)
-    return tuple(replace(item, position=call.position) if hasattr(item, "position") else item for item in states)
+    return tuple(item.placed(call.position) for item in states)
 
 
 class RowArguments(NamedTuple):
