@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+from runnel.access import Access
 from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.delta_log import calling, delta, is_table, load, schema_of
 from runnel.connectors.delta_table import DeltaTable, FollowedDeltaTable
 from runnel.connectors.file_paths import file_path
-from runnel.connectors.file_system import is_remote
+from runnel.connectors.file_system import is_remote, local
 from runnel.connectors.lake_options import (
     CREATE,
     FOLLOW,
@@ -37,6 +38,7 @@ class DeltaConnector(Connector):
     """Tables that the library deltalake knows."""
 
     name = "Delta"
+    keeps_bounds = True
 
     def open(self, definition: MappingDefinition) -> Table:
         if definition.external_name is not None:
@@ -44,7 +46,7 @@ class DeltaConnector(Connector):
         if definition.object_type is not None:
             raise NotSupportedError(f'connector Delta has no object type "{definition.object_type}"')
         options = OPTIONS.read(definition.options)
-        path = _path(options)
+        path = _path(options, definition.access)
         delta()
         if options.require(CREATE) and not is_table(path):
             _create(path, definition, names_in(options, PARTITION_BY))
@@ -66,14 +68,14 @@ class DeltaConnector(Connector):
         return DeltaTable(definition.name, path, columns, schema, version)
 
 
-def _path(options: Options) -> str:
+def _path(options: Options, access: Access | None) -> str:
     given = options.require(PATH)
     if is_remote(given):
         raise NotSupportedError(
             f'a Delta table at "{without_password(given)}" can\'t be read: only tables of the local file system can',
             hint="read it through Spark: TYPE Spark OPTIONS ('format' = 'delta', …)",
         )
-    found = file_path(given, None, ignore_missing=True).text
+    found = file_path(given, None, ignore_missing=True, access=access).text
     if _ENCODED.search(found) is not None:
         # The library decodes it, and takes another folder.
         raise NotSupportedError(
@@ -114,4 +116,4 @@ def _create(path: str, definition: MappingDefinition, partition_by: tuple[str, .
     check_storable(columns, (Kind.TIME, Kind.INTERVAL, Kind.INTERVAL_MONTH, Kind.NULL), "Delta tables")
     fields = [pa.field(name, to_arrow(kind)) for name, kind in columns]
     with calling(f'the Delta table "{path}" can\'t be made'):
-        delta().DeltaTable.create(path, pa.schema(fields), partition_by=list(partition_by))
+        delta().DeltaTable.create(local(path), pa.schema(fields), partition_by=list(partition_by))

@@ -16,16 +16,21 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
+from runnel.access import refused
 from runnel.catalog import TableColumn
+from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.file_conversion import convert_arrow
 from runnel.connectors.file_format import external_name
-from runnel.connectors.file_system import DataFile
+from runnel.connectors.file_system import DataFile, like, local
 from runnel.connectors.lake_files import Bounds, FileSet, LakeFile
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError
 from runnel.sqltypes import Kind, from_arrow
 
 READER_FEATURES = frozenset({"timestampNtz", "deletionVectors", "columnMapping", "v2Checkpoint", "vacuumProtocolCheck"})
 """What is handled here or in the library; column mapping only where its mode is none."""
+
+NAMING_FEATURES = frozenset({"deletionVectors", "v2Checkpoint"})
+"""Those with which a log names files that the library opens by itself, wherever they are."""
 
 MILLISECOND = timedelta(milliseconds=1)
 
@@ -58,7 +63,22 @@ def calling(what: str) -> Iterator[None]:
 
 def is_table(path: str) -> bool:
     """Whether a folder has the log of a Delta table."""
-    return Path(path, "_delta_log").is_dir()
+    return Path(_log(path)).is_dir()
+
+
+def _log(path: str) -> str:
+    """The folder of the log, within the bounds of the table's path."""
+    return local(like(path, str(Path(path, "_delta_log"))))
+
+
+def _library_path(path: str) -> str:
+    """The path of a table for the library, which opens what is in the log by itself: so that is looked at before."""
+    if not isinstance(path, ConfinedPath):
+        return path
+    log = _log(path)
+    for item in Path(log).iterdir() if Path(log).is_dir() else ():
+        local(like(path, str(item)))
+    return local(path)
 
 
 def load(path: str, version: int | None = None) -> Any:
@@ -74,7 +94,7 @@ def load(path: str, version: int | None = None) -> Any:
     if version is not None:
         what = f'the Delta table "{path}" has no version {version}, or no longer'
     with calling(what):
-        table = library.DeltaTable(path, version=version)
+        table = library.DeltaTable(_library_path(path), version=version)
     _check_reader(path, table)
     return table
 
@@ -82,7 +102,11 @@ def load(path: str, version: int | None = None) -> Any:
 def _check_reader(path: str, table: Any) -> None:
     protocol = table.protocol()
     configuration = table.metadata().configuration
-    unknown = sorted(set(protocol.reader_features or ()) - READER_FEATURES)
+    features = set(protocol.reader_features or ())
+    if isinstance(path, ConfinedPath) and features & NAMING_FEATURES:
+        names = " and ".join(sorted(features & NAMING_FEATURES))
+        raise refused(f'the Delta table "{path}", which has {names},', "the owner defines a mapping on it")
+    unknown = sorted(features - READER_FEATURES)
     if not _is_used("variantType", table):
         unknown = [name for name in unknown if not name.startswith("variantType")]
     if configuration.get("delta.columnMapping.mode", "none") != "none":
@@ -147,10 +171,10 @@ def file_path(table: str, name: str) -> str:
     """Where a file is that the log names: relative to the table, or a URL, in any case percent-encoded."""
     parts = urlsplit(name)
     if parts.scheme == "file":
-        return unquote(parts.path)
+        return like(table, unquote(parts.path))
     if parts.scheme:
         raise NotSupportedError(f'file "{name}" of the Delta table "{table}" is not on this computer')
-    return str(Path(table, unquote(name)))
+    return like(table, str(Path(table, unquote(name))))
 
 
 def _deletion_vectors(table: Any) -> dict[str, pa.Array]:
@@ -227,12 +251,12 @@ def has_version(path: str, version: int) -> bool:
 
 def versions_in(path: str) -> list[int]:
     """The versions of which the log has the files."""
-    found = [item.stem for item in Path(path, "_delta_log").glob("*.json")]
+    found = [item.stem for item in Path(_log(path)).glob("*.json")]
     return sorted(int(name) for name in found if name.isdigit())
 
 
 def _commit_file(path: str, version: int) -> Path:
-    return Path(path, "_delta_log", f"{version:020d}.json")
+    return Path(local(like(path, str(Path(path, "_delta_log", f"{version:020d}.json")))))
 
 
 def actions_in(path: str, version: int) -> list[Mapping[str, Any]] | None:

@@ -17,6 +17,7 @@ from runnel.catalog import TableColumn
 from runnel.connector import Token
 from runnel.connectors.delta_log import actions_in, calling, delta, load, schema_of
 from runnel.connectors.file_format import external_name
+from runnel.connectors.file_system import like, local
 from runnel.connectors.hive_paths import folder_name
 from runnel.connectors.lake_format import LakeParquet
 from runnel.connectors.lake_options import LakeSchema
@@ -118,6 +119,7 @@ class DeltaTarget(LakeTarget):
         return folder_name(self._partitions, list(values)) if self._partitions else ""
 
     def describe(self, path: str, values: Sequence[Any]) -> Mapping[str, Any]:
+        path = local(like(self.folder, path))
         with calling(f'file "{path}" can\'t be read'):
             metadata = pq.read_metadata(path)
         return {

@@ -174,7 +174,8 @@ class FileSink(Sink):
 
     def _path(self, text: str) -> str:
         options = self._format.options
-        return file_system.absolute_path(text, dict(options.storage), options.access)
+        path = file_system.absolute_path(text, dict(options.storage), options.access)
+        return file_system.like(self._target.folder, path)
 
 
 def mark_of(owner: str) -> str:

@@ -84,12 +84,14 @@ def _opened(given: argparse.Namespace) -> Connection:
     """The connection to the directory, with the bounds of its users. The owner's statements have none."""
     # Without a word of the owner's no Spark is started, by nobody's statement.
     spark = spark_of(given.spark) or False
-    hidden = [given.directory, *filter(None, (given.token_file, given.user_token_file, given.key))]
+    settings = _settings(given.set)
+    spilled = [value for name, value in settings.items() if name.lower() == "temp_directory"]
+    hidden = [given.directory, *filter(None, (given.token_file, given.user_token_file, given.key, *spilled))]
     bounds = access_of(given.files, hidden)
     if given.modules is not None:
         check_apart(bounds, given.modules, "the folder of modules")
         bounds = replace(bounds, modules=modules_in(given.modules))
-    return Connection(Database(given.directory, _settings(given.set), spark, bounds=bounds))
+    return Connection(Database(given.directory, settings, spark, bounds=bounds))
 
 
 def _parser() -> argparse.ArgumentParser:

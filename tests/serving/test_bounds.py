@@ -231,7 +231,6 @@ def test_duckdb_files_keep_within_bounds(place: Place, opened: Doors) -> None:
 
 
 REFUSED = [
-    "TYPE Delta OPTIONS ('path' = '{data}/t', 'create' = 'true')",
     "TYPE Iceberg OPTIONS ('table' = 'a.t', 'warehouse' = '{data}', 'create' = 'true')",
     "TYPE Iceberg OPTIONS ('table' = 'a.t', 'catalog.py-io-impl' = 'os.system', 'uri' = 'http://127.0.0.1')",
     "TYPE Spark OPTIONS ('query' = 'SELECT reflect(''java.lang.System'', ''exit'', 1)')",

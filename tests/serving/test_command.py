@@ -110,3 +110,38 @@ def test_a_port_that_is_none(port: str, capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit):
         main(["serve", "somewhere", f"--port={port}"])
     assert f"a port is a whole number from 0 to 65535, not {port}" in capsys.readouterr().err
+
+
+def test_the_bounds_of_users(tmp_path: Path) -> None:
+    data, modules, spill = (tmp_path / name for name in ("data", "modules", "data/spill"))
+    for folder in (data, modules, spill):
+        folder.mkdir()
+    for path in (data / "a.txt", spill / "b.txt", data / "secret.token"):
+        path.write_text("a token of the tests\n")
+    token = str(data / "secret.token")
+    more = ("--files", str(data), "--modules", str(modules), "--token-file", token, "--set", f"temp_directory={spill}")
+    with served(tmp_path / "kept", *more) as (_, url):
+        with runnel.connect(url, token=(tmp_path / "kept/user-token").read_text()) as user:
+            read = "SELECT * FROM TABLE(LINES_FILE('{}'))"
+            assert user.execute(read.format(data / "a.txt")).fetchall() == [("a token of the tests",)]
+            for path in (token, spill / "b.txt", tmp_path / "kept/user-token", "/proc/self/environ"):
+                with pytest.raises(runnel.ProgrammingError, match="outside of what may be reached"):
+                    user.execute(read.format(path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--files", "/nowhere/at/all"], "does not exist"),
+        (["--files", "{0}"], "always out of reach"),
+        (["--files", "{0}/.."], "where clients may write"),
+        (["--modules", "/nowhere/at/all"], "can't be read"),
+    ],
+)
+def test_bounds_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "modules").mkdir()
+    modules = [] if "--modules" in arguments else ["--modules", str(tmp_path / "modules")]
+    given = [item.format(tmp_path / "kept") for item in arguments]
+    assert main(["serve", str(tmp_path / "kept"), *given, *modules]) == 1
+    assert told in capsys.readouterr().err
