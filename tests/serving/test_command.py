@@ -121,12 +121,13 @@ def test_the_bounds_of_users(tmp_path: Path) -> None:
     token = str(data / "secret.token")
     more = ("--files", str(data), "--modules", str(modules), "--token-file", token, "--set", f"temp_directory={spill}")
     with served(tmp_path / "kept", *more) as (_, url):
-        with runnel.connect(url, token=(tmp_path / "kept/user-token").read_text()) as user:
-            read = "SELECT * FROM TABLE(LINES_FILE('{}'))"
-            assert user.execute(read.format(data / "a.txt")).fetchall() == [("a token of the tests",)]
-            for path in (token, spill / "b.txt", tmp_path / "kept/user-token", "/proc/self/environ"):
-                with pytest.raises(runnel.ProgrammingError, match="outside of what may be reached"):
-                    user.execute(read.format(path))
+        user = runnel.connect(url, token=(tmp_path / "kept/user-token").read_text())
+        read = "SELECT * FROM TABLE(LINES_FILE('{}'))"
+        assert user.execute(read.format(data / "a.txt")).fetchall() == [("a token of the tests",)]
+        for path in (token, spill / "b.txt", tmp_path / "kept/user-token", "/proc/self/environ"):
+            with pytest.raises(runnel.ProgrammingError, match="outside of what may be reached"):
+                user.execute(read.format(path))
+        user.close()
 
 
 @pytest.mark.parametrize(
