@@ -39,8 +39,6 @@ class ResultQueue:
         self.on_room: Callable[[], None] = _nothing
         self.on_end_seen: Callable[[], None] = _nothing
         self.on_interrupt: Callable[[], None] = _nothing
-        self.check: Callable[[], None] | None = None
-        """Called now and then by a reader that waits; it raises where the reader is to give up."""
         self.rows = 0
         self._error: BaseException | None = None
         self._items: deque[pa.RecordBatch] = deque()
@@ -150,7 +148,7 @@ class ResultQueue:
         try:
             if self._items or self.is_ended:
                 return True
-            return acquire(self._gate, deadline, self.check) or bool(self._items) or self.is_ended
+            return acquire(self._gate, deadline) or bool(self._items) or self.is_ended
         finally:
             self._is_reader_waiting = False
 
@@ -171,19 +169,17 @@ class ResultQueue:
         return f"<results {len(self._items)}/{self.capacity}{state}>"
 
 
-def acquire(lock: Lock, deadline: float | None, check: Callable[[], None] | None = None) -> bool:
+def acquire(lock: Lock, deadline: float | None) -> bool:
     """Waits for a lock, until `deadline` (a time of `time.monotonic`) at most; False when the time is over. Ctrl-C gets
     through: CPython doesn't see a signal that comes just before it goes to sleep, so the main thread sleeps for a short time
-    only. So does one with a `check`, which is called in between."""
-    longest = INTERRUPTIBLE if check is not None or current_thread() is main_thread() else TIMEOUT_MAX
+    only."""
+    longest = INTERRUPTIBLE if current_thread() is main_thread() else TIMEOUT_MAX
     while True:
         remaining = longest if deadline is None else max(0.0, min(longest, deadline - monotonic()))
         if lock.acquire(timeout=remaining):
             return True
         if deadline is not None and monotonic() >= deadline:
             return False
-        if check is not None:
-            check()
 
 
 def _nothing() -> None:

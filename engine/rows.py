@@ -55,7 +55,6 @@ class Result:
     __slots__ = (
         "__weakref__",
         "_batch",
-        "_check",
         "_decoded",
         "_finalizer",
         "_is_discarded",
@@ -86,7 +85,6 @@ class Result:
         self._origin = here()
         self.otherwise: Start | None = None
         self._job: RowSource | None = None
-        self._check: Callable[[], None] | None = None
         self._finalizer: weakref.finalize[..., Result] | None = None
 
     @classmethod
@@ -201,12 +199,6 @@ class Result:
         while (batch := self._load(wait=True)) is not None:
             yield _conform(batch, schema)
 
-    def watch(self, check: Callable[[], None]) -> None:
-        """Has `check` called now and then while rows are waited for; what it raises ends the waiting."""
-        self._check = check
-        if self._job is not None:
-            self._job.results.check = check
-
     def cancel(self) -> None:
         """Ends the job behind the rows; a thread that waits for them gets an OperationalError."""
         job = self._job
@@ -288,7 +280,6 @@ class Result:
 
     def _take_over(self, job: RowSource) -> None:
         self._job = job
-        job.results.check = self._check
 
     def _ended(self) -> None:
         self._keep_no_finalizer()

@@ -18,19 +18,25 @@ import secrets
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from queue import Empty, SimpleQueue
 from types import FrameType
 
 from runnel.access import access_of, check_apart, modules_in
 from runnel.connection import Connection
 from runnel.database import Database
 from runnel.errors import Error, InterfaceError, OperationalError
+from runnel.results import INTERRUPTIBLE
 from runnel.serving.remote_connection import TOKEN
-from runnel.serving.server import Address, Server
+from runnel.serving.server import Address, Limits, Server
+
+logger = logging.getLogger("runnel.serving")
 
 TOKEN_BYTES = 32
+_LONGEST = 1e9
+_MOST_MEGABYTES = 1 << 20
 USER_TOKEN = "RUNNEL_USER_TOKEN"
 """The environment variable that holds the users' token of a server."""
 
@@ -50,23 +56,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def serve(given: argparse.Namespace) -> None:
     """Opens the directory, serves it, and closes it when a signal says so."""
-    over = Event()
+    signals: SimpleQueue[int] = SimpleQueue()
 
-    def end(number: int, frame: FrameType | None) -> None:
-        over.set()
+    def hear(number: int, frame: FrameType | None) -> None:
+        signals.put(number)
 
-    earlier = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+    earlier = {number: signal.signal(number, hear) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     has_stopped = True
     try:
         with _opened(given) as connection:
-            token, place = _token(given.token_file, TOKEN, Path(given.directory, "token"))
-            user_token, user_place = _token(given.user_token_file, USER_TOKEN, Path(given.directory, "user-token"))
+            (token, place), (user_token, user_place) = _tokens(given)
             address = Address(given.host, given.port, _read(given.certificate), _read(given.key))
-            server = Server(connection, token, address, user_token=user_token)
+            limits = Limits(given.message_limit << 20, given.table_limit << 20, given.client_timeout)
+            server = Server(connection, token, address, user_token=user_token, limits=limits)
             try:
                 where = f"{given.directory} is served at {server.url}"
                 print(f"{where} (the owner's token: {place}; the users': {user_place}); Ctrl-C ends it", flush=True)
-                over.wait()
+                while _next(signals) == signal.SIGHUP:
+                    _change_tokens(server, given)
                 print("ending", flush=True)
             finally:
                 has_stopped = server.stop()
@@ -94,6 +101,30 @@ def _opened(given: argparse.Namespace) -> Connection:
     return Connection(Database(given.directory, settings, spark, bounds=bounds))
 
 
+def _next(signals: SimpleQueue[int]) -> int:
+    """The next signal, waited for. CPython doesn't see one that comes just before it sleeps, so it sleeps for a short time."""
+    while True:
+        with suppress(Empty):
+            return signals.get(timeout=INTERRUPTIBLE)
+
+
+def _change_tokens(server: Server, given: argparse.Namespace) -> None:
+    """Reads the tokens again; where one of them can't be read, or can't be one, the old ones stay, and the log says why."""
+    try:
+        (token, _), (user_token, _) = _tokens(given)
+        server.change_tokens(token, user_token)
+    except Error as error:
+        logger.error("the tokens stay as they were: %s", error)
+    else:
+        logger.info("the tokens were read again")
+
+
+def _tokens(given: argparse.Namespace) -> tuple[tuple[str, str], tuple[str, str]]:
+    """The owner's token and the users', each with where it is from."""
+    owner = _token(given.token_file, TOKEN, Path(given.directory, "token"))
+    return owner, _token(given.user_token_file, USER_TOKEN, Path(given.directory, "user-token"))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="runnel", description="A SQL engine for tables at rest and streams that never end.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -119,6 +150,19 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("--modules", metavar="FOLDER", help="the folder of the Python modules that users' jobs may name")
     serving.add_argument("--certificate", help="a PEM file, for TLS")
     serving.add_argument("--key", help="the PEM file of the certificate's key")
+    serving.add_argument(
+        "--client-timeout",
+        type=_seconds,
+        default=Limits().client_timeout,
+        metavar="SECONDS",
+        help="how long a client may leave its rows unread before its statement is ended (default: %(default)g)",
+    )
+    for name, most, what in (
+        ("--message-limit", Limits().message, "statement with its arguments"),
+        ("--table-limit", Limits().table, "registered table"),
+    ):
+        help_text = f"the size of a {what} that the server accepts (default: {most >> 20})"
+        serving.add_argument(name, type=_megabytes, default=most >> 20, metavar="MEGABYTES", help=help_text)
     serving.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, as SET takes it")
     serving.add_argument(
         "--spark",
@@ -146,6 +190,22 @@ def spark_of(given: Sequence[str]) -> dict[str, str] | None:
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) >= 65_536:
         raise argparse.ArgumentTypeError(f"a port is a whole number from 0 to 65535, not {text}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= _LONGEST:
+        raise argparse.ArgumentTypeError(f"a time is a number of seconds above 0, not {text}")
+    return value
+
+
+def _megabytes(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) <= _MOST_MEGABYTES:
+        raise argparse.ArgumentTypeError(f"a size is a whole number of megabytes above 0, not {text}")
     return int(text)
 
 

@@ -12,7 +12,7 @@ import runnel.errors as errors
 from runnel.errors import Error, ErrorCode, Position
 from runnel.expressions.values import array_of, python_values
 from runnel.relation import Field
-from runnel.sqltypes import SqlType
+from runnel.sqltypes import SqlType, to_arrow
 from runnel.type_records import type_of, type_record
 
 PROTOCOL = 1
@@ -20,6 +20,9 @@ PROTOCOL = 1
 
 HEADER = b"authorization"
 _LENGTH = 4
+_MOST = 1 << 63
+_LONGEST = 1e9
+"""Seconds, 31 years: as good as no limit."""
 _CLASSES = {
     name: kind
     for name, kind in vars(errors).items()
@@ -44,12 +47,61 @@ def unpacked(message: bytes) -> tuple[dict[str, Any], bytes]:
     if len(head) < length or not head:
         raise WrongMessage("a message is cut short")
     try:
-        content = json.loads(head)
+        content = json.loads(head, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise WrongMessage(f"a message isn't JSON: {error}") from error
     if not isinstance(content, dict):
         raise WrongMessage("a message isn't a JSON object")
     return content, message[_LENGTH + length :]
+
+
+def request(message: bytes) -> tuple[dict[str, Any], bytes]:
+    """`unpacked` of what a client asks, whose texts are sound Unicode as well."""
+    content, body = unpacked(message)
+    if b"\\u" in message:
+        try:
+            json.dumps(content, ensure_ascii=False).encode()  # half a character can be written in JSON, and nowhere else
+        except UnicodeError as error:
+            raise WrongMessage(f"a text of a message isn't valid Unicode: {error}") from error
+    return content, body
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
+def text_in(head: dict[str, Any], name: str) -> str:
+    """The text that a message has under a name; WrongMessage where it has none."""
+    value = head.get(name)
+    if not isinstance(value, str):
+        raise WrongMessage(f'a message has no "{name}"')
+    return value
+
+
+def texts_in(head: dict[str, Any], name: str) -> tuple[str, ...]:
+    """As `text_in`, of a list of texts, which may be missing."""
+    values = head.get(name, [])
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+        raise WrongMessage(f'"{name}" of a message is no list of texts')
+    return tuple(values)
+
+
+def count_in(head: dict[str, Any], name: str) -> int:
+    """As `text_in`, of a whole number from 0 on."""
+    value = head.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
+        raise WrongMessage(f'a message has no "{name}"')
+    return value
+
+
+def timeout_in(head: dict[str, Any]) -> float | None:
+    """The seconds that a message gives its statement; None where it gives no limit."""
+    value = head.get("timeout")
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        raise WrongMessage('the "timeout" of a message is no number of seconds above 0')
+    return min(value, _LONGEST)
 
 
 def arguments_message(rows: Sequence[tuple[Any, ...]], types: Sequence[SqlType]) -> tuple[dict[str, Any], bytes]:
@@ -64,14 +116,19 @@ def arguments_message(rows: Sequence[tuple[Any, ...]], types: Sequence[SqlType])
 
 def arguments_of(head: dict[str, Any], body: bytes) -> list[tuple[Any, ...]]:
     """The argument lists that `arguments_message` was given, as Python values; WrongMessage where there are none."""
+    rows = count_in(head, "rows")
     try:
         types = [type_of(item) for item in head["types"]]
         if not types:
-            return [()] * min(int(head["rows"]), 1)
+            return [()] * min(rows, 1)
         (batch,) = batches_of(body)
         batch.validate(full=True)
+        if batch.num_rows != rows or [field.type for field in batch.schema] != [to_arrow(item) for item in types]:
+            raise WrongMessage("the arguments aren't of the types, or as many, as the message says")
         columns = [python_values(column, item) for column, item in zip(batch.columns, types, strict=True)]
-    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # what doesn't fit raises whatever the first to notice it raises
         raise WrongMessage(f"the arguments can't be read: {error}") from error
     return list(zip(*columns, strict=True))
 

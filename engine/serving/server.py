@@ -9,14 +9,13 @@ with the users' token within the bounds that the owner set.
 from __future__ import annotations
 
 import gc
-import hmac
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from ipaddress import ip_address
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import finalize
 
 import pyarrow as pa
@@ -24,31 +23,39 @@ import pyarrow.flight as flight
 
 from runnel.connection import Connection
 from runnel.cursor import presentable
-from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
+from runnel.errors import DataError, Error, ErrorCode, OperationalError, ProgrammingError
 from runnel.forks import here, watch
 from runnel.frozen import frozen
 from runnel.rows import Result
 from runnel.serving.messages import (
-    HEADER,
     PROTOCOL,
     WrongMessage,
     arguments_of,
     batches_message,
+    count_in,
     error_message,
     fields_message,
     packed,
-    unpacked,
+    request,
+    text_in,
+    texts_in,
+    timeout_in,
 )
+from runnel.serving.open_calls import OpenCall, OpenCalls
+from runnel.serving.row_stream import RowStream, cut_connection
 from runnel.serving.statements import OpenStatements
+from runnel.serving.tokens import KnownCall, TokenCheck
 from runnel.statements.call import Caller
-
-if TYPE_CHECKING:
-    from runnel.database import Database
 
 logger = logging.getLogger("runnel.serving")
 
 _TOKEN = "token"
 """What Flight calls the middleware that looks at tokens."""
+
+_LONG = frozenset({"execute", "executemany", "write"})
+"""The questions whose answers may take long: while one is worked out, its client may be gone."""
+LONGEST_NAME = 1000
+"""Bytes that are looked at of what should be the name of a statement."""
 
 ENDING = 10.0
 """Seconds that cancelled statements of clients have to end when the server stops."""
@@ -65,41 +72,37 @@ class Address:
     key: bytes | None = None
 
 
-class _Known(flight.ServerMiddleware):  # type: ignore[misc]
-    """Goes with a call that carries a token: who makes it."""
+@frozen
+class Limits:
+    """What clients may ask of a server.
 
-    def __init__(self, caller: Caller) -> None:
-        super().__init__()
-        self.caller = caller
+    message: int, bytes of one message.
+    table: int, bytes of one registered table, which comes in many messages.
+    client_timeout: float, seconds that a client may leave its rows unread.
+    """
 
-
-class _TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Lets no call pass that doesn't carry a token."""
-
-    def __init__(self, callers: Mapping[str, Caller]) -> None:
-        super().__init__()
-        self._expected = [(f"Bearer {token}".encode(), caller) for token, caller in callers.items()]
-
-    def start_call(self, info: object, headers: dict[str, list[str]]) -> _Known:
-        given = headers.get(HEADER.decode(), [""])[0].encode(errors="replace")
-        # All of them are compared, so that the time doesn't tell which one is near.
-        found = [caller for expected, caller in self._expected if hmac.compare_digest(given, expected)]
-        if not found:
-            raise flight.FlightUnauthenticatedError("the token is missing or wrong")
-        return _Known(found[0])
+    message: int = 256 << 20
+    table: int = 2 << 30
+    client_timeout: float = 300.0
 
 
-def _caller(context: flight.ServerCallContext) -> Caller:
+def _known(context: flight.ServerCallContext) -> KnownCall:
     known = context.get_middleware(_TOKEN)
-    assert isinstance(known, _Known)
-    return known.caller
+    assert isinstance(known, KnownCall)
+    return known
 
 
 class Server(flight.FlightServerBase):  # type: ignore[misc]
     """Serves a connection, which stays the caller's. Its threads are Flight's; one call runs in each."""
 
     def __init__(
-        self, connection: Connection, token: str, address: Address | None = None, *, user_token: str | None = None
+        self,
+        connection: Connection,
+        token: str,
+        address: Address | None = None,
+        *,
+        user_token: str | None = None,
+        limits: Limits | None = None,
     ) -> None:
         """Listens when it returns; OperationalError where the address can't be had, ProgrammingError where it mayn't. `token`
         is the owner's; `user_token` that of users, whose statements keep within the connection's bounds (None: no users)."""
@@ -107,11 +110,13 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         _check_address(address)
         self._connection = connection
         self._database = connection._database
-        callers = _callers(self._database, token, user_token)
+        self._tokens = TokenCheck(self._database, token, user_token)
+        self._limits = limits or Limits()
         self._statements = OpenStatements()
+        self._calls = OpenCalls(self._statements.look, lambda peer: cut_connection(peer, self.port))
         secure = address.certificate is not None
         location = f"grpc{'+tls' if secure else ''}://{_in_url(address.host)}:{address.port}"
-        options: dict[str, Any] = {"middleware": {_TOKEN: _TokenCheck(callers)}}
+        options: dict[str, Any] = {"middleware": {_TOKEN: self._tokens}}
         if secure:
             options["tls_certificates"] = [(address.certificate, address.key)]
         try:
@@ -136,6 +141,11 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             if isinstance(item, finalize):
                 item.detach()
 
+    def change_tokens(self, token: str, user_token: str | None) -> None:
+        """Calls that begin from now on need one of these tokens; statements that run go on. ProgrammingError for what can't be
+        a token: then the old ones stay."""
+        self._tokens.change(token, user_token)
+
     def stop(self) -> bool:
         """Ends all statements of clients, and then listens no more. False where one doesn't end in time: it is left behind, and
         told in the log."""
@@ -147,31 +157,29 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         ending.join(ENDING)
         if ending.is_alive():
             logger.error("%d statements of clients don't end: they are left behind", len(self._statements))
+        self._calls.close()
         return not ending.is_alive()
 
     # What Flight calls
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
-        try:
-            head, body = unpacked(action.body.to_pybytes())
-            answer = self._answer(action.type, head, body, _caller(context))
-        except WrongMessage as error:
-            answer = packed({"error": error_message(_not_understood(str(error)))})
-        except Exception as error:
-            shown = presentable(error, None)
-            assert isinstance(shown, Error)
-            if shown.code is ErrorCode.INTERNAL:
-                logger.exception("a statement of a client failed")
-            answer = packed({"error": error_message(shown)})
-        return iter([answer])
+        return iter([self.answer(action.type, action.body, context)])
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
-        name = ticket.ticket.decode(errors="replace")
+        name = ticket.ticket[:LONGEST_NAME].decode(errors="replace")
         try:
             result = self._statements.take_rows(name)
-        except Error as error:
-            raise _flight_error(error) from error
-        return flight.GeneratorStream(result.schema, self._rows(name, result, context))
+            rows = RowStream(
+                result,
+                context,
+                self._calls,
+                end=lambda: self._statements.end(name),
+                patience=self._limits.client_timeout,
+            )
+            _known(context).rows = rows
+            return flight.GeneratorStream(result.schema, _as_flight(rows))
+        except Exception as error:
+            raise _flight_error(_presentable(error)) from error
 
     def do_put(
         self,
@@ -181,16 +189,55 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         writer: flight.FlightMetadataWriter,
     ) -> None:
         try:
-            head, _ = unpacked(descriptor.command)
-            table = reader.read_all()
-            table.validate(full=True)
-            self._register(str(head["register"]), table, _caller(context))
-        except (WrongMessage, KeyError, pa.ArrowException) as error:
-            raise _flight_error(_not_understood(str(error))) from error
+            self.register(descriptor.command or b"", reader, context)
         except Error as error:
             raise _flight_error(error) from error
 
+    def register(self, message: bytes, reader: flight.MetadataRecordBatchReader, context: flight.ServerCallContext) -> None:
+        """Registers a table that a client sends; Error where that can't be."""
+        try:
+            head, _ = request(message)
+            name = text_in(head, "register")
+            self._register(name, self._received(reader), _known(context).caller)
+        except Exception as error:
+            raise _presentable(error) from error
+
+    def _received(self, reader: flight.MetadataRecordBatchReader) -> pa.Table:
+        """The table that a client sends. No more of it is read than a message may have."""
+        batches: list[pa.RecordBatch] = []
+        size = 0
+        try:
+            schema = reader.schema
+            while True:
+                try:
+                    batch = reader.read_chunk().data
+                except StopIteration:
+                    break
+                if batch is None:
+                    raise WrongMessage("a message has no rows")
+                batch.validate(full=True)  # before anything else looks at it: its offsets may lead anywhere
+                size += batch.nbytes
+                _check_size(size, self._limits.table, "the table", "--table-limit")
+                batches.append(batch)
+            return pa.Table.from_batches(batches, schema)
+        except (pa.ArrowException, OSError) as error:
+            raise WrongMessage(f"the rows can't be read: {error}") from error
+
     # What they ask for
+
+    def answer(self, kind: str, message: pa.Buffer, context: flight.ServerCallContext) -> bytes:
+        """The answer to one message, which may be an error; nothing is raised."""
+        try:
+            _check_size(message.size, self._limits.message, "the message", "--message-limit")
+            head, body = request(message.to_pybytes())
+            known = _known(context)
+            if kind not in _LONG:
+                return self._answer(kind, head, body, known.caller)
+            name = text_in(head, "statement")
+            with self._calls.watched(OpenCall(context, lambda: self._statements.cancel(name))):
+                return self._answer(kind, head, body, known.caller)
+        except Exception as error:
+            return packed({"error": error_message(_presentable(error))})
 
     def _answer(self, kind: str, head: dict[str, Any], body: bytes, caller: Caller) -> bytes:
         self._database.check_open()
@@ -203,19 +250,19 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         if kind == "write":
             return self._write(head, caller)
         if kind == "cancel":
-            self._statements.cancel(_text(head, "statement"))
+            self._statements.cancel(text_in(head, "statement"))
         elif kind == "end":
-            self._statements.end(_text(head, "statement"))
+            self._statements.end(text_in(head, "statement"))
         elif kind == "unregister":
-            self._connection._unregister(_text(head, "name"), caller)
+            self._connection._unregister(text_in(head, "name"), caller)
         elif kind == "unregister all":
-            self._unregister_all(_text(head, "prefix"), caller)
+            self._unregister_all(text_in(head, "prefix"), caller)
         else:
             raise WrongMessage(f'there is no action "{kind}"')
         return packed({})
 
     def _execute(self, head: dict[str, Any], body: bytes, caller: Caller) -> bytes:
-        name, sql, timeout = _text(head, "statement"), _text(head, "sql"), head.get("timeout")
+        name, sql, timeout = text_in(head, "statement"), text_in(head, "sql"), timeout_in(head)
         rows = arguments_of(head, body)
         statement = self._statements.begin(name)
         try:
@@ -240,7 +287,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             self._statements.end(name)
 
     def _execute_many(self, head: dict[str, Any], body: bytes, caller: Caller) -> bytes:
-        name, sql, timeout = _text(head, "statement"), _text(head, "sql"), head.get("timeout")
+        name, sql, timeout = text_in(head, "statement"), text_in(head, "sql"), timeout_in(head)
         statement = self._statements.begin(name)
         try:
             rows = arguments_of(head, body)
@@ -266,55 +313,30 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         # Loaded on first use: few clients number what they write.
         from runnel.statements.numbered_writes import NumberedWrite
 
-        name, number = _text(head, "statement"), head.get("number")
-        if not isinstance(number, int):
-            raise WrongMessage('a message has no "number"')
+        name = text_in(head, "statement")
         write = NumberedWrite(
-            writer=_text(head, "writer"),
-            number=number,
-            statement=_text(head, "kind"),
-            table=_text(head, "table"),
-            columns=tuple(map(str, head.get("columns", ()))),
-            rows=tuple(map(str, head.get("rows", ()))),
+            writer=text_in(head, "writer"),
+            number=count_in(head, "number"),
+            statement=text_in(head, "kind"),
+            table=text_in(head, "table"),
+            columns=texts_in(head, "columns"),
+            rows=texts_in(head, "rows"),
         )
+        if write.statement not in ("INSERT", "SINK"):
+            raise WrongMessage('the "kind" of a write is INSERT or SINK')
         statement = self._statements.begin(name)
         try:
             return packed({"rowcount": self._database.numbered_writes.write(self._database, write, statement.watch, caller)})
         finally:
             self._statements.end(name)
 
-    def _rows(self, name: str, result: Result, context: flight.ServerCallContext) -> Iterator[pa.RecordBatch]:
-        """The rows, until the client has enough or is gone."""
 
-        def check() -> None:
-            if context.is_cancelled():
-                raise OperationalError("the client is gone", code=ErrorCode.CANCELLED)
-
-        result.watch(check)
-        try:
-            yield from result.batches()
-        except Exception as error:
-            shown = presentable(error, None)
-            assert isinstance(shown, Error)
-            raise _flight_error(shown) from error
-        finally:
-            self._statements.end(name)
-
-
-def _callers(database: Database, token: str, user_token: str | None) -> dict[str, Caller]:
-    """Who carries which token."""
-    callers = {token: database.owner}
-    if user_token is not None:
-        if user_token == token:
-            raise ProgrammingError("the owner's token and the user's are the same", hint="give two")
-        callers[user_token] = Caller(False, database.bounds)
-    for item in callers:
-        if len(item) < 16 or not item.isascii() or not item.isprintable():
-            raise ProgrammingError(
-                "the token of a server has at least 16 printable ASCII characters",
-                hint="leave it out to have one made, which only you can read",
-            )
-    return callers
+def _as_flight(rows: RowStream) -> Iterator[pa.RecordBatch]:
+    """The rows; what goes wrong with them as an error that Flight carries."""
+    try:
+        yield from rows
+    except Exception as error:
+        raise _flight_error(_presentable(error)) from error
 
 
 def _check_address(address: Address) -> None:
@@ -331,6 +353,15 @@ def _check_address(address: Address) -> None:
         )
 
 
+def _check_size(size: int, limit: int, what: str, option: str) -> None:
+    if size > limit:
+        raise DataError(
+            f"{what} has more than the {limit:,} bytes that the server accepts",
+            detail=f"it has at least {size:,}",
+            hint=f"send less at a time, or raise the server's {option}",
+        )
+
+
 def _are_few(result: Result) -> bool:
     """Whether all rows are there already, and few: they are then sent with the answer."""
     job = result.job
@@ -341,17 +372,17 @@ def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _text(head: dict[str, Any], name: str) -> str:
-    value = head.get(name)
-    if not isinstance(value, str):
-        raise WrongMessage(f'a message has no "{name}"')
-    return value
-
-
-def _not_understood(reason: str) -> ProgrammingError:
-    return ProgrammingError(
-        "the server doesn't understand the client", detail=reason, hint="are both of the same version of Runnel?"
-    )
+def _presentable(error: Exception) -> Error:
+    """The error as the client is to see it. One that is a fault of ours is told in the log as well."""
+    if isinstance(error, WrongMessage):
+        return ProgrammingError(
+            "the server doesn't understand the client", detail=str(error), hint="are both of the same version of Runnel?"
+        )
+    shown = presentable(error, None)
+    assert isinstance(shown, Error)
+    if shown.code is ErrorCode.INTERNAL:
+        logger.error("a statement of a client failed", exc_info=error)
+    return shown
 
 
 def _flight_error(error: Error) -> flight.FlightServerError:

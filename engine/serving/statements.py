@@ -22,14 +22,18 @@ class OpenStatement:
         self.result: Result | None = None
         self.has_rows_since = 0.0
         self.is_read = False
-        self._job: Job | Patience | None = None
+        self._job: Job | None = None
+        self._patience: Patience | None = None
         self._is_cancelled = False
 
-    def watch(self, job: Job | Patience) -> None:
-        """A job was started for the statement, or it begins to wait for one."""
-        self._job = job
+    def watch(self, running: Job | Patience) -> None:
+        """A job was started for the statement, or it begins to wait for something else."""
+        if isinstance(running, Patience):
+            self._patience = running
+        else:
+            self._job = running
         if self._is_cancelled:
-            job.cancel()
+            running.cancel()
 
     def give(self, result: Result) -> None:
         """There are rows, which the client is to read."""
@@ -39,9 +43,9 @@ class OpenStatement:
     def cancel(self) -> None:
         """Ends what the statement is doing."""
         self._is_cancelled = True
-        running = self.result or self._job
-        if running is not None:
-            running.cancel()
+        for running in (self._patience, self.result or self._job):
+            if running is not None:
+                running.cancel()
 
 
 class OpenStatements:
@@ -99,6 +103,11 @@ class OpenStatements:
             running = list(self._open.values())
         for statement in running:
             statement.cancel()
+
+    def look(self) -> bool:
+        """Gives up what no client has begun to read; False where no statement is open."""
+        self._give_up_unread()
+        return bool(self._open)
 
     def _give_up_unread(self) -> None:
         before = monotonic() - UNREAD

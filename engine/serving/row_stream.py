@@ -1,0 +1,111 @@
+"""The rows of a statement on their way to a client: pulled by Flight, which waits in a write while the client takes none."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from runnel.errors import ErrorCode, OperationalError
+from runnel.rows import Result
+from runnel.serving.open_calls import Context, OpenCall
+
+if TYPE_CHECKING:
+    from runnel.serving.open_calls import OpenCalls
+
+logger = logging.getLogger("runnel.serving")
+
+_DESCRIPTORS = "/proc/self/fd"
+
+
+class RowStream(OpenCall):
+    """An iterator over the batches of a result. `end` forgets the statement and frees what it holds. Where the client takes no
+    batch for `patience` seconds the statement is ended; when it has taken none for as long again, the connection is cut, if the
+    operating system can do that, so that Flight's thread is free."""
+
+    def __init__(
+        self, result: Result, context: Context, calls: OpenCalls, *, end: Callable[[], object], patience: float
+    ) -> None:
+        super().__init__(context, result.cancel)
+        self._batches = result.batches()
+        self._calls = calls
+        self._end = end
+        self._patience = patience
+        self._lock = Lock()
+        self._is_reading = False
+        self._is_over = False
+        self._waits_since = calls.clock()
+        calls.add(self)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        with self._lock:
+            if self.is_given_up:
+                raise OperationalError(
+                    f"the rows were not read for {self._patience:g} s",
+                    code=ErrorCode.TIMEOUT,
+                    detail="the server has ended the statement",
+                    hint="read them sooner, close the cursor, or raise the server's --client-timeout",
+                )
+            self._is_reading = True
+        try:
+            return next(self._batches)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            with self._lock:
+                self._is_reading = False
+                self._waits_since = self._calls.clock()
+
+    def is_stalled(self, now: float) -> bool:
+        return not self._is_reading and now - self._waits_since > self._patience
+
+    def on_stalled(self) -> None:
+        with self._lock:
+            if self._is_reading or self._is_over:
+                return
+            is_first, self.is_given_up = not self.is_given_up, True
+            self._waits_since = self._calls.clock()
+        if is_first:
+            logger.warning("a client has not read its rows for %g s: its statement is ended", self._patience)
+            self._end()
+        else:
+            self._calls.cut(self)
+
+    def close(self) -> None:
+        """The call is over, for whatever reason."""
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over = True
+        self._calls.remove(self)
+        self._end()
+
+
+def cut_connection(peer: str, port: int) -> bool:
+    """Shuts the connection down that the server at `port` has with a client, by gRPC's name for its end. False where it isn't
+    found, or the system has no list of open sockets."""
+    _, _, number = peer.rpartition(":")
+    try:
+        descriptors = os.listdir(_DESCRIPTORS)  # noqa: PTH208 - no objects
+    except OSError:
+        return False
+    for descriptor in descriptors:
+        with suppress(OSError, ValueError):
+            if not stat.S_ISSOCK(os.fstat(int(descriptor)).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(int(descriptor))) as found:
+                if found.getsockname()[1:2] == (port,) and str(found.getpeername()[1]) == number:
+                    found.shutdown(socket.SHUT_RDWR)
+                    return True
+    return False
