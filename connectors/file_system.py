@@ -70,7 +70,7 @@ def absolute_path(text: str, storage: Mapping[str, str], access: Access | None =
     _no_options(storage)
     plain = Path(text) if access is not None else Path(text).expanduser()
     if _URL.match(text) is not None:
-        plain = Path(unquote(urlsplit(text).path))
+        plain = Path(unquote(_url_path(text)))
     local_path = os.path.abspath(plain)  # noqa: PTH100 - resolves no links
     if access is None:
         return local_path
@@ -90,6 +90,13 @@ def local(path: str) -> str:
 def like(origin: str, path: str) -> str:
     """A path of the disk within the bounds of another one, if that has some."""
     return origin.beside(path) if isinstance(origin, ConfinedPath) else path
+
+
+def _url_path(text: str) -> str:
+    try:
+        return urlsplit(text).path
+    except ValueError as error:
+        raise ProgrammingError(f'"{without_password(text)}" is no URL', detail=str(error)) from error
 
 
 def _no_options(storage: Mapping[str, str]) -> None:

@@ -215,7 +215,8 @@ def as_written(name: str) -> str:
 
 HIDDEN = "****"
 """Stands for what isn't shown."""
-_USER = re.compile(r"(://[^/:@\s]*):[^/@\s]+@")
+_USER = re.compile(r"""(://[^/:@\s]*):[^\s'",;]+@""")
+"""A password may hold what ends an address, such as "/" and "@": rather too much is hidden than too little."""
 _PARAMETER = re.compile(r"([?&;](?:password|secret|token|sig|signature)=)[^&;\s]+", re.IGNORECASE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock, Thread, current_thread, main_thread
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from runnel.cursor import Running
-from runnel.errors import DatabaseError, ErrorCode, InterfaceError, OperationalError, ProgrammingError
+from runnel.errors import DatabaseError, ErrorCode, InterfaceError, OperationalError
 from runnel.forks import closed_error, here, pin, watch
 from runnel.relation import Field
 from runnel.results import acquire
@@ -283,16 +284,20 @@ def _timeout(timeout: Any) -> float | None:
 
 
 def location_of(url: str) -> str:
-    """Flight's name for an address of ours; ProgrammingError for what is none."""
-    parts = urlsplit(url)
+    """Flight's name for an address of ours; InterfaceError for what is none, or holds a secret. No secret is shown."""
+    if "@" in url:
+        raise InterfaceError(
+            "the address of a server has no user and no password", hint="give its token: connect(address, token=…)"
+        )
     schemes = {"runnel": "grpc", "runnel+tls": "grpc+tls"}
     try:
-        port = parts.port
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
     except ValueError:
-        port = None
-    if parts.scheme not in schemes or not parts.hostname or port is None or parts.path not in ("", "/") or parts.query:
-        raise ProgrammingError(
-            f"{url!r} is no address of a server", hint='one is written like "runnel://127.0.0.1:4711", or "runnel+tls://…"'
+        host = port = None
+    if not host or port is None or parts.scheme not in schemes or parts.path not in ("", "/") or parts.query or parts.fragment:
+        shown = re.split("[?#]", url)[0]
+        raise InterfaceError(
+            f"{shown!r} is no address of a server", hint='one is written like "runnel://127.0.0.1:4711", or "runnel+tls://…"'
         )
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{schemes[parts.scheme]}://{host}:{port}"
+    return f"{schemes[parts.scheme]}://{f'[{host}]' if ':' in host else host}:{port}"

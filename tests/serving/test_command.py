@@ -16,6 +16,7 @@ import pytest
 
 import runnel
 from runnel.serving.command import main, spark_of
+from tests.waiting import eventually
 
 MAP = "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
 
@@ -66,6 +67,34 @@ def test_the_token_stays_the_same(tmp_path: Path) -> None:
             process.terminate()
             assert process.wait(30) == 0
     assert tokens[0] == tokens[1]
+
+
+def test_tokens_are_read_again_at_a_signal(tmp_path: Path) -> None:
+    directory = tmp_path / "kept"
+    with served(directory) as (process, url):
+        earlier = (directory / "token").read_text()
+        with runnel.connect(url, token=earlier) as made:
+            endless = made.execute("SELECT * FROM TABLE(GENERATE_STREAM(1000))")
+            assert endless.fetchone() is not None
+            (directory / "token").write_text("short")
+            process.send_signal(signal.SIGHUP)
+            (directory / "user-token").write_text("another token of the users\n")
+            (directory / "token").write_text("another token of the owner\n")
+            process.send_signal(signal.SIGHUP)
+            assert eventually(lambda: _is_let_in(url, "another token of the owner"), longest=0.1)
+            assert _is_let_in(url, "another token of the users")
+            assert not _is_let_in(url, earlier)
+            assert endless.fetchone() is not None
+            process.terminate()
+            assert process.wait(30) == 0
+
+
+def _is_let_in(url: str, token: str) -> bool:
+    try:
+        with runnel.connect(url, token=token) as made:
+            return made.execute("SELECT 1").fetchone() == (1,)
+    except runnel.OperationalError:
+        return False
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,13 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
 
 import runnel
 from runnel.serving.messages import HEADER, packed, unpacked
-from runnel.serving.server import Address, Server
+from runnel.serving.server import Address, Limits, Server
 
 TOKEN = "a token of the tests"
 OPTIONS = flight.FlightCallOptions(headers=[(HEADER, f"Bearer {TOKEN}".encode())])
@@ -103,11 +104,76 @@ def test_a_port_that_is_taken(server: Server, connection: runnel.Connection) -> 
 
 @pytest.mark.parametrize(
     "url",
-    ["runnel://", "runnel://host", "runnel://host:99999", "runnel://h:1/path", "runnel://h:1?x=1", "http://h:1", "s3://a/b"],
+    [
+        "runnel://",
+        "runnel://host",
+        "runnel://host:99999",
+        "runnel://h:1/path",
+        "runnel://h:1?password=hunter2",
+        "runnel://h:1#hunter2",
+        "runnel://[bad:1",
+        "http://h:1",
+        "s3://a/b",
+    ],
 )
 def test_addresses_that_are_none(url: str) -> None:
-    with pytest.raises(runnel.ProgrammingError, match="is no address of a server"):
+    with pytest.raises(runnel.InterfaceError, match="is no address of a server") as caught:
         runnel.connect(url, token=TOKEN)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("user", ["user:hunter2@", "hunter2@", "user:hunt/er2@", "user:hunter2@[", ":hunter2@"])
+def test_an_address_with_a_password_is_refused_and_not_shown(user: str) -> None:
+    for scheme in ("runnel", "runnel+tls", "http"):
+        with pytest.raises(runnel.InterfaceError, match="has no user and no password") as caught:
+            runnel.connect(f"{scheme}://{user}127.0.0.1:1", token=TOKEN)
+        assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "token", [" " * 20, "x" * 40, "abab" * 8, " a token with blanks ", "short", "a token\nof two lines", "ä" * 20]
+)
+def test_a_token_is_a_secret(connection: runnel.Connection, token: str) -> None:
+    for tokens in ({"token": token}, {"token": TOKEN, "user_token": token}):
+        with pytest.raises(runnel.ProgrammingError, match="the token of a server") as caught:
+            Server(connection, **tokens)
+        assert token not in str(caught.value)
+
+
+def test_tokens_change_while_statements_run(server: Server, connection: runnel.Connection) -> None:
+    writer = connection.register_stream("s", {"v": "BIGINT"})
+    remote = runnel.connect(server.url, token=TOKEN)
+    cursor = remote.execute("SELECT v FROM s")
+    writer.write([(1,)])
+    assert cursor.fetchone() == (1,)
+    server.change_tokens("the second token of the owner", "the first token of users")
+    writer.write([(2,)])
+    assert cursor.fetchone() == (2,), "what runs goes on"
+    with pytest.raises(runnel.OperationalError, match="refuses the token"):
+        remote.execute("SELECT 1")
+    for token in ("the second token of the owner", "the first token of users"):
+        with runnel.connect(server.url, token=token) as made:
+            assert made.execute("SELECT 1").fetchone() == (1,)
+    with pytest.raises(runnel.ProgrammingError):
+        server.change_tokens("short", None)
+    with runnel.connect(server.url, token="the second token of the owner") as made:
+        assert made.execute("SELECT 1").fetchone() == (1,)
+    writer.close()
+    remote.close()
+
+
+def test_a_table_has_a_limit(connection: runnel.Connection) -> None:
+    server = Server(connection, TOKEN, limits=Limits(message=1 << 16, table=1 << 16))
+    try:
+        with runnel.connect(server.url, token=TOKEN) as remote:
+            remote.register("small", pa.table({"a": list(range(1000))}))
+            with pytest.raises(runnel.DataError, match="the table has more than the 65,536 bytes"):
+                remote.register("large", pa.table({"a": list(range(100_000))}))
+            with pytest.raises(runnel.DataError, match="the message has more than the 65,536 bytes"):
+                remote.execute("SELECT ?", ("x" * 100_000,))
+            assert remote.execute("SELECT COUNT(*) FROM small").fetchone() == (1000,)
+    finally:
+        server.stop()
 
 
 def test_nobody_listens(server: Server) -> None:
