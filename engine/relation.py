@@ -311,11 +311,9 @@ class Join(Pair):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        if self.kind in LEFT_ONLY:
-            return self.left.fields
         if self.kind in MARKS:
             return (*self.left.fields, Field("matched", BOOLEAN))
-        return super().fields
+        return self.left.fields if self.kind in LEFT_ONLY else super().fields
 
 
 @frozen(kw_only=True)
@@ -481,9 +479,10 @@ class Fragment(Relation):
 
 def walk(relation: Relation) -> Iterator[Relation]:
     """The relation and all below it, outermost first (not into subqueries)."""
-    yield relation
-    for item in relation.inputs:
-        yield from walk(item)
+    waiting = [relation]
+    while waiting:
+        yield (node := waiting.pop())
+        waiting += node.inputs[::-1]
 
 
 def transform(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:

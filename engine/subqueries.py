@@ -1,4 +1,5 @@
-"""Subqueries and correlation: what the binder makes of them, until the rule "subqueries to joins" takes them apart.
+"""Subqueries, correlation and common tables: what the binder makes of them, until the rule "subqueries to joins" takes the
+subqueries apart.
 
 A subquery stands as an expression, or as the right side of a `DependentJoin` (LATERAL). Inside it an `OuterColumn` refers to
 the query around: `depth` 1 is the query that the subquery directly stands in, 2 the one around that, and so on.
@@ -7,7 +8,7 @@ the query around: `depth` 1 is the query that the subquery directly stands in, 2
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 
 from runnel.expressions.nodes import Expression, SortKey
 from runnel.frozen import frozen
@@ -90,6 +91,27 @@ class DependentJoin(Pair):
 
     def map_expressions(self, change: Change) -> Relation:
         return self if self.condition is None else self._replaced(condition=change(self.condition))
+
+
+@frozen(kw_only=True)
+class CommonRows(Relation):
+    """The rows of a common table that is planned and run once for all who read it; those with the same `number` are the same.
+    To all that looks at relations it is a leaf: `relation` is planned by itself. `rows` is an estimate of their number."""
+
+    number: int
+    relation: Relation = field(repr=False)
+    rows: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """By the relation's identity: to compare it would take as long as its copies are many."""
+        return isinstance(other, CommonRows) and self.number == other.number and self.relation is other.relation
+
+    def __hash__(self) -> int:
+        return hash((CommonRows, self.number))
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.relation.fields
 
 
 @frozen(kw_only=True)

@@ -20,14 +20,16 @@ class AboveGroups:
 
     def __init__(self, keys: list[Expression], sets: tuple[tuple[int, ...], ...], grouped: Aggregate) -> None:
         self._keys = keys
+        self._places = {key: place for place, key in enumerate(keys)}
         self._sets = sets
         self._columns = references(grouped.fields)
         self._first_call = len(grouped.keys)
 
     def rewritten(self, expression: Expression) -> Expression:
         """The expression over the aggregation's result."""
-        if expression in self._keys:
-            return replace(self._columns[self._keys.index(expression)], position=expression.position)
+        place = self._places.get(expression)
+        if place is not None:
+            return replace(self._columns[place], position=expression.position)
         if isinstance(expression, AggregateValue):
             return replace(self._columns[self._first_call + expression.index], position=expression.position)
         if isinstance(expression, GroupingValue):
@@ -44,13 +46,14 @@ class AboveGroups:
 
     def _subquery(self, subquery: Subquery) -> Subquery:
         """The subquery with what it reads of the query around made columns of the groups, whose first ones are the keys."""
-        lifted: dict[int, list[Expression]] = {}
+        lifted: dict[int, dict[Expression, Column]] = {}
 
         def change(item: Expression, nesting: int) -> Expression | None:
             depth = nesting + 1
-            inside = lifted.setdefault(depth, [_from_inside(key, depth) for key in self._keys])
-            if item in inside:
-                key = self._columns[inside.index(item)]
+            if depth not in lifted:
+                lifted[depth] = {_from_inside(key, depth): self._columns[place] for key, place in self._places.items()}
+            key = lifted[depth].get(item)
+            if key is not None:
                 return OuterColumn(index=key.index, name=key.name, type=item.type, depth=depth, position=item.position)
             if isinstance(item, OuterCollected) and item.depth == depth:
                 return _from_inside(self.rewritten(item.value), depth)

@@ -1,6 +1,6 @@
 """Binding of queries: a sqlglot tree becomes relational nodes, every name and type settled.
 
-A common table expression is bound once and shared by its uses, a view is bound anew for each. Set operations meet in
+A common table expression and a view are bound once and shared by their uses (`bound_tables`). Set operations meet in
 common types. What comes after a query body (ORDER BY, LIMIT) is put on top of it here; one SELECT is the business
 of `bind_select.py`.
 """
@@ -41,6 +41,7 @@ from runnel.subqueries import deepened
 if TYPE_CHECKING:
     from runnel.expressions.python_function import PythonFunction
     from runnel.fragment import FragmentEngine
+    from runnel.planner.bound_tables import BoundTables
 
 FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]
 
@@ -83,14 +84,6 @@ class CommonTable:
     """What the name stands for inside the recursive term of the table itself."""
 
 
-@frozen
-class BoundTable:
-    """The relation of a CTE; `table` is held so that no other gets its identity."""
-
-    table: CommonTable
-    relation: Relation
-
-
 class Numbers:
     """Numbers from 0, and how many were `given`."""
 
@@ -119,11 +112,13 @@ class Binder:
     watermarks: Numbers = field(default_factory=Numbers)
     """Numbers for the watermarks of the statement, those of views and common tables too."""
 
-    bound_tables: dict[int, BoundTable] = field(default_factory=dict)
-    """The common tables of the statement that were bound, by identity."""
+    bound_tables: BoundTables | None = None
+    """The common tables and views of the statement that were bound, as soon as there are any."""
 
     is_in_hinted: bool = False
     """Whether it is a view's, in a statement that perhaps has hints."""
+
+    _may_have_sets: bool | None = None
 
     emits: bool = False
     """Whether the statement has EMIT EVERY or its like, so that window_final is a column."""
@@ -162,6 +157,14 @@ class Binder:
         from runnel.planner.bind_state_names import with_state_name
 
         return with_state_name(relation, tree, self.sql)
+
+    @property
+    def may_have_sets(self) -> bool:
+        """Whether the statement's text names a function that gives several rows."""
+        if self._may_have_sets is None:
+            words = self.sql.lower()
+            self._may_have_sets = "unnest" in words or "generate_series" in words
+        return self._may_have_sets
 
     @property
     def _has_hints(self) -> bool:
@@ -212,32 +215,34 @@ class Binder:
             return None
         if common.working is not None:
             return common.working
-        if common.is_recursive:
-            from runnel.planner.bind_recursive import recursion
-
-            relation = recursion(self, name, common, common.outer)
-            return deepened(relation, 0 if common.outer is None or outer is None else outer.level - common.outer.level)
-        relation = self._bound(common)
+        relation = self._tables.relation(common, lambda: self._bound(name, common), self.watermarks)
         if common.outer is not None and outer is not None:
             relation = deepened(relation, outer.level - common.outer.level)
-        return renamed(relation, common.columns, f'"{name}"', None)
+        return relation if common.is_recursive else renamed(relation, common.columns, f'"{name}"', None)
 
-    def _bound(self, common: CommonTable) -> Relation:
-        """The relation of a common table. It is bound once and shared, but where it has watermarks: each use numbers its
-        own."""
-        known = self.bound_tables.get(id(common))
-        if known is not None:
-            return known.relation
-        before = self.watermarks.given
-        relation = self.inside(common.visible).query(common.tree, common.outer)
-        if self.watermarks.given == before:
-            self.bound_tables[id(common)] = BoundTable(common, relation)
-        return relation
+    def _bound(self, name: str, common: CommonTable) -> Relation:
+        if not common.is_recursive:
+            return self.inside(common.visible).query(common.tree, common.outer)
+        from runnel.planner.bind_recursive import recursion
+
+        return recursion(self, name, common, common.outer)
+
+    @property
+    def _tables(self) -> BoundTables:
+        if self.bound_tables is None:
+            # Loaded on first use: most statements have neither common tables nor views.
+            from runnel.planner.bound_tables import BoundTables
+
+            self.bound_tables = BoundTables(may_share=not self.environment.in_job)
+        return self.bound_tables
 
     def view_query(self, view: View) -> Relation:
-        """The relation of a view's query, bound anew."""
+        """The relation of a view's query."""
         if view.name.lower() in self.views:
-            raise ProgrammingError(f'view "{view.name}" refers to itself', hint="drop it and create it anew")
+            raise ProgrammingError(f'view "{view.name}" refers to itself', hint="drop it and create it again")
+        return self._tables.relation(view, lambda: self._bound_view(view), self.watermarks)
+
+    def _bound_view(self, view: View) -> Relation:
         statement = parse(view.sql)
         assert isinstance(statement, Query)
         views = (*self.views, view.name.lower())
@@ -245,7 +250,7 @@ class Binder:
         if view.is_confined != environment.is_confined:
             # What the view's text names has the bounds of who wrote it.
             environment = replace(environment, is_confined=view.is_confined)
-        binder = Binder(view.sql, self.snapshot, (), environment, self.dependencies, {}, views, self.watermarks)
+        binder = Binder(view.sql, self.snapshot, (), environment, self.dependencies, {}, views, self.watermarks, self._tables)
         binder.is_in_hinted = self._has_hints
         return binder.query(statement.expression, None)
 
@@ -299,7 +304,7 @@ class Binder:
             common_tables,
             self.views,
             self.watermarks,
-            bound_tables=self.bound_tables,
+            bound_tables=self._tables,
         )
 
     def _with(self, with_: Any, tree: Any, outer: Scope | None) -> Relation:

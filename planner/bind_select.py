@@ -40,6 +40,18 @@ class Item:
     alias: str | None
 
 
+class _Named:
+    """The columns of the select list by alias and by name, in lower case."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self.aliases: dict[str, list[Item]] = {}
+        self.names: dict[str, list[Item]] = {}
+        for item in items:
+            self.names.setdefault(item.name.lower(), []).append(item)
+            if item.alias is not None:
+                self.aliases.setdefault(item.alias.lower(), []).append(item)
+
+
 @frozen
 class Upper:
     """What is computed over the groups, or over the rows where there are none: HAVING, then the windows, then the rest."""
@@ -77,6 +89,7 @@ class SelectBinder:
         self._windows: Windows | None = None
         self._sets: tuple[tuple[int, ...], ...] | None = None
         self._set_calls: list[SetCall] = []
+        self._named: _Named | None = None
 
     def bind(self, tree: Any) -> Relation:
         """The relation of the whole SELECT."""
@@ -142,8 +155,7 @@ class SelectBinder:
 
     def _row_binder(self, clause: str, aggregates: Aggregates | None, windows: Windows | None) -> ExpressionBinder:
         """A binder for a clause in which UNNEST may stand."""
-        words = self._binder.sql.lower()
-        if "unnest" not in words and "generate_series" not in words:
+        if not self._binder.may_have_sets:
             return ExpressionBinder(self._binder, self._scope, clause, aggregates, windows)
         from runnel.planner.bind_sets import SetBinder
 
@@ -212,11 +224,14 @@ class SelectBinder:
             found = [item.expression for item in items]
             return list(dict.fromkeys(item for item in found if not is_above_groups(item)))
 
+        numbers: dict[Expression, int] = {}
+
         def number(item: Any) -> int:
             key = self._group_key(item, items)
-            if key not in keys:
+            found = numbers.setdefault(key, len(keys))
+            if found == len(keys):
                 keys.append(key)
-            return keys.index(key)
+            return found
 
         special = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
         if any(isinstance(unwrapped(item), special) for item in group.expressions):
@@ -248,9 +263,11 @@ class SelectBinder:
         name = tree.name.lower()
         if not prefer and self._scope.find(tree.name, None):
             return None
-        found = [item for item in items if item.alias is not None and item.alias.lower() == name]
+        if self._named is None:
+            self._named = _Named(items)
+        found = self._named.aliases.get(name, [])
         if prefer and not found:
-            found = [item for item in items if item.name.lower() == name]
+            found = self._named.names.get(name, [])
         different = {item.expression for item in found}
         if len(different) > 1:
             raise ProgrammingError(f'column "{tree.name}" is ambiguous', position=self._at(tree))
@@ -340,13 +357,18 @@ class SelectBinder:
         names = [item.name for item in upper.items]
         order, on = upper.order, upper.on
         distinct = tree.args.get("distinct") is not None and not on
-        extra = [item for item in (*on, *(key.expression for key in order)) if item not in expressions]
+        places: dict[Expression, int] = {}
+        if on or order:
+            for place, expression in enumerate(expressions):
+                places.setdefault(expression, place)
+        extra = [item for item in (*on, *(key.expression for key in order)) if item not in places]
         if distinct and extra:
             raise ProgrammingError(
                 "with SELECT DISTINCT, ORDER BY can only use columns of the select list", position=extra[0].position
             )
         extra = list(dict.fromkeys(extra))
         everything = expressions + extra
+        places |= {item: place for place, item in enumerate(extra, len(expressions))}
         projected: Relation = Project(
             input=relation,
             expressions=tuple(everything),
@@ -356,11 +378,11 @@ class SelectBinder:
         if distinct:
             projected = distinct_rows(projected)
         columns = references(projected.fields)
-        keys = tuple(key._replace(expression=columns[everything.index(key.expression)]) for key in order)
+        keys = tuple(key._replace(expression=columns[places[key.expression]]) for key in order)
         if on:
             from runnel.planner.bind_window import first_rows
 
-            projected = first_rows(projected, [columns[everything.index(item)] for item in on], keys, self._at(tree))
+            projected = first_rows(projected, [columns[places[item]] for item in on], keys, self._at(tree))
         if order:
             projected = Sort(input=projected, keys=keys, position=self._at(tree.args["order"]))
         if len(projected.fields) == len(names):

@@ -42,6 +42,7 @@ class Windows:
 
     def __init__(self, query: QueryBinder, scope: Scope, aggregates: Aggregates) -> None:
         self.calls: list[WindowCall] = []
+        self._numbers: dict[WindowCall, int] = {}
         self._query = query
         self._scope = scope
         self._aggregates = aggregates
@@ -56,9 +57,10 @@ class Windows:
             self._named[name.lower()] = self.definition(tree)
 
     def add(self, call: WindowCall) -> WindowValue:
-        if call not in self.calls:
+        number = self._numbers.setdefault(call, len(self.calls))
+        if number == len(self.calls):
             self.calls.append(call)
-        return WindowValue(index=self.calls.index(call), type=call.call.type, position=call.call.position)
+        return WindowValue(index=number, type=call.call.type, position=call.call.position)
 
     def binder(self, clause: str) -> ExpressionBinder:
         """The binder of what stands inside a window call: aggregates may, windows may not."""

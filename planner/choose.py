@@ -24,7 +24,7 @@ from runnel.planner.rules.rewriting import conjunction, renumber, substitute
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import BIGINT
 from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.subqueries import GroupLimit, Series, UnnestTogether
+from runnel.subqueries import CommonRows, GroupLimit, Series, UnnestTogether
 from runnel.windows import Window, WindowCall
 
 Narrowable: TypeAlias = (
@@ -489,6 +489,7 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     Window: _window,
     logical.Recursion: _recursion,
     logical.WorkingTable: _working_table,
+    CommonRows: lambda node, _: physical.CommonRows(fields=node.fields, rows=node.rows, number=node.number),
     Series: _series,
     UnnestTogether: _unnest_together,
     GroupLimit: _group_limit,

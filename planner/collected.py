@@ -70,11 +70,13 @@ class Aggregates:
 
     calls: list[Aggregate] = field(default_factory=list)
     groupings: list[GroupingValue] = field(default_factory=list)
+    _numbers: dict[Aggregate, int] = field(default_factory=dict)
 
     def add(self, call: Aggregate) -> AggregateValue:
-        if call not in self.calls:
+        number = self._numbers.setdefault(call, len(self.calls))
+        if number == len(self.calls):
             self.calls.append(call)
-        return AggregateValue(index=self.calls.index(call), type=call.type, position=call.position)
+        return AggregateValue(index=number, type=call.type, position=call.position)
 
 
 @frozen

@@ -32,7 +32,7 @@ from runnel.planner.describe_parts import (
 from runnel.planner.describe_streams import STREAM_RULES
 from runnel.planner.physical import Physical
 from runnel.relation import Relation
-from runnel.subqueries import GroupLimit, Series, UnnestTogether
+from runnel.subqueries import CommonRows, GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
 
@@ -47,12 +47,22 @@ class Node:
 
 
 def describe(plan: Relation | Physical) -> Node:
-    """The tree of a logical or physical plan."""
+    """The tree of a logical or physical plan; a common table that runs once is written out where it comes first."""
+    return _described(plan, set())
+
+
+def _described(plan: Relation | Physical, written: set[int]) -> Node:
+    if isinstance(plan, CommonRows):
+        title = f"Common table {plan.number}"
+        if plan.number in written:
+            return Node(f"{title}, as before", {}, None, ())
+        written.add(plan.number)
+        return Node(title, {}, None, (_described(plan.relation, written),))
     rule = _RULES.get(type(plan))
     title, properties = (type(plan).__name__, {}) if rule is None else rule(plan)
     known = {name: text for name, text in properties.items() if text}
     rows = plan.rows if isinstance(plan, Physical) else None
-    return Node(title, known, rows, tuple(describe(item) for item in plan.inputs))
+    return Node(title, known, rows, tuple(_described(item, written) for item in plan.inputs))
 
 
 def _scan(node: logical.Scan) -> Description:

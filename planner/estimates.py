@@ -28,7 +28,7 @@ from runnel.relation import (
     Values,
 )
 from runnel.streams import AssignWindows, WindowKind
-from runnel.subqueries import GroupLimit, Series, UnnestTogether
+from runnel.subqueries import CommonRows, GroupLimit, Series, UnnestTogether
 
 UNKNOWN_SELECTIVITY = 0.25
 EQUALITY_SELECTIVITY = 0.1
@@ -163,6 +163,7 @@ def _unnest(node: Unnest | Series | UnnestTogether) -> int | None:
 
 _ESTIMATES: dict[type[Relation], Callable[..., int | None]] = {
     Fragment: lambda node: estimate(node.relation),
+    CommonRows: lambda node: node.rows,
     Scan: _scan,
     Values: lambda node: len(node.rows),
     Generate: _generate,

@@ -148,7 +148,7 @@ def _finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, i
             parameter.meta["start"] = parameter.meta["end"] = offsets[int(node.name)]
             if node is tree:
                 return parameter
-            node.replace(parameter)
+            _put_in_place(node, parameter)
         elif isinstance(node, exp.DataType):
             _place_type(node, types)
         elif isinstance(node, exp.In) and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
@@ -159,6 +159,16 @@ def _finish_tree(tree: Any, types: Sequence[SqlType], parameters: Mapping[int, i
             holder.args["alias"].append("columns", node.args["offset"])
             node.set("offset", True)
     return tree
+
+
+def _put_in_place(old: Any, new: Any) -> None:
+    """As sqlglot's `replace`, which takes time for all nodes beside the old one: a list may have thousands of parameters."""
+    parent, key, index = old.parent, old.arg_key, old.index
+    if index is None:
+        old.replace(new)
+        return
+    parent.args[key][index] = new
+    new.parent, new.arg_key, new.index = parent, key, index
 
 
 def _place_quantifier(node: Any) -> None:

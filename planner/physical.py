@@ -96,6 +96,14 @@ class Shared(Physical):
 
 
 @frozen(kw_only=True)
+class CommonRows(Physical):
+    """The rows of a common table that runs once, as in Relation: a leaf until `sharing_tables` puts the plan of that number in
+    its place."""
+
+    number: int
+
+
+@frozen(kw_only=True)
 class Hold(SingleInput):
     """The rows of its input, all of which it takes before it gives any: so what `Shared` stands below it never waits for it."""
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from runnel.catalog import Snapshot, Table, View, WatermarkClause, dependency_version
+from runnel.catalog import Snapshot, View, WatermarkClause, dependency_version
 from runnel.connector import ColumnDefinition, IndexedTable, KeyedTable, RowAddressedTable, SinkRequest, WriteMode
 from runnel.dag import DAG
 from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError, internal
@@ -22,6 +22,7 @@ from runnel.planner.bind_query import Binder, Environment
 from runnel.planner.choose import choose, choose_write
 from runnel.planner.key_plans import key_lookup
 from runnel.planner.lower import lower
+from runnel.planner.optimize import chosen, everything, pushed_down, simplified, tables_in
 from runnel.planner.parse import parse
 from runnel.planner.physical import Physical
 from runnel.planner.plans import (
@@ -48,7 +49,6 @@ from runnel.planner.plans import (
     WritePlan,
 )
 from runnel.planner.rules import apply
-from runnel.planner.shared_plan import shared
 from runnel.relation import Generate, Limit, Relation, Scan, walk
 from runnel.sqltypes import SqlType
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
@@ -140,7 +140,7 @@ def _given(options: Iterable[syntax.Option]) -> tuple[GivenOption, ...]:
 def _query(binder: Binder, statement: syntax.Query) -> Plan:
     bound = binder.statement_query(statement)
     parameters = _parameters(bound, binder.parameter_types)
-    logical = apply(bound, check=binder.environment.check)
+    logical = simplified(binder, bound)
     binder.environment.check()
     check_streaming(logical, statement.unbounded_state)
     if statement.emission is not None:
@@ -162,18 +162,18 @@ def _query(binder: Binder, statement: syntax.Query) -> Plan:
             dependencies=_dependencies(binder),
             is_cacheable=True,
         )
-    pushed, left_out = _pushed_down(binder, logical)
+    pushed, left_out = pushed_down(binder, logical)
     binder.environment.check()
-    physical = shared(choose(pushed, binder.snapshot), logical, binder.environment.pushdown is not None)
+    physical = chosen(binder, pushed, logical, choose, binder.environment.pushdown is not None)
     return QueryPlan(
         logical=logical,
         physical=physical,
         fields=bound.fields,
         dag=_lowering(lambda: physical),
-        own_dag=None if pushed is logical else _lowering(lambda: shared(choose(logical, binder.snapshot), logical)),
+        own_dag=None if pushed is logical else _lowering(lambda: chosen(binder, logical, logical, choose)),
         left_out=left_out,
         notice=_notice(logical),
-        tables=_tables(logical),
+        tables=tables_in(logical),
         is_unbounded=logical.is_unbounded,
         can_end=_can_end(logical),
         parameters=parameters,
@@ -232,13 +232,17 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
             dependencies=_dependencies(binder),
             is_cacheable=True,
         )
-    logical = apply(write.relation, check=binder.environment.check)
+    logical = simplified(binder, write.relation)
     binder.environment.check()
     check_streaming(logical, unbounded_state)
     _note_indexes(binder, logical)
-    pushed, left_out = _pushed_down(binder, logical)
+    pushed, left_out = pushed_down(binder, logical)
     request = SinkRequest(write.mode, write.columns)
-    physical = shared(choose_write(pushed, binder.snapshot, table, request), logical, binder.environment.pushdown is not None)
+
+    def choose_sink(relation: Relation, snapshot: Snapshot) -> Physical:
+        return choose_write(relation, snapshot, table, request)
+
+    physical = chosen(binder, pushed, logical, choose_sink, binder.environment.pushdown is not None)
     return WritePlan(
         table=table,
         mode=write.mode,
@@ -246,27 +250,14 @@ def _write(binder: Binder, write: Write, unbounded_state: bool = False) -> Plan:
         logical=logical,
         physical=physical,
         dag=_lowering(lambda: physical),
-        own_dag=None
-        if pushed is logical
-        else _lowering(lambda: shared(choose_write(logical, binder.snapshot, table, request), logical)),
+        own_dag=None if pushed is logical else _lowering(lambda: chosen(binder, logical, logical, choose_sink)),
         left_out=left_out,
-        tables=_tables(logical),
+        tables=tables_in(logical),
         is_unbounded=logical.is_unbounded,
         parameters=parameters,
         dependencies=_dependencies(binder),
         is_cacheable=_is_lasting(binder.snapshot, logical),
     )
-
-
-def _pushed_down(binder: Binder, logical: Relation) -> tuple[Relation, str]:
-    """The plan with the parts that other engines run as fragments, and what of it they have no room for. A plan without a
-    table has no such parts (unless all plans are to be tried)."""
-    pushdown = binder.environment.pushdown
-    if pushdown is None or (pushdown.rows and not any(isinstance(node, Scan) for node in walk(logical))):
-        return logical, ""
-    from runnel.planner.fragments import with_fragments
-
-    return with_fragments(logical, binder.snapshot, pushdown)
 
 
 def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
@@ -431,32 +422,15 @@ def _dependencies(binder: Binder) -> tuple[Any, ...]:
 
 def _note_indexes(binder: Binder, logical: Relation) -> None:
     """A query over a table with indexes depends on which ones there are."""
-    for table in _tables(logical):
+    for table in tables_in(logical):
         if isinstance(table, IndexedTable):
             binder.note("indexes", table.name, dependency_version(binder.snapshot, "indexes", table.name))
-
-
-def _tables(relation: Relation) -> tuple[Table, ...]:
-    found = [node.table for item in _everything(relation) if isinstance(node := item, Scan)]
-    return tuple(dict.fromkeys(found))
 
 
 def _is_lasting(snapshot: Snapshot, relation: Relation) -> bool:
     """Whether all tables are the catalog's: one that a table function opened is as its files were at that moment."""
     named = {id(item.table) for item in snapshot if not isinstance(item, View)}
-    return all(id(table) in named for table in _tables(relation))
-
-
-def _everything(relation: Relation) -> list[Relation]:
-    """All nodes, those of subqueries too."""
-    nodes = []
-    for node in walk(relation):
-        nodes.append(node)
-        for expression in node.own_expressions:
-            for part in expressions_in(expression):
-                if isinstance(part, (Exists, InSubquery, ScalarSubquery)):
-                    nodes += _everything(part.relation)
-    return nodes
+    return all(id(table) in named for table in tables_in(relation))
 
 
 def _has_subquery(relation: Relation) -> bool:
@@ -471,7 +445,7 @@ def _has_subquery(relation: Relation) -> bool:
 def _parameters(relation: Relation, given: tuple[SqlType, ...]) -> tuple[SqlType, ...]:
     """The type of each parameter: what its context made of it, else what its argument is."""
     types: dict[int, SqlType] = {}
-    for node in _everything(relation):
+    for node in everything(relation):
         for expression in node.own_expressions:
             for part in expressions_in(expression):
                 if isinstance(part, Parameter) and types.setdefault(part.index, part.type) != part.type:

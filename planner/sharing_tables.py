@@ -8,7 +8,7 @@ keeps them, in a file if they are many. To keep rows costs something too: what i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -62,10 +62,12 @@ _TAKE_ALL = (
 """Operators that take all their input before they give anything."""
 
 
-def share_tables(plan: Physical) -> Physical:
-    """The plan of a query on tables, in which what occurs several times, and is worth it, is a `Shared` each."""
-    plan = _with_merged_scans(plan)
-    sharing = _Sharing()
+def share_tables(plan: Physical, commons: Mapping[int, Physical] | None = None) -> Physical:
+    """The plan of a query on tables, in which what occurs several times, and is worth it, is a `Shared` each. `commons`: the
+    plans of its common tables that run once, by number."""
+    commons = commons or {}
+    plan, *common_plans = _with_merged_scans([plan, *commons.values()])
+    sharing = _Sharing(dict(zip(commons, common_plans, strict=True)))
     sharing.note(plan)
     return sharing.built(plan, False) if sharing.finds_any() else plan
 
@@ -78,17 +80,17 @@ def _scans(node: Physical) -> Iterator[SourceScan]:
             yield from _scans(item)
 
 
-def _with_merged_scans(plan: Physical) -> Physical:
-    """The plan, in which scans of one file read the same columns."""
+def _with_merged_scans(plans: list[Physical]) -> list[Physical]:
+    """The plans, in which scans of one file read the same columns."""
     groups: dict[tuple[int, Expression | None], list[SourceScan]] = {}
-    for scan in _scans(plan):
+    for scan in (scan for plan in plans for scan in _scans(plan)):
         if type(scan) is SourceScan and scan.table.reads_slowly and scan.request.limit is None:
             groups.setdefault((id(scan.table), scan.request.predicate), []).append(scan)
     merged: dict[int, Physical] = {}
     for group in groups.values():
         if len(group) > 1:
             merged |= merged_scans(group)
-    return _replaced(plan, merged) if merged else plan
+    return [_replaced(plan, merged) for plan in plans] if merged else plans
 
 
 def _replaced(node: Physical, by_id: dict[int, Physical]) -> Physical:
@@ -132,7 +134,8 @@ class _Part:
 class _Sharing:
     """The parts of one plan."""
 
-    def __init__(self) -> None:
+    def __init__(self, commons: Mapping[int, Physical]) -> None:
+        self._commons = commons
         self._parts: dict[Any, _Part] = {}
         self._places: dict[int, _Part] = {}
         self._reaches: dict[int, bool] = {}
@@ -142,6 +145,8 @@ class _Sharing:
         """Finds what occurs where; the part that `node` is, None if it is none."""
         if isinstance(node, physical.Recursion):
             return None
+        if isinstance(node, physical.CommonRows):
+            return self._note_common(self._commons[node.number])
         below = [self.note(item) for item in node.inputs]
         key = self._key(node, below)
         part = None if key is None else self._parts.get(key)
@@ -157,6 +162,14 @@ class _Sharing:
             self._parts[key] = self._places[id(node)] = part
         return part
 
+    def _note_common(self, plan: Physical) -> _Part:
+        """The part that the plan of a common table is: sharing it is what it is one for."""
+        part = self._places.get(id(plan)) or self.note(plan)
+        if part is None:
+            part = self._parts[id(plan)] = self._places[id(plan)] = _Part(True)
+        part.is_worth = True
+        return part
+
     def _key(self, node: Physical, below: list[_Part | None]) -> Any:
         """What two nodes have in common that give the same rows; None for what is never shared."""
         if type(node) not in _LINKS or any(item is None for item in below):
@@ -169,10 +182,12 @@ class _Sharing:
         return (type(node), *(item.type for item in node.fields), *own, *map(id, below))
 
     def finds_any(self) -> bool:
-        return any(part.is_shared for part in self._parts.values())
+        return bool(self._commons) or any(part.is_shared for part in self._parts.values())
 
     def _reaches_shared(self, node: Physical) -> bool:
         """Whether something that is shared is at or below a node."""
+        if isinstance(node, physical.CommonRows):
+            return self._reaches_shared(self._commons[node.number])
         found = self._reaches.get(id(node))
         if found is None:
             part = self._places.get(id(node))
@@ -182,6 +197,8 @@ class _Sharing:
 
     def built(self, node: Physical, waits: bool) -> Physical:
         """The node over what is shared; `waits`: whether it may be left standing while others read what is shared."""
+        if isinstance(node, physical.CommonRows):
+            return self.built(self._commons[node.number], waits)
         part = self._places.get(id(node))
         if part is None or not part.is_shared:
             return self._over_built(node, waits)

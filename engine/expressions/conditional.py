@@ -6,7 +6,7 @@ back in their places. A part that can't fail is evaluated over all rows, which i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,58 +33,44 @@ def restricted(frame: Frame, mask: pa.Array, columns: set[int]) -> Frame:
 
 
 def compile_connective(call: Call, compile_expression: Compile) -> Evaluator:
-    """AND and OR by three-valued logic, from left to right; an argument that can fail sees only undecided rows."""
-    evaluator = compile_expression(call.arguments[0])
-    eager: list[Evaluator] = []
-    for argument in call.arguments[1:]:
-        following = compile_expression(argument)
-        if can_fail(argument):
-            left = _eager_connective(call.function, evaluator, eager)
-            evaluator, eager = _lazy_connective(call.function, left, following, columns_of(argument)), []
-        else:
-            eager.append(following)
-    return _eager_connective(call.function, evaluator, eager)
-
-
-def _eager_connective(function: str, first: Evaluator, others: Sequence[Evaluator]) -> Evaluator:
-    """All arguments evaluated; in a loop, for a condition may have thousands."""
-    kernel = pc.and_kleene if function == "and" else pc.or_kleene
+    """AND and OR by three-valued logic, from left to right; an argument that can fail sees only undecided rows. In a loop, for
+    a condition may have thousands of arguments."""
+    first = compile_expression(call.arguments[0])
+    others = [
+        (compile_expression(argument), columns_of(argument) if can_fail(argument) else None) for argument in call.arguments[1:]
+    ]
+    kernel = pc.and_kleene if call.function == "and" else pc.or_kleene
     if not others:
         return first
-    if len(others) == 1:
-        second = others[0]
+    if len(others) == 1 and others[0][1] is None:
+        second = others[0][0]
         return lambda frame: kernel(first(frame), second(frame))
+    is_and = call.function == "and"
 
     def run(frame: Frame) -> Datum:
         value = first(frame)
-        for other in others:
-            value = kernel(value, other(frame))
+        for other, columns in others:
+            value = kernel(value, other(frame)) if columns is None else _where_undecided(is_and, value, other, columns, frame)
         return value
 
     return run
 
 
-def _lazy_connective(function: str, left: Evaluator, right: Evaluator, columns: set[int]) -> Evaluator:
-    is_and = function == "and"
+def _where_undecided(is_and: bool, first: Datum, right: Evaluator, columns: set[int], frame: Frame) -> Datum:
+    """`first` AND or OR what `right` gives, which is evaluated only for the rows where `first` doesn't decide."""
     kernel = pc.and_kleene if is_and else pc.or_kleene
-    deciding = not is_and
-
-    def run(frame: Frame) -> Datum:
-        first = left(frame)
-        if isinstance(first, pa.Scalar):
-            return first if first.as_py() is deciding else kernel(first, right(frame))
-        undecided = pc.coalesce(first, TRUE) if is_and else pc.invert(pc.coalesce(first, FALSE))
-        count = undecided.true_count
-        if count == 0:
-            return first
-        if count == len(first):
-            return kernel(first, right(frame))
-        second = right(restricted(frame, undecided, columns))
-        if not isinstance(second, pa.Scalar):
-            second = _scattered([second], [_positions(undecided)], frame.num_rows)
-        return kernel(first, second)
-
-    return run
+    if isinstance(first, pa.Scalar):
+        return first if first.as_py() is (not is_and) else kernel(first, right(frame))
+    undecided = pc.coalesce(first, TRUE) if is_and else pc.invert(pc.coalesce(first, FALSE))
+    count = undecided.true_count
+    if count == 0:
+        return first
+    if count == len(first):
+        return kernel(first, right(frame))
+    second = right(restricted(frame, undecided, columns))
+    if not isinstance(second, pa.Scalar):
+        second = _scattered([second], [_positions(undecided)], frame.num_rows)
+    return kernel(first, second)
 
 
 def _positions(mask: pa.Array) -> np.ndarray[Any, Any]:

@@ -54,6 +54,7 @@ class Aggregation:
         """`counts_rows`: whether the rows of each group are counted too, in the plain state at `count_slot`."""
         self.keys, self.aggregates, self.stage = keys, aggregates, stage
         self._arguments: list[Expression] = []
+        self._places: dict[Expression, int] = {}
         wanted: list[tuple[State, tuple[int, ...], bool]] = []
         flagged: dict[tuple[int, ...], bool] = {}
         self.slots: list[list[int]] = []
@@ -94,11 +95,12 @@ class Aggregation:
         """The argument columns of a call, each kept once."""
         places = []
         for expression in expressions:
-            if expression not in self._arguments or is_volatile(expression):
-                places.append(len(self._arguments))
+            place = None if is_volatile(expression) else self._places.get(expression)
+            if place is None:
+                place = len(self._arguments)
+                self._places.setdefault(expression, place)
                 self._arguments.append(expression)
-            else:
-                places.append(self._arguments.index(expression))
+            places.append(place)
         return tuple(places)
 
     def _result_schema(self, names: tuple[str, ...]) -> pa.Schema:

@@ -150,15 +150,15 @@ class Template:
         stopped = self._ancestors
         if any(vertex.supplier is Hold for vertex in self.order):
             stopped = self._find_ancestors(lambda vertex: vertex.supplier is Hold)
-        return [
-            later
-            for inputs in self._inputs
-            for later in inputs
-            if any(
-                earlier.priority < later.priority and self._ancestors[earlier.source] & stopped[later.source]
-                for earlier in inputs
-            )
-        ]
+        relaxed = []
+        for inputs in self._inputs:
+            before: set[str] = set()
+            for priority in sorted({edge.priority for edge in inputs}):
+                equal = [edge for edge in inputs if edge.priority == priority]
+                if before:
+                    relaxed += [edge for edge in equal if not before.isdisjoint(stopped[edge.source])]
+                before = before.union(*(self._ancestors[edge.source] for edge in equal))
+        return relaxed
 
     def _find_before_snapshots(self) -> set[str]:
         """Vertices that must have ended before a snapshot can be taken: those upstream of an input that others wait for. A
@@ -166,8 +166,9 @@ class Template:
         return {
             name
             for inputs in self._inputs
+            for last in [max((edge.priority for edge in inputs), default=0)]
             for edge in inputs
-            if any(edge.priority < other.priority for other in inputs)
+            if edge.priority < last
             for name in self._ancestors[edge.source]
         }
 

@@ -34,7 +34,7 @@ from runnel.relation import (
     WorkingTable,
 )
 from runnel.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.subqueries import GroupLimit, Series, UnnestTogether
+from runnel.subqueries import CommonRows, GroupLimit, Series, UnnestTogether
 from runnel.windows import Window
 
 Places = dict[int, int]
@@ -222,7 +222,7 @@ def _recursion(node: Recursion, needed: set[int]) -> _Pruned:
     return replace(node, anchor=anchor, step=step), _same(len(everything))
 
 
-def _working_table(node: WorkingTable, needed: set[int]) -> _Pruned:
+def _leaf(node: WorkingTable | CommonRows, needed: set[int]) -> _Pruned:
     return node, _same(len(node.fields))
 
 
@@ -293,7 +293,8 @@ _RULES: dict[type[Relation], Callable[[Any, set[int]], _Pruned]] = {
     SetOperation: _set_operation,
     Unnest: _unnest,
     Recursion: _recursion,
-    WorkingTable: _working_table,
+    WorkingTable: _leaf,
+    CommonRows: _leaf,
     Series: _per_row,
     UnnestTogether: _per_row,
     GroupLimit: _group_limit,

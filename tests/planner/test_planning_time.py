@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from time import process_time
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import runnel
 from runnel import database
 from runnel.planner.bind_select import SelectBinder
+from runnel.planner.parse import parse
 from runnel.planner.rules import RULES, apply
 from runnel.relation import walk
 from runnel.streams import ImposeOrder
@@ -85,3 +88,144 @@ def test_the_time_out_ends_planning(con: runnel.Connection, monkeypatch: pytest.
     assert con.jobs() == []
     monkeypatch.undo()
     assert con.execute(_doublings(5), timeout=60).fetchall() == [(32,)]
+
+
+def _chain(number: int, body: str, first: str = "SELECT 1 AS a") -> str:
+    """Common tables each of which reads the one before, which is {before} in its body."""
+    tables = [f"q{i} AS ({body.format(before=f'q{i - 1}')})" for i in range(1, number + 1)]
+    return f"WITH RECURSIVE q0 AS ({first}), {', '.join(tables)} "
+
+
+_DOUBLING = {
+    "joins": ("SELECT l.a + 1 AS a FROM {before} l JOIN {before} r ON l.a = r.a", [(41,)]),
+    "unions": ("SELECT a FROM {before} UNION SELECT a + 1 FROM {before} WHERE a < 3", [(1,), (2,), (3,)]),
+    "groups": ("SELECT l.a, COUNT(*) AS c FROM {before} l JOIN {before} r ON l.a = r.a GROUP BY l.a", [(1, 1)]),
+    "subqueries": ("SELECT a + (SELECT MAX(a) - 1 FROM {before}) AS a FROM {before}", [(1,)]),
+    "IN": ("SELECT a FROM {before} WHERE a IN (SELECT a FROM {before})", [(1,)]),
+}
+
+
+@pytest.mark.parametrize("shape", _DOUBLING)
+def test_common_tables_that_name_the_one_before_twice_are_planned_and_run_once(con: runnel.Connection, shape: str) -> None:
+    body, expected = _DOUBLING[shape]
+    lengths = []
+    for number in (20, 40):
+        sql = _chain(number, body) + f"SELECT * FROM q{number} ORDER BY a"
+        lengths.append(len(con.execute(f"EXPLAIN {sql}").fetchall()))
+    assert lengths[1] < 3 * lengths[0]
+    assert con.execute(sql).fetchall() == expected
+
+
+def test_parameters_of_common_tables_that_run_once_keep_their_values(con: runnel.Connection) -> None:
+    sql = _chain(25, "SELECT a FROM {before} UNION SELECT a + ? FROM {before} WHERE a < ?") + "SELECT * FROM q25 ORDER BY a"
+    assert con.execute(sql, [2, 6] * 25).fetchall() == [(1,), (3,), (5,), (7,)]
+
+
+def test_views_that_name_the_one_before_twice_are_planned_and_run_once(con: runnel.Connection) -> None:
+    con.execute("CREATE VIEW v0 AS SELECT 1 AS a")
+    for i in range(1, 31):
+        con.execute(f"CREATE VIEW v{i} AS SELECT l.a + 1 AS a FROM v{i - 1} l JOIN v{i - 1} r ON l.a = r.a")
+    assert con.execute("SELECT * FROM v30").fetchall() == [(31,)]
+
+
+def test_a_common_table_that_runs_once_is_explained_once(con: runnel.Connection) -> None:
+    sql = _chain(10, _DOUBLING["joins"][0]) + "SELECT * FROM q10"
+    lines = [line.strip() for (line,) in con.execute(f"EXPLAIN (LOGICAL) {sql}").fetchall()]
+    assert lines.count("Common table 1") == 1
+    assert "Common table 1, as before" in lines
+
+
+def test_conditions_still_reach_into_common_tables_that_are_used_a_few_times(con: runnel.Connection) -> None:
+    table = "WITH t AS (SELECT v FROM GENERATE_SERIES(1, 100) AS s(v))"
+    sql = f"{table} SELECT * FROM t a JOIN t b ON a.v = b.v WHERE a.v = 3 AND b.v = 3"
+    plan = "\n".join(line for (line,) in con.execute(f"EXPLAIN (LOGICAL) {sql}").fetchall())
+    assert "Common table" not in plan
+    assert plan.count("v = 3") == 2
+
+
+_COPIED = {
+    "volatile": _chain(20, "SELECT l.a + RAND() AS a FROM {before} l, {before} r") + "SELECT * FROM q20",
+    "correlated": "SELECT (" + _chain(20, "SELECT l.a FROM {before} l, {before} r", "SELECT v AS a") + "SELECT a FROM q20) "
+    "FROM (VALUES (1)) AS t(v)",
+    "read by a recursion": _chain(20, "SELECT l.a FROM {before} l, {before} r")
+    + ", r AS (SELECT a FROM q20 UNION ALL SELECT r.a + 1 FROM r JOIN q20 ON q20.a = r.a) SELECT * FROM r",
+    "of a stream": _chain(
+        20, "SELECT * FROM {before} UNION ALL SELECT * FROM {before}", "SELECT * FROM TABLE(GENERATE_STREAM(1))"
+    )
+    + "SELECT * FROM q20",
+    "beside a stream": _chain(20, "SELECT l.a FROM {before} l JOIN {before} r ON l.a = r.a")
+    + "SELECT * FROM TABLE(GENERATE_STREAM(1)) AS s JOIN q20 ON s.v = q20.a",
+}
+
+
+@pytest.mark.parametrize("sql", _COPIED.values(), ids=_COPIED)
+def test_what_cannot_run_once_is_refused_where_its_copies_are_too_many(con: runnel.Connection, sql: str) -> None:
+    with pytest.raises(runnel.ProgrammingError, match="name one another too often"):
+        con.execute(sql)
+
+
+def test_a_volatile_common_table_differs_in_each_use(con: runnel.Connection) -> None:
+    sql = _chain(5, "SELECT l.a + RAND() AS a FROM {before} l, {before} r") + "SELECT l.a = r.a FROM q5 l, q5 r"
+    assert con.execute(sql).fetchall() == [(False,)]
+
+
+def _calls(action: Callable[[], object]) -> int:
+    """How many functions are called meanwhile."""
+    found = [0]
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        found[0] += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(before)
+    return found[0]
+
+
+def _series(columns: str, rest: str = "") -> str:
+    return f"SELECT {columns} FROM GENERATE_SERIES(1, 3) AS s(v) {rest}"
+
+
+_LONG: dict[str, Callable[[int], str]] = {
+    "aggregates": lambda n: _series(", ".join(f"SUM(v + {i})" for i in range(n))),
+    "windows": lambda n: _series(", ".join(f"SUM(v + {i}) OVER (ORDER BY v)" for i in range(n))),
+    "keys": lambda n: _series(", ".join(f"v + {i}" for i in range(n)), "GROUP BY " + ", ".join(str(i + 1) for i in range(n))),
+    "order": lambda n: _series(
+        ", ".join(f"v + {i} AS c{i}" for i in range(n)), "ORDER BY " + ", ".join(f"c{i}" for i in range(n))
+    ),
+    "unions": lambda n: " UNION ALL ".join(f"SELECT {i}" for i in range(n)),
+    "conditions": lambda n: _series("v", "WHERE " + " AND ".join(f"v <> {i}" for i in range(n))),
+    "branches": lambda n: _series(f"CASE v {' '.join(f'WHEN {i} THEN {i}' for i in range(n))} END"),
+    "rows": lambda n: f"SELECT * FROM (VALUES {', '.join(f'({i})' for i in range(n))}) AS t(a)",
+    "elements": lambda n: _series("v", f"WHERE v NOT IN ({', '.join(f'v + {i + 1}' for i in range(n))})"),
+    "common tables": lambda n: _chain(n, "SELECT a + 1 AS a FROM {before}") + f"SELECT * FROM q{n}",
+}
+
+
+@pytest.mark.parametrize("shape", _LONG)
+def test_work_grows_with_the_text(con: runnel.Connection, shape: str) -> None:
+    con.execute(_LONG[shape](3)).fetchall()
+    calls = [_calls(lambda n=n: con._database.prepare(_LONG[shape](n), ())) for n in (60, 240)]
+    assert calls[1] < 8 * calls[0]
+
+
+def test_many_parameters_are_read_in_time_with_their_number() -> None:
+    def seconds(number: int) -> float:
+        sql = f"SELECT 1 WHERE 1 IN ({', '.join('?' * number)})"
+        times = []
+        for _ in range(3):
+            start = process_time()
+            parse(sql)
+            times.append(process_time() - start)
+        return min(times)
+
+    assert seconds(8000) < 9 * seconds(2000)
+
+
+def test_thousands_of_elements_that_are_no_constants(con: runnel.Connection) -> None:
+    elements = ", ".join(f"v + {i + 1}" for i in range(3000))
+    assert con.execute(_series("COUNT(*)", f"WHERE v NOT IN ({elements})")).fetchall() == [(3,)]
+    assert con.execute(_series("COUNT(*)", f"WHERE v IN ({elements}, v)")).fetchall() == [(3,)]

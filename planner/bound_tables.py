@@ -1,0 +1,218 @@
+"""Common tables and views whose copies would be too many: each is planned and run once.
+
+A common table is bound once, and each use has its relation in it, so that conditions and columns of the use reach it. But where
+each of them reads the one before twice, the copies double with each: 30 tables would be a thousand million copies. So where the
+copies outgrow the text, a use gets a `CommonRows`, which to all rules is a leaf: its relation is planned by itself, and runs as
+what occurs several times in a plan does (`sharing_tables`). What can't run once (a stream, a volatile expression, what reads a
+query around, or a recursion) is copied, up to MOST_STEPS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from runnel.errors import ProgrammingError
+from runnel.expressions.nodes import Expression, transform
+from runnel.expressions.nodes import walk as expressions_in
+from runnel.expressions.properties import is_volatile
+from runnel.frozen import frozen
+from runnel.planner.estimates import estimate
+from runnel.planner.optimize import everything
+from runnel.relation import Aggregate, Recursion, Relation, WorkingTable
+from runnel.subqueries import SUBQUERIES, CommonRows, outer_columns
+from runnel.windows import Window
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_query import Numbers
+
+COPIED_STEPS = 64
+"""Up to this many relational nodes, copies counted, a common table is always copied."""
+
+COPIES = 4
+"""A common table is copied where its copies are at most this many times the nodes that were bound for it."""
+
+MOST_STEPS = 5_000
+"""The most nodes, copies counted, of what can only be copied."""
+
+
+@frozen
+class _Size:
+    """Of a common table: the nodes bound for it alone, those with copies counted, and the tables in it, by identity."""
+
+    relation: Relation
+    """Held, so that no other one gets its identity."""
+    own: int
+    copied: int
+    inside: frozenset[int]
+
+
+class BoundTables:
+    """The common tables and views of one statement that were bound."""
+
+    def __init__(self, may_share: bool) -> None:
+        """`may_share`: whether a part of the statement may run once for several readers."""
+        self._may_share = may_share
+        self._relations: dict[int, tuple[object, Relation]] = {}
+        self._sizes: dict[int, _Size] = {}
+        self._own: dict[int, int] = {}
+        self._bound_again = 0
+        self.count = 0
+        """How many of them run once."""
+
+    def relation(self, table: object, bind: Callable[[], Relation], watermarks: Numbers) -> Relation:
+        """What the uses of `table` read. It is bound once, but where it has watermarks: each use numbers its own."""
+        known = self._relations.get(id(table))
+        if known is not None:
+            return known[1]
+        before = watermarks.given
+        relation = bind()
+        if watermarks.given != before:
+            self._note_again()
+            return relation
+        relation = self._read(relation)
+        self._relations[id(table)] = (table, relation)
+        return relation
+
+    def _read(self, relation: Relation) -> Relation:
+        """The relation, or a leaf that stands for it."""
+        size = self._measured(relation)
+        bound = sum(map(self._own.__getitem__, size.inside)) + size.own
+        if size.copied > COPIED_STEPS and size.copied > COPIES * bound and self._can_share(relation):
+            self.count += 1
+            return CommonRows(number=self.count, relation=relation, position=relation.position)
+        if size.copied > MOST_STEPS:
+            raise _too_many_copies()
+        self._sizes[id(relation)] = replace(size, inside=size.inside | {id(relation)})
+        self._own[id(relation)] = size.own
+        return relation
+
+    def _note_again(self) -> None:
+        """Counts the use of a table that is bound for each use."""
+        self._bound_again += 1
+        if self._bound_again > MOST_STEPS // 5:
+            raise _too_many_copies()
+
+    def _measured(self, relation: Relation) -> _Size:
+        own = copied = 0
+        inside: frozenset[int] = frozenset()
+        waiting = [relation]
+        while waiting and copied <= MOST_STEPS:
+            node = waiting.pop()
+            known = self._sizes.get(id(node))
+            if known is None:
+                own, copied = own + 1, copied + 1
+                waiting += node.inputs
+                waiting += _subqueries(node)
+            else:
+                copied += known.copied
+                inside |= known.inside
+        return _Size(relation, own, copied, inside)
+
+    def _can_share(self, relation: Relation) -> bool:
+        if not self._may_share or relation.is_unbounded or outer_columns(relation):
+            return False
+        nodes = list(everything(relation))
+        recursions = {node.name for node in nodes if isinstance(node, Recursion)}
+        return not any(_is_volatile(node) or (isinstance(node, WorkingTable) and node.name not in recursions) for node in nodes)
+
+
+def _too_many_copies() -> ProgrammingError:
+    return ProgrammingError(
+        "the common tables and views of the statement name one another too often",
+        detail="it would have more than some thousand copies of them, which can't be run as one",
+        hint="write their result to a table, and read that",
+    )
+
+
+def _is_volatile(node: Relation) -> bool:
+    calls = [call.call for call in node.calls] if isinstance(node, Window) else []
+    if isinstance(node, Aggregate):
+        calls = list(node.aggregates)
+    own = any(call.python is not None and not call.python.is_deterministic for call in calls)
+    return own or any(map(is_volatile, node.own_expressions))
+
+
+def _subqueries(node: Relation) -> Iterator[Relation]:
+    for expression in node.own_expressions:
+        if expression.children or isinstance(expression, SUBQUERIES):
+            for part in expressions_in(expression):
+                if isinstance(part, SUBQUERIES):
+                    yield part.relation
+
+
+def commons_in(relation: Relation) -> dict[int, CommonRows]:
+    """The common tables that run once, by number."""
+    return {node.number: node for node in everything(relation) if isinstance(node, CommonRows)}
+
+
+def copied_where_needed(relation: Relation) -> Relation:
+    """The relation with copies of those common tables that one place alone reads, or that a recursion reads, whose steps run
+    apart from all else; of all of them in a statement on streams."""
+    uses: dict[int, int] = {}
+    for node in everything(relation):
+        if isinstance(node, CommonRows):
+            uses[node.number] = uses.get(node.number, 0) + 1
+    everywhere = relation.is_unbounded
+    return _Copies(lambda node: everywhere or uses[node.number] == 1).put_in(relation, False, False)
+
+
+class _Copies:
+    """Puts the relations of common tables in the place of the leaves that `is_copied` names, and of all within a recursion."""
+
+    def __init__(self, is_copied: Callable[[CommonRows], bool]) -> None:
+        self._is_copied = is_copied
+        self._kept: dict[int, CommonRows] = {}
+        self._left = MOST_STEPS
+
+    def put_in(self, relation: Relation, in_recursion: bool, is_copy: bool) -> Relation:
+        if isinstance(relation, CommonRows):
+            return self._common(relation, in_recursion, is_copy)
+        if is_copy:
+            self._left -= 1
+            if self._left < 0:
+                raise _too_many_copies()
+        in_recursion = in_recursion or isinstance(relation, Recursion)
+        return _over(relation, lambda item: self.put_in(item, in_recursion, is_copy))
+
+    def _common(self, node: CommonRows, in_recursion: bool, is_copy: bool) -> Relation:
+        if in_recursion or self._is_copied(node):
+            return self.put_in(node.relation, in_recursion, True)
+        kept = self._kept.get(node.number)
+        if kept is None:
+            kept = self._kept[node.number] = replace(node, relation=self.put_in(node.relation, False, is_copy))
+        return kept
+
+
+def rewritten(relation: Relation, rewrite: Callable[[Relation], Relation]) -> Relation:
+    """The relation with `rewrite` applied to it, and once to each common table that runs once."""
+    done: dict[int, CommonRows] = {}
+
+    def put_in(node: Relation) -> Relation:
+        if not isinstance(node, CommonRows):
+            return _over(node, put_in)
+        if node.number not in done:
+            inner = rewrite(put_in(node.relation))
+            done[node.number] = node if inner is node.relation else replace(node, relation=inner, rows=estimate(inner))
+        return done[node.number]
+
+    return rewrite(put_in(relation))
+
+
+def _over(node: Relation, change: Callable[[Relation], Relation]) -> Relation:
+    """The node over changed inputs and subqueries."""
+    inputs = tuple(map(change, node.inputs))
+    if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
+        node = node.with_inputs(inputs)
+    return node.map_expressions(lambda item: _over_subqueries(item, change))
+
+
+def _over_subqueries(expression: Expression, change: Callable[[Relation], Relation]) -> Expression:
+    def changed(item: Expression) -> Expression:
+        if not isinstance(item, SUBQUERIES):
+            return item
+        inner = change(item.relation)
+        return item if inner is item.relation else replace(item, relation=inner)
+
+    return transform(expression, changed)

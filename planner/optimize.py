@@ -1,0 +1,131 @@
+"""From a bound relation to its physical plan: the rules, what other engines run, the operators, and what runs once.
+
+Common tables whose copies would be too many (`bound_tables`) are taken through each of these by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from runnel.catalog import Snapshot, Table
+from runnel.expressions.nodes import walk as expressions_in
+from runnel.planner.choose import choose
+from runnel.planner.physical import Physical, tables_of
+from runnel.planner.rules import apply
+from runnel.relation import Join, Relation, Scan, walk
+from runnel.subqueries import SUBQUERIES, CommonRows
+
+if TYPE_CHECKING:
+    from runnel.planner.bind_query import Binder
+
+
+def everything(relation: Relation) -> list[Relation]:
+    """All nodes, those of subqueries and of common tables too."""
+    return _gathered(relation, set())
+
+
+def _gathered(relation: Relation, commons: set[int]) -> list[Relation]:
+    nodes = []
+    for node in walk(relation):
+        nodes.append(node)
+        for expression in node.own_expressions:
+            for part in expressions_in(expression):
+                if isinstance(part, SUBQUERIES):
+                    nodes += _gathered(part.relation, commons)
+        if isinstance(node, CommonRows) and node.number not in commons:
+            commons.add(node.number)
+            nodes += _gathered(node.relation, commons)
+    return nodes
+
+
+def tables_in(relation: Relation) -> tuple[Table, ...]:
+    """The tables that a relation reads, once each."""
+    return tuple(dict.fromkeys(node.table for node in everything(relation) if isinstance(node, Scan)))
+
+
+def simplified(binder: Binder, bound: Relation) -> Relation:
+    """The relation after the rules."""
+    check = binder.environment.check
+    if not _has_commons(binder):
+        return apply(bound, check=check)
+    from runnel.planner.bound_tables import copied_where_needed, rewritten
+
+    return rewritten(copied_where_needed(bound), lambda relation: apply(relation, check=check))
+
+
+def pushed_down(binder: Binder, logical: Relation) -> tuple[Relation, str]:
+    """The plan with the parts that other engines run as fragments, and what of it they have no room for. A plan without a
+    table has no such parts (unless all plans are to be tried)."""
+    pushdown = binder.environment.pushdown
+    if pushdown is None:
+        return logical, ""
+    if pushdown.rows and not _has_commons(binder) and not any(isinstance(node, Scan) for node in walk(logical)):
+        return logical, ""
+    from runnel.planner.fragments import with_fragments
+
+    if not _has_commons(binder):
+        return with_fragments(logical, binder.snapshot, pushdown)
+    from runnel.planner.bound_tables import rewritten
+
+    reasons: list[str] = []
+
+    def pushed(relation: Relation) -> Relation:
+        found, reason = with_fragments(relation, binder.snapshot, pushdown)
+        reasons.append(reason)
+        return found
+
+    return rewritten(logical, pushed), next(filter(None, reasons), "")
+
+
+def chosen(
+    binder: Binder,
+    relation: Relation,
+    logical: Relation,
+    choose_root: Callable[[Relation, Snapshot], Physical],
+    has_engines: bool = False,
+) -> Physical:
+    """The physical plan of a relation, which was `logical` before other engines got their parts (`has_engines`: they may)."""
+    root = choose_root(relation, binder.snapshot)
+    commons: dict[int, Physical] = {}
+    if _has_commons(binder):
+        from runnel.planner.bound_tables import commons_in
+
+        commons = {number: choose(node.relation, binder.snapshot) for number, node in commons_in(relation).items()}
+    return _shared(root, logical, has_engines, commons)
+
+
+def _has_commons(binder: Binder) -> bool:
+    """Whether the statement has common tables that are planned by themselves."""
+    return binder.bound_tables is not None and binder.bound_tables.count > 0
+
+
+def _shared(
+    plan: Physical, relation: Relation, has_engines: bool = False, commons: Mapping[int, Physical] | None = None
+) -> Physical:
+    """The physical plan of `relation`, in which what occurs several times runs once, and other engines, where it has them, give
+    what the rest of it wants of them. `commons`: the plans of its common tables that run once, by number."""
+    if relation.is_unbounded:
+        # Loaded on first use: few statements read streams.
+        from runnel.planner.sharing import share
+
+        return share(plan)
+    tables = tables_of(plan)
+    if commons or len(set(map(id, tables))) != len(tables):
+        # Loaded on first use: few statements read a table twice.
+        from runnel.planner.sharing_tables import share_tables
+
+        plan = share_tables(plan, commons)
+    if not has_engines or not _joins_rows_from_apart(relation):
+        return plan
+    # Loaded on first use: few statements have tables in two places.
+    from runnel.planner.dynamic_filters import with_dynamic_filters
+
+    return with_dynamic_filters(plan)
+
+
+def _joins_rows_from_apart(relation: Relation) -> bool:
+    """Whether there is a join, and a table whose rows take long to come over."""
+    nodes = list(walk(relation))
+    engines = [node.table.engine for node in nodes if isinstance(node, Scan)]
+    return any(item is not None and item.is_apart for item in engines) and any(isinstance(node, Join) for node in nodes)
