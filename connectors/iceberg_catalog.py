@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,10 @@ _WHO = re.compile(r"//[^/\s]*@")
 """Who somebody is in a URL, and his password."""
 _WHERE = "OPTIONS ('warehouse' = '…') names the folder of its tables, or 'uri' and 'catalog.…' what its catalog takes"
 _METADATA = re.compile(r"v?(\d+)(-[0-9a-f-]+)?(\.gz)?\.metadata\.json(\.gz)?")
+
+
+_CODE = ("py-io-impl", "write.py-location-provider.impl")
+"""Properties that name a Python class, which the library imports and calls."""
 
 
 def iceberg() -> Any:
@@ -93,7 +98,7 @@ class Catalogs:
             if found is None:
                 what = f'the Iceberg catalog "{place.catalog}" can\'t be opened'
                 with calling(what, ErrorCode.CONNECTION_PROBLEM, _WHERE):
-                    found = load_catalog(place.catalog, **dict(place.properties))
+                    found = without_code(load_catalog(place.catalog, **dict(place.properties)))
                 self._catalogs[(place.catalog, place.properties)] = found
             return found
 
@@ -105,6 +110,7 @@ class Catalogs:
 
             newest = newest_metadata(place)
             with calling(f"{place.what} can't be read"):
+                _check_code(place, _properties_in(newest))
                 return checked(place, StaticTable.from_metadata(newest))
         from pyiceberg.exceptions import NoSuchTableError
 
@@ -132,12 +138,44 @@ class Catalogs:
 
 def checked(place: Place, table: Any) -> Any:
     """The table, unless it needs more of a reader than is known here."""
+    _check_code(place, table.metadata.properties)
     if table.metadata.format_version > 3:
         raise NotSupportedError(f"{place.what} is of format version {table.metadata.format_version}, which isn't known")
     for field in table.schema().fields:
         if getattr(field, "initial_default", None) is not None:
             raise NotSupportedError(f'column "{field.name}" of {place.what} has a default for older rows, which isn\'t read')
     return table
+
+
+def without_code(catalog: Any) -> Any:
+    """The catalog, made to import no class that a table's metadata names: what a table holds is data. Those that the
+    catalog's own properties name are the word of who defined the mapping."""
+    load = catalog._load_file_io
+
+    def load_file_io(properties: Mapping[str, str] = MappingProxyType({}), location: str | None = None) -> Any:
+        return load({name: value for name, value in properties.items() if name not in _CODE}, location)
+
+    catalog._load_file_io = load_file_io
+    return catalog
+
+
+def _properties_in(metadata: str) -> Mapping[str, str]:
+    """The properties of a table that a metadata file has."""
+    from pyiceberg.io.pyarrow import PyArrowFileIO
+    from pyiceberg.serializers import FromInputFile
+
+    properties: Mapping[str, str] = FromInputFile.table_metadata(PyArrowFileIO().new_input(metadata)).properties
+    return properties
+
+
+def _check_code(place: Place, properties: Mapping[str, str]) -> None:
+    """NotSupportedError where a table's properties name code."""
+    found = next((name for name in _CODE if name in properties), None)
+    if found is not None:
+        raise NotSupportedError(
+            f'{place.what} names a Python class in its property "{found}", which isn\'t followed',
+            hint="remove the property from the table",
+        )
 
 
 def newest_metadata(place: Place) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -546,3 +547,23 @@ def test_statements_of_one_connection_wait_for_one_another(con: runnel.Connectio
     assert failed == []
     table.refresh()
     assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
+
+
+@pytest.mark.parametrize("name", ["py-io-impl", "write.py-location-provider.impl"])
+@pytest.mark.parametrize("is_static", [False, True])
+def test_no_class_is_imported_that_a_tables_metadata_names(
+    connector: IcebergConnector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_static: bool
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/named_by_data.py").write_text(
+        f"open({str(tmp_path / 'ran')!r}, 'w').close()\nfrom pyiceberg.io.pyarrow import PyArrowFileIO as Named"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "code"))
+    opened(connector, tmp_path / "w")
+    (metadata,) = (tmp_path / "w").rglob("*.metadata.json")
+    content = json.loads(metadata.read_text())
+    metadata.write_text(json.dumps({**content, "properties": {name: "named_by_data.Named"}}))
+    options = {"path": str(metadata)} if is_static else {"table": "space.t", "warehouse": str(tmp_path / "w")}
+    with pytest.raises(NotSupportedError, match=name):
+        connector.open(MappingDefinition("t", (), options))
+    assert not (tmp_path / "ran").exists()

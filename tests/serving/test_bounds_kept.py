@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 import runnel
+from runnel.catalog import View
+from runnel.statements.call import Caller
+from runnel.statements.numbered_writes import NumberedWrite
 from tests.serving.doors import Doors, doors
 from tests.serving.test_bounds import MAP, Place, refused
 from tests.waiting import eventually
@@ -153,3 +156,23 @@ def test_bounds_of_an_application(place: Place) -> None:
     with runnel.connect(place.kept, allowed_paths=["/"]) as bounded:
         refused(bounded, READ.format(place.kept / "token"))
         refused(bounded, READ.format("/proc/self/environ"))
+
+
+def test_a_users_numbers_are_not_the_owners(opened: Doors) -> None:
+    opened.owner.execute(MAP)
+    database = opened.served._database
+    user = Caller(False, database.bounds)
+
+    def put(caller: Caller, number: int, statement: str = "SINK") -> int:
+        key = f"{number}{int(caller.is_owner)}"
+        database.change(put=View("rows", f"SELECT {key} AS a, 1 AS b", ("__key", "this"), temporary=True))
+        write = NumberedWrite(
+            writer="w", number=number, statement=statement, table="m", columns=("__key", "this"), rows=("rows",)
+        )
+        return database.numbered_writes.write(database, write, lambda _: None, caller)
+
+    assert put(user, 9) == 1
+    assert put(database.owner, 5) == 1
+    assert put(user, 5) == 0
+    with pytest.raises(runnel.ProgrammingError, match="an INSERT or SINK"):
+        put(user, 10, "DELETE FROM m; SINK")
