@@ -122,8 +122,7 @@ class Scan(Relation):
     """Rows of a table: of its columns, those at `columns`, in that order.
 
     `predicate` (BOOLEAN, over the *table's* columns, not over `columns`) keeps the rows for which it is true; `limit` is
-    a bound on the rows needed, or None. `divert`: where records go that can't be read.
-    """
+    a bound on the rows needed, or None. `divert`: where records go that can't be read."""
 
     table: Table
     columns: tuple[int, ...]
@@ -387,10 +386,11 @@ class SetOperation(Pair):
 @frozen(kw_only=True)
 class Expand(Single):
     """Each input row once per list of `projections`: one column per expression, called by `names`. GROUPING SETS are an
-    Aggregate over it: one list per set, the keys outside the set NULL, and the number of the set as a column."""
+    Aggregate over it: one list per set, the keys outside the set NULL, and the number of the set as a column (`of_sets`)."""
 
     projections: tuple[tuple[Expression, ...], ...]
     names: tuple[str, ...]
+    of_sets: bool = False
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:

@@ -23,7 +23,7 @@ from runnel.planner.rules.rewriting import project_columns
 from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import EmissionClauses, Name
-from runnel.relation import Aggregate, Filter, Limit, Project, Relation, Sort, references, walk
+from runnel.relation import Aggregate, Expand, Filter, Limit, Project, Relation, Sort, Union, references, walk
 from runnel.sqltypes import BIGINT, Kind
 from runnel.streams import WINDOW_COLUMNS, Emission
 from runnel.windows import Window
@@ -107,8 +107,19 @@ def _told(binder: Binder, relation: Aggregate, clauses: EmissionClauses) -> Rela
     lateness = Literal(value=0, type=BIGINT) if clauses.lateness is None else _lateness(binder, clauses.lateness)
     emission = Emission(every=every, lateness=lateness, position=clauses.position)
     if clauses.late_table is not None:
-        emission = _with_late_rows(binder, emission, clauses.late_table, references(relation.input.fields))
+        emission = _with_late_rows(binder, emission, clauses.late_table, _columns_of_from(relation.input))
     return replace(relation, emission=emission)
+
+
+def _columns_of_from(relation: Relation) -> Sequence[Column]:
+    """The columns of the rows that are grouped, without those that grouping sets add."""
+    found = references(relation.fields)
+    expanded = relation.parts[0] if isinstance(relation, Union) else relation
+    if isinstance(expanded, Expand) and expanded.of_sets:
+        (computed,) = expanded.inputs
+        (source,) = computed.inputs
+        return found[: len(source.fields)]
+    return found
 
 
 def _diverting(binder: Binder, relation: Window | Sort, name: Name, position: Position | None) -> Relation:

@@ -103,6 +103,7 @@ def grouped_by_sets(
             for at, kept in enumerate(sets)
         ),
         names=(*names, "$set", "$present"),
+        of_sets=True,
     )
     empty = [at for at, kept in enumerate(sets) if not kept]
     out = references(expanded.fields)

@@ -381,9 +381,8 @@ def _unnest(node: logical.Unnest, snapshot: Snapshot) -> Physical:
 
 
 def _expand(node: logical.Expand, snapshot: Snapshot) -> Physical:
-    return physical.Expand(
-        fields=node.fields, rows=estimate(node), input=choose(node.input, snapshot), projections=node.projections
-    )
+    fields, rows, below = node.fields, estimate(node), choose(node.input, snapshot)
+    return physical.Expand(fields=fields, rows=rows, input=below, projections=node.projections, of_sets=node.of_sets)
 
 
 def _window(node: Window, snapshot: Snapshot) -> Physical:

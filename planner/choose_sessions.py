@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from runnel.expressions.nodes import Column, Expression
-from runnel.planner import physical, physical_streams
+from runnel.planner import physical_streams
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time import time_bounds
 from runnel.planner.physical import Physical
@@ -35,13 +34,6 @@ def choose_session_rows(node: AssignWindows, choose: Callable[[Relation], Physic
         keys=keys,
         bound=time_bounds(node.input).get(node.time.index),
     )
-
-
-def passing_late(rows: Physical) -> Physical:
-    """The input of an aggregation by sessions that writes its late rows somewhere: late ones reach it."""
-    if isinstance(rows, physical_streams.SessionRows):
-        return replace(rows, passes_late=True)
-    return replace(rows, input=passing_late(rows.input)) if isinstance(rows, physical.Calc) else rows
 
 
 def _key(key: Expression, computed: list[Expression], names: tuple[str, ...], width: int) -> Column:

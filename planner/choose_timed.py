@@ -9,13 +9,14 @@ from runnel.connector import SinkRequest, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions.nodes import Column, Expression, columns_of
 from runnel.planner import physical, physical_streams
+from runnel.planner.choose_late import passing_late, set_number, with_late_filter
 from runnel.planner.estimates import estimate, never_ends
 from runnel.planner.event_time import bound_of, constant_of, time_bounds
-from runnel.planner.grouped_windows import GroupedWindows, down_to_windows, grouped_windows
+from runnel.planner.grouped_windows import GroupedWindows, grouped_windows
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber
 from runnel.relation import Aggregate, Field, Relation, references
-from runnel.streams import AssignWindows, Emission, WindowKind
+from runnel.streams import Emission, WindowKind
 
 Choose = Callable[[Relation], Physical]
 
@@ -35,22 +36,23 @@ def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
     if not bounds:
         return None
     late = late_rows(node.emission)
+    lateness = _lateness(node, bounds[0][0])
     rows = choose(node.input)
-    if _has_sessions(node):
-        from runnel.planner.choose_sessions import passing_late
-
-        rows = rows if late is None else passing_late(rows)
+    if _gives_again(node) and passing_late(rows) is not rows:
+        raise _not_again(node)
+    bounded = tuple((node.keys[number], bound) for number, bound in bounds)
     return physical_streams.TimedAggregate(
         fields=node.fields,
         rows=estimate(node),
-        input=rows,
+        input=rows if late is None else with_late_filter(rows, bounded, late, lateness),
         keys=node.keys,
         aggregates=node.aggregates,
         two_stage=not any(item.distinct for item in node.aggregates) and late is None,
         bounds=bounds,
         every=None if node.emission is None else node.emission.every,
-        lateness=_lateness(node, bounds[0][0]),
+        lateness=lateness,
         late=late,
+        counted=set_number(rows, node.keys),
         windowed=None if windowed is None else _windowed_keys(windowed),
     )
 
@@ -74,16 +76,6 @@ def _windowed_keys(found: GroupedWindows) -> physical_streams.WindowedKeys | Non
 def _gives_again(node: Aggregate) -> bool:
     """Whether groups come out more than once: frames don't do that."""
     return _lasts(node) or (node.emission is not None and node.emission.every is not None)
-
-
-def _has_sessions(node: Aggregate) -> bool:
-    """Whether the groups are those of sessions, whose rows wait until they are complete."""
-    windows = down_to_windows(node.input)[0]
-    if not isinstance(windows, AssignWindows) or windows.shape.kind is not WindowKind.SESSION:
-        return False
-    if _gives_again(node):
-        raise _not_again(node)
-    return True
 
 
 def _not_again(node: Aggregate) -> NotSupportedError:

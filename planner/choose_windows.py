@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from runnel.planner import physical, physical_streams
-from runnel.planner.choose_sessions import passing_late
+from runnel.planner.choose_late import passing_late, with_late_filter
 from runnel.planner.choose_timed import late_rows
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time import time_bounds
@@ -65,5 +65,14 @@ def choose_timed_sort(node: Sort, below: Physical) -> Physical:
 
 
 def _taking_late(node: _Waiting, late: physical_streams.LateRows | None) -> _Waiting:
-    """The operator with the way of its late rows. Those of a session that is over must reach it."""
-    return node if late is None else replace(node, late=late, input=passing_late(node.input))
+    """The operator with the way of its late rows, and of those of a session that is over."""
+    if late is None:
+        return node
+    if isinstance(node, physical_streams.TimedSort):
+        bounded = ((node.keys[0].expression, node.bound),)
+    elif node.reaches and node.calls[0].order[0].nulls_first:
+        # There rows without a time may be late as well: only the window finds them.
+        return replace(node, late=late, input=passing_late(node.input))
+    else:
+        bounded = node.held
+    return replace(node, late=late, input=with_late_filter(node.input, bounded, late))

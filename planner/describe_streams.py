@@ -128,6 +128,13 @@ def _session_rows(node: physical_streams.SessionRows) -> Description:
     return "Session windows", properties | {"complete": "by the watermark" if node.bound is not None else "at the end"}
 
 
+def _late_filter(node: physical_streams.LateFilter) -> Description:
+    properties = {"in time by": listed(item for item, _ in node.bounded)}
+    if node.lateness:
+        properties["allowed lateness"] = time_span(node.lateness, node.bounded[0][0].type)
+    return "Late filter", properties | _late(node.late)
+
+
 def _physical_impose_order(node: physical_streams.ImposeOrder) -> Description:
     return "Impose order", {"watermark": watermark_of(node.time)}
 
@@ -155,5 +162,6 @@ STREAM_RULES: dict[type[Any], Callable[[Any], Description]] = {
     physical_streams.AsOfJoin: _as_of_join,
     physical_streams.LookupJoin: _lookup_join,
     physical_streams.TimedSort: _timed_sort,
+    physical_streams.LateFilter: _late_filter,
     physical_streams.TimedWindow: _timed_window,
 }

@@ -262,6 +262,12 @@ def _sort(to: Lowering, node: physical.Sort) -> Output:
     return to.follow(rows, "sort", sort(node.keys, None, None), 1)
 
 
+def _late_filter(to: Lowering, node: physical_streams.LateFilter) -> Output:
+    from runnel.planner.lower_streams import lower_late_filter
+
+    return lower_late_filter(to, node)
+
+
 def _timed_sort(to: Lowering, node: physical_streams.TimedSort) -> Output:
     from runnel.planner.lower_streams import timed_sort_of
 
@@ -407,6 +413,7 @@ RULES: dict[type[Physical], Rule] = {
     physical_streams.LookupJoin: _lookup_join,
     physical.Sort: _sort,
     physical_streams.TimedSort: _timed_sort,
+    physical_streams.LateFilter: _late_filter,
     physical.TopN: _top,
     physical.Limit: _limit,
     physical.Union: _union,

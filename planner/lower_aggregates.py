@@ -42,7 +42,7 @@ def _timed(node: physical_streams.TimedAggregate, names: tuple[str, ...]) -> _St
     """Groups that differ by their times alone meet in one processor, so that they come out in the order of these."""
     from runnel.processors.timed_aggregate import Timing, timed_aggregate
 
-    timing = Timing(node.bounds, node.late is not None, node.every, node.lateness)
+    timing = Timing(node.bounds, node.late is not None, node.every, node.lateness, node.counted)
     bounded = {key for key, _ in node.bounds}
     lasting = [i for i in range(len(node.keys)) if i not in bounded]
     keys = tuple(f"k{i}" for i in range(len(node.keys)))

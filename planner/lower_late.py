@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runnel.dag import between
+from runnel.dag import Vertex, between
 from runnel.planner.lowering import Lowering, Output
 from runnel.planner.physical_streams import LateRows
 from runnel.processors.calc import calc
 from runnel.processors.write import late_write
 
 
-def write_late_rows(to: Lowering, sides: Sequence[LateRows | None], rows: Output) -> None:
+def write_late_rows(
+    to: Lowering, sides: Sequence[LateRows | None], rows: Output, filters: Sequence[tuple[Output, LateRows]]
+) -> None:
     """Makes the vertices behind the outputs of an operator from 1 on, one for each of the sides whose late rows go to the
-    mapping, which is the same for all."""
-    source, is_parallel = rows.vertex, rows.is_parallel
-    late = [side for side in sides if side is not None]
-    assigned = []
-    for number, side in enumerate(late):
-        names = tuple(side.table.columns[i].name for i in side.request.columns)
-        assign = to.vertex("late rows", calc(None, side.expressions, names), source.parallelism if is_parallel else 1)
-        edge = between(source, assign).from_output(1 + number)
-        to.dag.edge(edge.isolated() if is_parallel else edge)
-        assigned.append(assign)
-    if late:
-        table, place = late[0].table, f"late rows of {source.name}"
-        target = to.vertex(f"write {table.name}", late_write(table, late[0].request, place), 1)
-        for number, assign in enumerate(assigned):
-            to.dag.edge(between(assign, target).to_input(number))
+    mapping, which is the same for all; and those behind output 1 of late filters below."""
+    own = [side for side in sides if side is not None]
+    found = [(rows, 1 + number, side) for number, side in enumerate(own)] + [(item, 1, side) for item, side in filters]
+    table = own[0].table
+    assigned = [_assigned(to, *item) for item in found]
+    supplier = late_write(table, own[0].request, f"late rows of {rows.vertex.name}")
+    target = to.vertex(f"write {table.name}", supplier, 1)
+    for number, assign in enumerate(assigned):
+        to.dag.edge(between(assign, target).to_input(number))
+
+
+def _assigned(to: Lowering, rows: Output, output: int, side: LateRows) -> Vertex:
+    """The vertex that makes rows of the mapping of those that come by an output."""
+    names = tuple(side.table.columns[i].name for i in side.request.columns)
+    parallelism = rows.vertex.parallelism if rows.is_parallel else 1
+    assign = to.vertex("late rows", calc(None, side.expressions, names), parallelism)
+    edge = between(rows.vertex, assign).from_output(output)
+    to.dag.edge(edge.isolated() if rows.is_parallel else edge)
+    return assign

@@ -94,6 +94,24 @@ def lower_as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
     return to.with_late(Output(vertex, is_parallel, names), *node.late)
 
 
+def lower_late_filter(to: Lowering, node: physical_streams.LateFilter) -> Output:
+    """The vertex of a late filter, whose late rows the operator above writes. Several processors that aren't beside
+    those of the input have the same watermark, which is that of all the input."""
+    from runnel.processors.held_rows import Holding
+    from runnel.processors.late_filter import late_filter
+
+    rows = to.lower(node.input)
+    supplier = late_filter(Holding(node.bounded), node.lateness)
+    if node.is_beside or not rows.is_parallel:
+        made = to.follow(rows, "late filter", supplier, to.beside(rows))
+    else:
+        vertex = to.vertex("late filter", supplier, to.parallelism)
+        to.dag.edge(between(rows.vertex, vertex))
+        made = Output(vertex, True, rows.names)
+    to.late_filters.append((made, node.late))
+    return made
+
+
 def timed_window_of(node: physical_streams.TimedWindow, names: tuple[str, ...]) -> Supplier:
     """The processors of OVER on a stream."""
     from runnel.processors.held_rows import Holding

@@ -41,6 +41,8 @@ class Lowering:
         self.dag = DAG()
         self.parallelism = parallelism
         self.shared: SharedVertices | None = None
+        self.late_filters: list[tuple[Output, LateRows]] = []
+        """Filters whose late rows the operator above writes together with its own."""
         self._used: dict[str, int] = {}
         self._state_names: list[str | None] = []
 
@@ -105,12 +107,14 @@ class Lowering:
         return edge
 
     def with_late(self, rows: Output, *sides: LateRows | None) -> Output:
-        """`rows`, beside which the late rows of its vertex go where they are to, those of each side by an output of its own."""
+        """`rows`, beside which the late rows of its vertex go where they are to, those of each side by an output of
+        its own, and those of a late filter below."""
         if any(sides):
             # Loaded on first use: few queries have it.
             from runnel.planner.lower_late import write_late_rows
 
-            write_late_rows(self, sides, rows)
+            filters, self.late_filters = self.late_filters, []
+            write_late_rows(self, sides, rows, filters)
         return rows
 
     def in_pieces(self, rows: Output, expressions: Iterable[Expression]) -> Output:

@@ -262,9 +262,10 @@ class Unnest(SingleInput):
 
 @frozen(kw_only=True)
 class Expand(SingleInput):
-    """Each row once per list of `projections`."""
+    """Each row once per list of `projections`; `of_sets` is as in the relational node."""
 
     projections: tuple[tuple[Expression, ...], ...]
+    of_sets: bool = False
 
 
 class MostRows(NamedTuple):

@@ -40,6 +40,18 @@ class LateRows:
 
 
 @frozen(kw_only=True)
+class LateFilter(SingleInput):
+    """The input's rows that are in time for the operator above: none of the `bounded` expressions is more than
+    `lateness` behind its watermark. The others go to `late`, as those that the operator finds late itself.
+    `is_beside`: each processor filters the rows of one processor of the input; else the watermarks of all count."""
+
+    bounded: tuple[tuple[Expression, TimeBound], ...]
+    lateness: int
+    late: LateRows
+    is_beside: bool
+
+
+@frozen(kw_only=True)
 class WindowedKeys:
     """What is grouped by where windows stand right below an aggregation, in terms of their input: the fields are as in
     FramedAggregate. An aggregation with equal ones may go on with its state though the windows are others."""
@@ -62,6 +74,8 @@ class TimedAggregate(HashAggregate):
     lateness: int = 0
     """How long, in event time, a complete group still takes rows and is given again."""
     late: LateRows | None = None
+    counted: int | None = None
+    """Over grouping sets the number of the key that is the set's number: a late row is one for one set only. None: always."""
     windowed: WindowedKeys | None = None
     """Where it is by the windows of TUMBLE, HOP or CUMULATE."""
 

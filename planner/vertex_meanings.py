@@ -87,7 +87,7 @@ def _meaning(node: Physical) -> Meaning:
         form=form,
         keeps=keeps(node),
         same=same,
-        reads=_reads(node),
+        reads=() if isinstance(node, physical_streams.LateFilter) else _reads(node),
         watermarks=_watermarks(node),
         windows=windows,
         columns=_row_columns(node),
@@ -139,6 +139,8 @@ def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
         return Form.WINDOWS if is_overlapping else Form.GROUPS, windows, _grouped((), found.aggregates, found.time)
     if isinstance(node, _HOLDING_ROWS):
         return Form.ROWS, None, {"": _rows_text(node)}
+    if isinstance(node, physical_streams.LateFilter):
+        return Form.OTHER, None, {"": "late filter"}  # it keeps watermarks, whatever is bounded by them
     return Form.OTHER, None, {"": f"{_text(node, (*_PASSING, *_EMITTING))} of {_types(node)}"}
 
 

@@ -14,9 +14,10 @@ import pyarrow as pa
 from runnel.batches import Indexes, Mask, flags, from_flags, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError
 from runnel.expressions.buffers import FIRST_US, LAST_US, pack
-from runnel.key_hash import RECOMBINED, RUN_METADATA, SAVER_METADATA, keyed_state
+from runnel.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, hash_columns, keyed_state
 from runnel.meanings import Form, Windows
 from runnel.named_jobs.recombination import Change
+from runnel.processors.ended_sessions import ended_state, is_ended_state
 from runnel.processors.event_time import event_times
 from runnel.processors.frames import FrameTimes
 from runnel.sqltypes import BIGINT
@@ -215,9 +216,23 @@ class _SessionStates:
 
     def converted(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
+            if is_ended_state(batch):
+                yield batch
+                continue
+            if not self._is_watermark(batch) and self._old.lateness and not self._new.lateness:
+                yield self._ended(batch)
             found = self._with_floor(batch) if self._is_watermark(batch) else self._groups(batch)
             if found.num_rows:
                 yield found
+
+    def _ended(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Of sessions that were given and wait for late rows no more: what later rows may not touch."""
+        place, gap = batch.num_columns - 2, self._old.shape.size
+        gone = batch.filter(from_flags(~(flags(batch.column(place)) | self._is_open(batch.column(place + 1)))))
+        keys = (batch.schema.metadata or {}).get(KEY_METADATA, b"").decode().split("\n")
+        columns = [gone.column(name) for name in keys if name]
+        hashes = hash_columns(columns) if columns else np.zeros(gone.num_rows, np.uint64)
+        return ended_state(hashes, numbers(gone.column(0), np.int64), numbers(gone.column(place + 1), np.int64) + gap)
 
     def _with_floor(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if not self._new.lateness:

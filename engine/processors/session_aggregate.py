@@ -29,6 +29,7 @@ from runnel.processors.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.assign_windows import bounds_range
 from runnel.processors.changed_sessions import ChangedSessions
 from runnel.processors.diverting import DivertingProcessor
+from runnel.processors.ended_sessions import is_ended_state
 from runnel.processors.event_time import LEAST_TIME, event_times
 from runnel.processors.group_state import WEIGHT, GroupState, Partial, exported, partial_of
 from runnel.processors.row_identity import same
@@ -141,6 +142,11 @@ class SessionAggregateProcessor(DivertingProcessor):
         chosen = [keys[i] for i in self._by.partition]
         return hash_columns(chosen) if chosen else np.zeros(num_rows, np.uint64)
 
+    @property
+    def _deadline(self) -> int | None:
+        """Rows of sessions that would end before this are late; None before there is a watermark."""
+        return None if self._watermark == LEAST_TIME else max(self._watermark - self._lateness, self._floor)
+
     def take(self, ordinal: int, batch: pa.RecordBatch) -> None:
         aggregation = self._aggregation
         frame = Frame(batch.columns, batch.num_rows, self.context.job.evaluation)
@@ -150,7 +156,7 @@ class SessionAggregateProcessor(DivertingProcessor):
         moments = numbers(times, np.int64)
         hashes = self._hashes(columns[1:], batch.num_rows)
         timed = slice(None) if valid is None else valid
-        before = None if self._watermark == LEAST_TIME else max(self._watermark - self._lateness, self._floor)
+        before = self._deadline
         found = np.zeros(batch.num_rows, np.int64)
         late = np.zeros(batch.num_rows, np.bool_)
         if times.null_count < len(times):
@@ -158,7 +164,7 @@ class SessionAggregateProcessor(DivertingProcessor):
         columns[SESSION] = from_numbers(found, pa.int64(), valid)
         if late.any():
             assert before is not None
-            self.note_late(int(late.sum()), int(moments[late].min()) + self._by.gap, self._watermark)
+            self.note_late(int(late.sum()), min(int(moments[late].min()) + self._by.gap, before), self._watermark)
             self.divert(batch.filter(from_flags(late)))
             columns = [column.filter(from_flags(~late)) for column in columns]
         self._sets[0].add(columns, len(columns[0]))
@@ -182,6 +188,7 @@ class SessionAggregateProcessor(DivertingProcessor):
                 self._give(time - self._by.gap)
             else:
                 self._close(time - self._by.gap)
+            self._sessions.forget(max(time - self._lateness, self._floor))
             if not self.drain():
                 return False
         return self.outbox.offer(watermark)
@@ -386,12 +393,13 @@ class SessionAggregateProcessor(DivertingProcessor):
             )
 
     def state(self) -> Iterator[pa.RecordBatch]:
-        """The watermark; then for the groups, and for each set of distinct arguments, their states with the first event of the
-        session as first key, and its last event in a column behind the others."""
+        """The watermark; the ended sessions; then for the groups, and for each set of distinct arguments, their states with the
+        first event of the session as first key, and its last event in a column behind the others."""
         watermark = pa.RecordBatch.from_arrays([from_numbers(np.array([self._watermark]), pa.int64())], schema=_WATERMARK)
         if self._floor > max(self._watermark - self._lateness, LEAST_TIME):
             watermark = watermark.append_column("floor", from_numbers(np.array([self._floor]), pa.int64()))
         yield watermark
+        yield from self._sessions.ended_state(self._deadline)
         for number, states in enumerate(self._sets):
             states.collapse()
             states.update()
@@ -418,6 +426,9 @@ class SessionAggregateProcessor(DivertingProcessor):
             time, *floor = [int(numbers(column, np.int64)[0]) for column in batch.columns]
             self._watermark = time if self._watermark == LEAST_TIME else min(time, self._watermark)
             self._floor = max(self._floor, *floor, LEAST_TIME)
+            return
+        if is_ended_state(batch):
+            self._sessions.ended.restore(batch, self.context.index, self.context.parallelism)
             return
         states = self._sets[int(batch.schema.names[0].partition("_")[0])]
         partial = partial_of(batch, states.layout)

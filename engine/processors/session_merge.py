@@ -5,15 +5,21 @@ spans with the open sessions of the same keys, so that what is done for a batch 
 brings sessions together, one takes in the others: `root` leads from the number of any session to the one that it is now.
 
 Keys are told apart by their 64-bit hash. Whoever holds the rows makes sure of the rest (`session_output`).
+
+A session that is closed is over: an event that would touch it is late, even where a session of its own would still be open
+(`ended_sessions`). So the sessions of a key that come out never overlap.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from runnel.batches import Indexes, Mask, from_numbers, numbers
 from runnel.key_hash import Hashes
+from runnel.processors.ended_sessions import EndedSessions
 
 LEAST = -(2**63)
 NEVER = 2**63 - 1
@@ -23,13 +29,17 @@ _RENUMBERED = 1 << 16
 
 
 class OpenSessions:
-    """The open sessions of one processor. `first` and `last` are the events at the ends of each, by its number."""
+    """The open sessions of one processor. `first` and `last` are the events at the ends of each, by its number. `ended` are
+    those that were closed and that a later event may touch."""
 
     def __init__(self, gap: int) -> None:
         self.gap = gap
+        self.ended = EndedSessions(gap)
         self.first: Indexes = np.zeros(0, np.int64)
         self.last: Indexes = np.zeros(0, np.int64)
         self.root: Indexes = np.zeros(0, np.int64)
+        self._floor: Indexes = np.zeros(0, np.int64)
+        """Up to when a closed session may have been forgotten that a session would touch, by its number."""
         self._hashes: Hashes = np.zeros(0, np.uint64)
         self._numbers: Indexes = np.zeros(0, np.int64)
         """The open sessions in the order of their keys' hashes, then of their spans."""
@@ -44,8 +54,21 @@ class OpenSessions:
         return len(self.root) > max(2 * self.count, _RENUMBERED)
 
     def add(self, hashes: Hashes, times: Indexes, before: int | None) -> tuple[Indexes, Mask]:
-        """Takes in events: gives the number of the session of each, and which are late: alone with others of their batch in a
-        session that would end before `before` (None: none is), and so not taken in. The number of a late one means nothing."""
+        """Takes in events: returns the number of the session of each, and which are late, and so not taken in: those
+        that touch a session that was closed, and those that are alone with others of their batch in a session that
+        would end before `before` (None: none is late). The number of a late one means nothing."""
+        if before is None or not self.ended.may_touch(times):
+            return self._add(hashes, times, before)
+        late = self.ended.touched(hashes, times, self._floors)
+        if not late.any():
+            return self._add(hashes, times, before)
+        numbers, rest = np.zeros(len(times), np.int64), ~late
+        if rest.any():
+            numbers[rest], late[rest] = self._add(hashes[rest], times[rest], before)
+        return numbers, late
+
+    def _add(self, hashes: Hashes, times: Indexes, before: int | None) -> tuple[Indexes, Mask]:
+        """As `add`, of events that touch no session that was closed."""
         rows = len(times)
         order = sorted_events(hashes, times)
         hashes, times = hashes[order], times[order]
@@ -99,11 +122,15 @@ class OpenSessions:
         if before is not None:
             is_late = is_new & (new_last < max(before - self.gap, LEAST))
         fresh = is_new & ~is_late
+        floor = np.full(len(starts), LEAST if before is None else self.ended.forgotten)
+        floor[group[:mine]] = NEVER
+        np.minimum.at(floor, group[:mine], self._floor[numbers])
         self._append(target, fresh)
         self.root[numbers] = target[group[:mine]]
         kept = ~is_late
         self.first[target[kept]] = new_first[kept]
         self.last[target[kept]] = new_last[kept]
+        self._floor[target[kept]] = floor[kept]
         self._replace(touched, all_hashes[order][starts][kept], target[kept])
         spans = group[mine:]
         return target[spans], is_late[spans]
@@ -115,6 +142,7 @@ class OpenSessions:
         self.root = np.concatenate((self.root, np.arange(base, base + more)))
         self.first = np.concatenate((self.first, np.zeros(more, np.int64)))
         self.last = np.concatenate((self.last, np.zeros(more, np.int64)))
+        self._floor = np.concatenate((self._floor, np.zeros(more, np.int64)))
 
     def _of_keys(self, hashes: Hashes) -> Indexes:
         """The places of the open sessions of these keys."""
@@ -151,12 +179,47 @@ class OpenSessions:
         return int(self.last[self._numbers].min()) if self.count else NEVER
 
     def close(self, before: int | None) -> Mask:
-        """Ends the sessions whose last event is before a time (None: all); gives by number which these are."""
+        """Ends the sessions whose last event is before a time (None: all, and no event follows); returns by number which these
+        are."""
         closed = np.zeros(len(self.root), np.bool_)
         gone = np.ones(self.count, np.bool_) if before is None else self.last[self._numbers] < max(before, LEAST)
-        closed[self._numbers[gone]] = True
+        ended = self._numbers[gone]
+        closed[ended] = True
+        if before is not None:
+            self.ended.add(self._hashes[gone], self.first[ended], self.last[ended])
         self._hashes, self._numbers = self._hashes[~gone], self._numbers[~gone]
         return closed
+
+    def forget(self, before: int, *, at_once: bool = False) -> None:
+        """Lets go of the closed sessions that no event touches any more, where those in a session that would end before
+        `before` are late."""
+        if at_once:
+            self.ended.settle(before, self._is_open)
+        else:
+            self.ended.forget(before, self._is_open)
+
+    def ended_state(self, before: int | None) -> Iterator[pa.RecordBatch]:
+        """The closed sessions as state; `before` is as in `forget` (None: there was no watermark)."""
+        if before is not None:
+            self.forget(before, at_once=True)
+        keys = self._hashes[np.append(True, self._hashes[1:] != self._hashes[:-1])] if self.count else self._hashes
+        floors = self._floors(keys)
+        return self.ended.state((keys[floors > LEAST], floors[floors > LEAST]))
+
+    def _is_open(self, hashes: Hashes) -> Mask:
+        """Which keys have an open session."""
+        if not self.count:
+            return np.zeros(len(hashes), np.bool_)
+        at = np.minimum(np.searchsorted(self._hashes, hashes), self.count - 1)
+        found: Mask = self._hashes[at] == hashes
+        return found
+
+    def _floors(self, hashes: Hashes) -> Indexes:
+        """Up to when a closed session of each key may have been forgotten: since its open sessions began none was."""
+        low, high = (np.searchsorted(self._hashes, hashes, side=side) for side in ("left", "right"))
+        floors = np.append(self._floor[self._numbers], self.ended.forgotten)
+        least = np.minimum.reduceat(floors, np.stack((low, high), 1).ravel())[::2] if len(hashes) else floors[:0]
+        return np.where(low < high, least, self.ended.forgotten)
 
     def now(self, numbers: Indexes) -> Indexes:
         """The numbers that sessions with these numbers have now."""
@@ -172,6 +235,7 @@ class OpenSessions:
         moved = np.full(len(self.root), -1, np.int64)
         moved[self._numbers] = np.arange(self.count)
         self.first, self.last = self.first[self._numbers], self.last[self._numbers]
+        self._floor = self._floor[self._numbers]
         self._numbers = np.arange(self.count)
         self.root = np.arange(self.count)
         return moved

@@ -18,9 +18,10 @@ from runnel.key_hash import keyed_state
 from runnel.memory import size_of
 from runnel.processor import Watermark
 from runnel.processors.diverting import DivertingProcessor
+from runnel.processors.ended_sessions import is_ended_state
 from runnel.processors.event_time import LEAST_TIME
 from runnel.processors.holding import TAKEN_SHARE, WEIGHT
-from runnel.processors.session_merge import OpenSessions
+from runnel.processors.session_merge import LEAST, OpenSessions
 from runnel.processors.session_output import Held, SessionPlan
 from runnel.streams import TimeBound
 
@@ -81,18 +82,25 @@ class SessionRows(DivertingProcessor):
             if self._passes_late:
                 self._pass_late(batch.filter(from_flags(late)))
             else:
-                self.note_late(int(late.sum()), int(times[late].min()) + self._plan.gap, before)
+                self.note_late(int(late.sum()), min(int(times[late].min()) + self._plan.gap, before), before)
             rows, sessions = rows[~late], sessions[~late]
         if len(rows):
             self._hold(Held(batch, rows, sessions))
             self.check_accumulated(self._count)
 
     def _pass_late(self, batch: pa.RecordBatch) -> None:
-        """Gives late rows in sessions of their own, whose ends are behind the watermark."""
-        sessions = OpenSessions(self._plan.gap)
-        of, _ = sessions.add(self._plan.hashes(batch), self._plan.times(batch), None)
-        held = Held(batch, np.arange(batch.num_rows), of)
-        for piece in self._plan.results([held], sessions.first, sessions.last):
+        """Emits late rows with bounds that end behind the watermark: those of the session that a row touches and that was
+        emitted, or else of the session that it makes with other late rows."""
+        hashes, times = self._plan.hashes(batch), self._plan.times(batch)
+        touches, first, last = self._sessions.ended.of(hashes, times)
+        touches &= times >= np.maximum(first, LEAST + self._plan.gap) - self._plan.gap
+        own = ~touches
+        if own.any():
+            sessions = OpenSessions(self._plan.gap)
+            of, _ = sessions.add(hashes[own], times[own], None)
+            first[own], last[own] = sessions.first[of], sessions.last[of]
+        rows = np.arange(batch.num_rows)
+        for piece in self._plan.results([Held(batch, rows, rows)], first, last):
             self.emit(piece)
 
     def _hold(self, held: Held) -> None:
@@ -111,6 +119,7 @@ class SessionRows(DivertingProcessor):
         if watermark.column == self._bound.watermark and time > self._watermark:
             self._watermark = time
             self._close(time - self._plan.gap)
+            self._sessions.forget(time)
             if not self.drain():
                 return False
         return self.outbox.offer(watermark)
@@ -160,8 +169,9 @@ class SessionRows(DivertingProcessor):
             yield from self._plan.results([held for held in some if len(held.rows)], *bounds)
 
     def state(self) -> Iterable[pa.RecordBatch]:
-        """The watermark, then the rows that wait, by their keys."""
+        """The watermark, the ended sessions, then the rows that wait, by their keys."""
         yield pa.RecordBatch.from_arrays([from_numbers(np.array([self._watermark]), pa.int64())], schema=_WATERMARK)
+        yield from self._sessions.ended_state(None if self._watermark == LEAST_TIME else self._watermark)
         for held in self._held:
             rows = held.taken()
             yield keyed_state(rows, *(rows.schema.names[i] for i in self._plan.keys))
@@ -170,6 +180,8 @@ class SessionRows(DivertingProcessor):
         if batch.schema.names == _WATERMARK.names:
             time = int(numbers(batch.column(0), np.int64)[0])
             self._watermark = time if self._watermark == LEAST_TIME else min(time, self._watermark)
+        elif is_ended_state(batch):
+            self._sessions.ended.restore(batch, self.context.index, self.context.parallelism)
         else:
             self._take(batch, None)
             self.account_for(batch)

@@ -37,14 +37,16 @@ _WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
 
 @frozen
 class Timing:
-    """What makes groups end: `bounds` are the keys, by number, that a watermark bounds. `diverts`: whether late rows go to
-    output 1. `every`: microseconds between early results of open groups, those that changed (None: none). `lateness`: how long,
-    in event time, a complete group still takes rows and is given again."""
+    """What makes groups end: `bounds` are the keys, by number, that a watermark bounds. `diverts`: whether late rows
+    go to output 1. `every`: microseconds between early results of open groups, those that changed (None: none).
+    `lateness`: how long, in event time, a complete group still takes rows and is given again. `counted`: the key that
+    numbers grouping sets: late rows, which come once per set, are those of the first (None: all are)."""
 
     bounds: tuple[tuple[int, TimeBound], ...]
     diverts: bool = False
     every: int | None = None
     lateness: int = 0
+    counted: int | None = None
 
 
 class TimedAggregateProcessor(DivertingProcessor):
@@ -133,9 +135,10 @@ class TimedAggregateProcessor(DivertingProcessor):
         if aggregation.stage is Stage.SINGLE and self._has_late(least):
             late, gone = self.late_among(columns)
             if late.any():
-                self.note_late(int(late.sum()), *self._latest(least))
+                counted = self._counted(late, columns)
+                self._count_late(int(counted.sum()), least)
                 if self._timing.diverts:
-                    self.divert(batch.filter(from_flags(late)))
+                    self.divert(batch.filter(from_flags(counted)))
             if gone.any():
                 kept = from_flags(~gone)
                 columns = [column.filter(kept) for column in columns]
@@ -155,7 +158,7 @@ class TimedAggregateProcessor(DivertingProcessor):
             late, gone = self.late_among(partial.keys)
             if late.any():
                 counts = filled(partial.columns[self._aggregation.count_slot][0], np.int64)
-                self.note_late(int(counts[late].sum()), *self._latest(least))
+                self._count_late(int(counts[self._counted(late, partial.keys)].sum()), least)
             partial = partial.take(indexes(np.flatnonzero(~gone)))
         self._groups.add_partial(partial)
 
@@ -173,6 +176,15 @@ class TimedAggregateProcessor(DivertingProcessor):
         for due, time in zip(self._due.of(keys), self._deadlines, strict=True):
             late |= due < time
         return late, late
+
+    def _counted(self, late: Mask, keys: Sequence[pa.Array]) -> Mask:
+        """Those of the late rows, or states, that count."""
+        number = self._timing.counted
+        return late if number is None else late & (numbers(keys[number], np.int64) == 0)
+
+    def _count_late(self, count: int, least: Sequence[int]) -> None:
+        if count:
+            self.note_late(count, *self._latest(least))
 
     def _latest(self, least: Sequence[int]) -> tuple[int, int]:
         """The due time that is farthest behind its watermark, and that watermark."""

@@ -172,6 +172,17 @@ def test_lateness_for_sessions_that_is_not_allowed_any_more() -> None:
         assert ended(connection, writer) == {36: (30, 2)}
 
 
+def test_a_session_that_was_given_is_not_overlapped_when_lateness_is_not_allowed_any_more() -> None:
+    with streaming(2, columns=COLUMNS) as (connection, writer):
+        connection.execute(f"CREATE JOB j AS {LASTING.format(10, 100)}")
+        put(connection, writer, [(1, 1, 0), (2, 12, 0)])
+        connection.execute(f"ALTER JOB j AS {STATES.format(10)}", timeout=PATIENCE)
+        restarted(connection, 3)
+        put(connection, writer, [(1, 8, 1)])
+        assert eventually(lambda: connection.job("j").late_rows == 1), "it would be open by its time"
+        assert ended(connection, writer) == {11: (1, 1), 22: (12, 1)}
+
+
 def test_a_session_that_was_given_goes_on_with_a_longer_gap_where_it_was_kept() -> None:
     with streaming(2, columns=COLUMNS) as (connection, writer):
         connection.execute(f"CREATE JOB j AS {LASTING.format(5, 100)}")

@@ -174,8 +174,9 @@ def test_late_rows_are_left_out_counted_and_logged(caplog: pytest.LogCaptureFixt
 
 
 def test_late_rows_that_are_passed_on_have_sessions_behind_the_watermark() -> None:
-    items = [batch([(1, 10, 0)]), Watermark(30, 3), batch([(1, 12, 1), (1, 14, 2), (2, 27, 3)])]
-    expected = [(1, 10, 0, 10, 15, 14), (1, 12, 1, 12, 19, 18), (1, 14, 2, 12, 19, 18), (2, 27, 3, 27, 32, 31)]
+    items = [batch([(1, 10, 0)]), Watermark(30, 3), batch([(1, 12, 1), (1, 14, 2), (2, 27, 3), (1, 2, 4), (1, 3, 5)])]
+    expected = [(1, 10, 0, 10, 15, 14), (1, 12, 1, 10, 15, 14), (1, 14, 2, 10, 15, 14), (1, 2, 4, 2, 8, 7), (1, 3, 5, 2, 8, 7)]
+    expected.append((2, 27, 3, 27, 32, 31))
     time = Column(index=1, name="t", type=BIGINT)
     passing = session_rows(5, time, (0,), 3, NAMES, BOUND, passes_late=True)
     verify_processor(passing, [items], expected, ordered=False, row_by_row=False)

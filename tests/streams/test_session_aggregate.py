@@ -130,9 +130,9 @@ def test_sessions_that_are_given_take_no_memory() -> None:
     processor, _ = made_of(supplier(ALL))
     for time in range(0, 200, 10):
         feed(processor, [rows(time), rows(time + 1, key=2), Watermark(time, 1)])
-        assert sum(batch.num_rows for batch in processor.state()) <= 1 + 3 * 2 * 2
+        assert sum(batch.num_rows for batch in processor.state()) <= 2 + 2 + 3 * 2 * 2
     feed(processor, [Watermark(4000, 1)])
-    assert sum(batch.num_rows for batch in processor.state()) == 1
+    assert [batch.schema.names for batch in processor.state()] == [["$watermark"], ["$ended_watermark"]]
     assert processor._sessions.count == 0
 
 
@@ -348,7 +348,9 @@ def test_a_late_row_brings_given_sessions_together(made: Callable[[Any], Any]) -
     assert given(Watermark(47, 1), rows(0), Watermark(48, 1)) == [], "the end is more than 20 behind"
     assert processor.late_rows == 1
     assert [row[0] for row in rows_of([item for item in outbox.outputs[1] if isinstance(item, pa.RecordBatch)])] == [0]
-    assert sum(batch.num_rows for batch in processor.state()) == 1, "nothing is kept any longer"
+    assert sum(batch.num_rows for batch in processor.state()) == 2, "a row at 24 would touch it"
+    assert given(Watermark(51, 1)) == []
+    assert all("watermark" in batch.schema.names[0] for batch in processor.state()), "nothing is kept any longer"
 
 
 def test_lateness_under_all_conditions() -> None:
