@@ -16,6 +16,7 @@ import pyarrow as pa
 from runnel.connectors.file_system import absolute_path
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, without_password
 from runnel.frozen import frozen
+from runnel.patience import PatientLock
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WHO = re.compile(r"//[^/\s]*@")
@@ -81,12 +82,12 @@ class Catalogs:
     def __init__(self) -> None:
         self._catalogs: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
         self._lock = Lock()
-        self._commits: dict[Place, Lock] = {}
+        self._commits: dict[Place, PatientLock] = {}
 
-    def commits(self, place: Place) -> Lock:
+    def commits(self, place: Place) -> PatientLock:
         """Held by who commits to a table: those of one connection needn't try again and again."""
         with self._lock:
-            return self._commits.setdefault(place, Lock())
+            return self._commits.setdefault(place, PatientLock(place.what))
 
     def get(self, place: Place) -> Any:
         """The catalog of a table."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from threading import RLock
 from typing import Any
 
 from runnel.connectors import spark_start
 from runnel.connectors.spark_session import Spark
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.forks import closed_error, here
+from runnel.patience import PatientLock
 
 
 class SessionOwner:
     """Which session a connection has. Asking for it starts it, nothing else does."""
 
     def __init__(self) -> None:
-        self._lock = RLock()
+        self._lock = PatientLock("the start of Spark")
         self._master: str | None = None
         self._settings: Mapping[str, str] = {}
         self._spark: Spark | None = None

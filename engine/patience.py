@@ -153,8 +153,9 @@ class RunningStatement(Patience):
     def announce(self) -> None:
         if not self._is_known:
             self._is_known = True
-            self._home.add(self)
-            self._on_start(self)
+            if self._outer is None:  # else that one is known, and cancels this one
+                self._home.add(self)
+                self._on_start(self)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         super().__exit__(kind, error, traceback)

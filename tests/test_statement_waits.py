@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 
+import pyarrow as pa
 import pytest
 
 import runnel
 from runnel.catalog import Mapping
 from runnel.connector import WritableTable
+from runnel.cursor import Running
 from runnel.patience import PatientLock
+from runnel.statements.numbered_writes import NumberedWrite
 from tests.waiting import eventually
 
 MAP = "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
@@ -152,6 +155,22 @@ def test_the_end_of_the_connection_is_heard(made: runnel.Connection) -> None:
         made.close()
         assert all(ended(thread) for thread, _ in threads), "the end wasn't heard"
     assert [error.code for _, errors in threads for error in errors] == [runnel.ErrorCode.CANCELLED] * 3
+
+
+def test_a_write_with_a_number_can_be_cancelled(made: runnel.Connection) -> None:
+    database = made._database
+    made.register("t", pa.table({"__key": [1], "this": [2]}))
+    write = NumberedWrite(writer="w", number=1, statement="SINK", table="m", columns=("__key", "this"), rows=("t",))
+    begun: list[Running] = []
+    with held(made, "m"):
+        thread, errors = failure_of(lambda: database.numbered_writes.write(database, write, begun.append, database.owner))
+        assert eventually(_is_waiting)
+        for running in begun:
+            running.cancel()
+        assert ended(thread)
+    assert [error.code for error in errors] == [runnel.ErrorCode.CANCELLED]
+    database.numbered_writes.write(database, write, begun.append, database.owner)
+    assert made.execute("SELECT * FROM m ORDER BY __key").fetchall() == [(1, 2), (7, 7)], "its writer comes with it again"
 
 
 def test_the_commit_of_a_job_that_waits_for_a_table_hears_its_cancelling(made: runnel.Connection) -> None:

@@ -36,6 +36,8 @@ from runnel.serving.remote_rows import GivenRows, RemoteRows
 from runnel.statements.arguments import argument_types, checked, checked_rows, column_type
 
 _Answer = TypeVar("_Answer")
+LATE = 10.0
+"""Seconds after a statement's time-out in which the server has to say that it is over."""
 LEAVING = 5.0
 """Seconds that rows on their way have to end when the connection is closed."""
 
@@ -76,7 +78,8 @@ class RemoteDatabase:
         watch(self)
         location = location_of(url)
         options = {} if root_certificate is None else {"tls_root_certs": root_certificate}
-        self._options = flight.FlightCallOptions(headers=[(HEADER, f"Bearer {token}".encode())])
+        self._headers = [(HEADER, f"Bearer {token}".encode())]
+        self._options = flight.FlightCallOptions(headers=self._headers)
         try:
             self._client = flight.FlightClient(location, **options)
         except (pa.ArrowException, TypeError) as error:
@@ -99,11 +102,12 @@ class RemoteDatabase:
         head, body = arguments_message([values], argument_types(values))
         statement = RemoteStatement(self)
         on_start(statement)
-        answer, rows = self._wait_for("execute", statement, head | {"sql": sql, "timeout": _timeout(timeout)}, body)
+        limit = _timeout(timeout)
+        answer, rows = self._wait_for("execute", statement, head | {"sql": sql, "timeout": limit}, body)
         if "rowcount" in answer:
             return int(answer["rowcount"])
         fields = fields_of(answer["fields"])
-        source = GivenRows(fields, batches_of(rows)) if "has_rows" in answer else self._rows(statement, fields)
+        source = GivenRows(fields, batches_of(rows)) if "has_rows" in answer else self._rows(statement, fields, limit)
         return Result.of_job(fields, source, is_unbounded=answer["is_unbounded"], can_end=answer["can_end"])
 
     def run_many(
@@ -139,11 +143,13 @@ class RemoteDatabase:
         self._translated(send)
 
     def ask(self, kind: str, head: dict[str, Any], body: bytes = b"") -> _Answered:
-        """The server's answer to one question, and Arrow data that came with it; raises the error that it tells."""
+        """The server's answer to one question, and Arrow data that came with it; raises the error that it tells. A "timeout" in
+        the question is the server's to keep; a server that doesn't is given up."""
+        options = self._options_of(head.get("timeout"))
 
         def call() -> bytes:
             with self._call() as client:
-                (answer,) = client.do_action(flight.Action(kind, packed(head, body)), self._options)
+                (answer,) = client.do_action(flight.Action(kind, packed(head, body)), options)
             return bytes(answer.body.to_pybytes())
 
         try:
@@ -197,9 +203,12 @@ class RemoteDatabase:
             if is_last:
                 self._client.close()
 
-    def _rows(self, statement: RemoteStatement, fields: tuple[Field, ...]) -> RemoteRows:
+    def _options_of(self, timeout: float | None) -> flight.FlightCallOptions:
+        return self._options if timeout is None else flight.FlightCallOptions(timeout=timeout + LATE, headers=self._headers)
+
+    def _rows(self, statement: RemoteStatement, fields: tuple[Field, ...], timeout: float | None) -> RemoteRows:
         try:
-            reader = self._translated(lambda: self._rows_of(statement))
+            reader = self._translated(lambda: self._rows_of(statement, timeout))
         except BaseException:
             statement.cancel()
             raise
@@ -211,9 +220,9 @@ class RemoteDatabase:
             rows.cancel()
         return rows
 
-    def _rows_of(self, statement: RemoteStatement) -> flight.FlightStreamReader:
+    def _rows_of(self, statement: RemoteStatement, timeout: float | None) -> flight.FlightStreamReader:
         with self._call() as client:
-            return client.do_get(flight.Ticket(statement.name.encode()), self._options)
+            return client.do_get(flight.Ticket(statement.name.encode()), self._options_of(timeout))
 
     def _wait_for(self, kind: str, statement: RemoteStatement, head: dict[str, Any], body: bytes) -> _Answered:
         """The answer to a question that may take long. A call into Flight doesn't see Ctrl-C, so the main thread has
@@ -251,6 +260,12 @@ class RemoteDatabase:
                 f"the server at {self.url} refuses the token",
                 code=ErrorCode.CONNECTION_PROBLEM,
                 hint="give connect(token=…) the token that the server was started with",
+            ) from error
+        except flight.FlightTimedOutError as error:
+            raise OperationalError(
+                f"the server at {self.url} did not answer in the time of the statement",
+                code=ErrorCode.TIMEOUT,
+                hint="does it still run?",
             ) from error
         except flight.FlightCancelledError as error:
             raise OperationalError("the statement was cancelled", code=ErrorCode.CANCELLED) from error

@@ -19,6 +19,7 @@ from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WriteMode
 from runnel.disk import OWN_FOLDER, own_file, sync_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.frozen import frozen
+from runnel.patience import PatientLock, RunningStatement
 from runnel.planner.ddl import quoted, type_text
 from runnel.planner.plans import WritePlan
 from runnel.rows import Result
@@ -60,7 +61,7 @@ class NumberedWrites:
     def __init__(self, directory: Path | None) -> None:
         self._folder = None if directory is None else directory / FOLDER
         self._kept: dict[str, Kept] = {}
-        self._locks: dict[str, Lock] = {}
+        self._locks: dict[str, PatientLock] = {}
         self._lock = Lock()
 
     def write(self, database: Database, write: NumberedWrite, on_start: Callable[[Any], object], caller: Caller) -> int:
@@ -74,8 +75,8 @@ class NumberedWrites:
         writer = write.writer if caller.is_owner else f"user\0{write.writer}"
         owner = hashlib.sha256(f"{writer} {plan.table.name}".encode()).hexdigest()
         with self._lock:
-            lock = self._locks.setdefault(owner, Lock())
-        with lock:
+            lock = self._locks.setdefault(owner, PatientLock("the numbers of its writer"))
+        with RunningStatement(None, on_start, database.statements), lock:
             sink, before = self._recovered(owner, plan)
             try:
                 if before is not None and write.number <= before[0]:

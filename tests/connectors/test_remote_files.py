@@ -81,6 +81,10 @@ def test_file_urls_are_local_paths(con: Connection, tmp_path: Path) -> None:
     (tmp_path / "a b.csv").write_text("a\n1\n")
     assert rows(con, f"SELECT * FROM TABLE(CSV_FILE('file://{tmp_path}/a%20b.csv'))") == [(1,)]
     con.execute(f"CREATE MAPPING m (a INT) TYPE File OPTIONS ('path' = 'file://{tmp_path}/out', 'format' = 'csv')")
+    for kind in ("File OPTIONS ('format' = 'csv', ", "Delta OPTIONS ("):
+        with pytest.raises(runnel.ProgrammingError, match="is no URL") as caught:
+            con.execute(f"CREATE MAPPING w (a INT) TYPE {kind}'path' = 'file://u:hunter2@[bad/a.csv')")
+        assert "hunter2" not in caught.value.message
     con.execute("INSERT INTO m VALUES (7)")
     assert len(list((tmp_path / "out").glob("part-*.csv"))) == 1
 

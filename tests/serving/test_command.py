@@ -89,6 +89,22 @@ def test_tokens_are_read_again_at_a_signal(tmp_path: Path) -> None:
             assert process.wait(30) == 0
 
 
+def test_a_time_out_holds_where_the_server_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runnel.serving.remote.LATE", 0.2)
+    directory = tmp_path / "kept"
+    with served(directory) as (process, url):
+        made = runnel.connect(url, token=(directory / "token").read_text())
+        endless = made.execute("SELECT * FROM TABLE(GENERATE_STREAM(10))", timeout=2)
+        assert endless.fetchone() is not None
+        process.send_signal(signal.SIGSTOP)
+        for wait in (lambda: made.execute("SELECT 1", timeout=0.1), lambda: list(endless)):
+            with pytest.raises(runnel.OperationalError) as caught:
+                wait()
+            assert caught.value.code is runnel.ErrorCode.TIMEOUT
+        process.kill()
+        made.close()
+
+
 def _is_let_in(url: str, token: str) -> bool:
     try:
         with runnel.connect(url, token=token) as made:
