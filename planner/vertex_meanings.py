@@ -16,6 +16,7 @@ from runnel.planner.describe_state import keeps
 from runnel.planner.lower import RULES
 from runnel.planner.lowering import Lowering, Output
 from runnel.planner.physical import Physical, column_names
+from runnel.relation import JoinKind
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 from runnel.streams import WindowKind, WindowShape
 
@@ -148,7 +149,9 @@ def _rows_text(node: Physical) -> str:
     """What may not change where rows of inputs are kept: all that the operator does with them, but for which of their columns
     come out, and under what names."""
     if not isinstance(node, physical_streams.TimedWindow):
-        return _text(node, (*_PASSING, *_EMITTING, "columns"))
+        is_inner = isinstance(node, physical_streams.StreamJoin) and node.kind is JoinKind.INNER
+        # A condition on pairs is a filter where no row comes out without a pair.
+        return _text(node, (*_PASSING, *_EMITTING, "columns", *(["where"] if is_inner else [])))
     types = ", ".join(str(field.type) for field in node.fields[-len(node.calls) :])
     most = "" if node.most is None else f"; keep: {node.most.call} <= {node.most.number}"
     return f"{_text(node, (*_PASSING, 'compute', 'keep'))}: {listed(node.calls)} of {types}{most}"

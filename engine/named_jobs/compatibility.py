@@ -17,10 +17,9 @@ from runnel.frozen import frozen
 from runnel.meanings import Form, Meaning
 from runnel.named_jobs.kept_rows import Columns, missing_columns, moved_columns
 from runnel.named_jobs.recombination import Change, Refusal, change_of, difference
+from runnel.streams import WINDOW_COLUMNS
 
 _OTHER_STAGES = {"accumulate": "aggregate", "combine": "aggregate", "aggregate": "combine"}
-
-_OF_SESSIONS = (Form.SESSIONS, Form.SESSION_ROWS, Form.GROUPS)
 
 _SESSION_ROWS_NOW = "as the rows of sessions would be kept now, where only what they come to was kept"
 _SESSION_ROWS_BEFORE = "as only what sessions come to would be kept now, where their rows were kept"
@@ -228,7 +227,7 @@ class _Matching:
                 left.append(VertexFate(vertex, Fate.DROPPED, source=vertex))
                 dropped[vertex] = old
             else:
-                left.append(VertexFate(vertex, Fate.REFUSED, _why_not(old, new), (_remedy(new),), vertex))
+                left.append(VertexFate(vertex, Fate.REFUSED, _why_not(old, new), _remedies(old, new), vertex))
         matched = sorted([*self._found, *left], key=lambda item: item.vertex)
         added = [vertex for vertex, new in sorted(self._new.items()) if new.keeps and not self._had_none(vertex, new)]
         return matched + [self._begins(vertex, self._new[vertex], dropped) for vertex in added]
@@ -239,7 +238,7 @@ class _Matching:
         for source, old in dropped.items():
             is_meant = bool(new.name) and new.name != old.name
             if not is_meant and set(new.holds) & set(old.holds or old.reads):
-                return VertexFate(vertex, Fate.REFUSED, _why_lost(source, old, vertex, new), _lost_remedies(old, new), vertex)
+                return VertexFate(vertex, Fate.REFUSED, _why_lost(source, old, vertex, new), _remedies(old, new), vertex)
         return VertexFate(vertex, Fate.EMPTY)
 
     def _had_none(self, vertex: str, new: Meaning) -> bool:
@@ -320,6 +319,8 @@ def _watermarks(old: Meaning, new: Meaning) -> dict[int, int] | None:
 def _why_not(old: Meaning, new: Meaning) -> str:
     if not old.is_known or not new.is_known:
         return f"as it was {old.text or 'unknown'}, and is {new.text or 'unknown'}"
+    if _is_of_sessions(old, new):
+        return _SESSION_ROWS_NOW if old.form is Form.SESSIONS else _SESSION_ROWS_BEFORE
     if _watermarks(old, new) is None:
         return f"as it goes by the event times of {_listed(new)}, where it was {_listed(old)}"
     if old.windows is not None and new.windows is not None:
@@ -335,9 +336,7 @@ def _why_not(old: Meaning, new: Meaning) -> str:
 
 def _why_lost(source: str, old: Meaning, vertex: str, new: Meaning) -> str:
     """Why a step may not begin without state."""
-    if _is_of_sessions(old, new):
-        return _SESSION_ROWS_NOW if old.form is Form.SESSIONS else _SESSION_ROWS_BEFORE
-    if {_kind(vertex, new), _kind(source, old)} <= _OTHER_STAGES.keys():
+    if _is_of_sessions(old, new) or {_kind(vertex, new), _kind(source, old)} <= _OTHER_STAGES.keys():
         return _why_not(old, new)
     return f'as it would begin without state, and that of "{source}", which holds rows of {_tables(old, new)}, would be lost'
 
@@ -345,14 +344,21 @@ def _why_lost(source: str, old: Meaning, vertex: str, new: Meaning) -> str:
 def _is_of_sessions(old: Meaning, new: Meaning) -> bool:
     """Whether one works on what sessions come to, the other on their rows or on groups of these."""
     forms = (old.form, new.form)
-    return forms.count(Form.SESSIONS) == 1 and set(forms) <= set(_OF_SESSIONS)
+    return forms.count(Form.SESSIONS) == 1 and all(item.form is Form.SESSIONS or _is_of_rows(item) for item in (old, new))
+
+
+def _is_of_rows(meaning: Meaning) -> bool:
+    """Whether it keeps rows of sessions, or groups by their bounds."""
+    if meaning.windows is None or meaning.form is not Form.GROUPS:
+        return meaning.form is Form.SESSION_ROWS
+    return not meaning.windows.bound and any(name in meaning.same.get("by", "") for name in WINDOW_COLUMNS)
 
 
 def _tables(old: Meaning, new: Meaning) -> str:
     return ", ".join(name for name in new.holds if name in (old.holds or old.reads))
 
 
-def _lost_remedies(old: Meaning, new: Meaning) -> tuple[str, ...]:
+def _remedies(old: Meaning, new: Meaning) -> tuple[str, ...]:
     if not _is_of_sessions(old, new):
         return (_remedy(new),)
     return (

@@ -351,6 +351,7 @@ CHANGES: tuple[Small, ...] = (
     *_both_ways("order in SELECT", _of_groups, values=("SUM({w}v)", "COUNT(*)")),
     *_both_ways("another column", lambda shape: _of_rows(shape) and shape.name != "over", values=("{w}k", "{w}k"), keeps=True),
     *_both_ways("another column of the other side", lambda shape: "b.v" in shape.values, values=("b.v", "{w}v")),
+    *_both_ways("filter of both sides", lambda shape: "b.v" in shape.values, above=("{w}v < b.v",)),
     *_both_ways("other names", names=("ee", "kk", "nn", "xx")),
     *_both_ways("another sink", sink="o2"),
     *_both_ways("LATE DATA INTO", lambda shape: shape.name not in ("chained", "over"), tail="LATE DATA INTO late"),

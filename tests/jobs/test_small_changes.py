@@ -154,6 +154,7 @@ TELLING = (
     "chained: filter of all comes",
     "join: other order of columns comes",
     "join: join with a table below comes",
+    "join: filter of both sides comes",
     "outer join: look-up goes",
     "as of: another column of the other side comes",
     "over: other order of columns goes",
