@@ -9,6 +9,7 @@ from runnel.expressions.coercion import assign, cast, check_count, coerce, conve
 from runnel.expressions.comparison import comparison_type
 from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
 from runnel.expressions.nodes import Call, Case, Expression, InList, Literal, Parameter
+from runnel.expressions.temporal import keeps_offset
 from runnel.sqltypes import BOOLEAN, Kind, SqlType, common_type, integer_type_of, loses_digits
 
 __all__ = ["assign", "call", "case", "cast", "coalesce", "coerce", "in_list", "is_function", "limited", "nullif"]
@@ -53,7 +54,10 @@ def call(
     if name.upper() == "DATE_TRUNC" and len(arguments) == 3:
         # In another zone than the session's: there the local time is cut.
         wall = call("at_time_zone", arguments[1:], position)
-        return call("at_time_zone", [call(name, [arguments[0], wall], position), arguments[2]], position)
+        cut = call(name, [arguments[0], wall], position)
+        if wall.type.kind is Kind.TIMESTAMP and keeps_offset(cut):
+            return call("subtract", [arguments[1], call("subtract", [wall, cut], position)], position)
+        return call("at_time_zone", [cut, arguments[2]], position)
     if name.upper() == "TIMEZONE" and len(arguments) == 2:
         return call("at_time_zone", arguments[::-1], position)
     function = FUNCTIONS.get(name) or SQL_NAMES.get(name.upper())

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Numbers, from_numbers, numbers, validity
+from runnel.batches import from_numbers, numbers, validity
 from runnel.expressions.function import Datum
 
 END_US = 2_145_830_400_000_000
@@ -24,64 +24,48 @@ _LAST_US = 253_402_128_000_000_000
 _BLOCK_US = 900_000_000
 _EPOCH = datetime(1970, 1, 1)
 _INT64 = pa.int64()
-Shifts = Callable[[Numbers, ZoneInfo], tuple[Numbers, Numbers]]
-"""For blocks the moments at which they begin, −1 for that at which they do, and what is to be added."""
+Shift = Callable[[datetime, ZoneInfo], int]
+"""What is to be added to the times of the block that begins at a timestamp, in µs."""
 
 
 def far_local(datum: Datum, near: Datum, zone: str) -> Datum:
     """Instants as local time in `zone`; `near` is what Arrow makes of them."""
-    return _replaced(datum, near, zone, _from_instants)
+    return _replaced(datum, near, zone, _of_instant)
 
 
 def far_instant(datum: Datum, near: Datum, zone: str) -> Datum:
-    """Local times in `zone` as instants: skipped ones are the moment of the change, of two the first is taken."""
-    return _replaced(datum, near, zone, _from_local)
+    """Local times in `zone` as instants: skipped ones with the offset before the gap, of two the second is taken."""
+    return _replaced(datum, near, zone, _of_local)
 
 
-def _replaced(datum: Datum, near: Datum, zone: str, shifts: Shifts) -> Datum:
+def _replaced(datum: Datum, near: Datum, zone: str, shift: Shift) -> Datum:
     if isinstance(datum, pa.Scalar):
-        return _shifted(pa.repeat(datum, 1), pa.repeat(near, 1), zone, shifts)[0]
-    return _shifted(datum, near, zone, shifts)
+        return _shifted(pa.repeat(datum, 1), pa.repeat(near, 1), zone, shift)[0]
+    return _shifted(datum, near, zone, shift)
 
 
-def _shifted(array: pa.Array, near: pa.Array, zone: str, shifts: Shifts) -> pa.Array:
+def _shifted(array: pa.Array, near: pa.Array, zone: str, shift: Shift) -> pa.Array:
     micros = numbers(pc.cast(array, _INT64), np.int64)
     made = numbers(pc.cast(near, _INT64), np.int64).copy()
     valid = validity(array)
     is_far = micros >= END_US if valid is None else valid & (micros >= END_US)
     far = micros[is_far]
     blocks, places = np.unique(far // _BLOCK_US, return_inverse=True)
-    starts, shift = shifts(blocks, ZoneInfo(zone))
-    made[is_far] = np.where(starts[places] >= 0, starts[places], far) + shift[places]
+    known = ZoneInfo(zone)
+    shifts = np.array([shift(_moment(block), known) for block in blocks.tolist()], np.int64)
+    made[is_far] = far + shifts[places]
     return from_numbers(made, near.type, valid)
 
 
-def _from_instants(blocks: Numbers, zone: ZoneInfo) -> tuple[Numbers, Numbers]:
-    shifts = [_offset(_moment(block).replace(tzinfo=UTC).astimezone(zone)) for block in blocks.tolist()]
-    return np.full(len(blocks), -1), np.array(shifts, np.int64)
+def _of_instant(moment: datetime, zone: ZoneInfo) -> int:
+    return _offset(moment.replace(tzinfo=UTC).astimezone(zone))
 
 
-def _from_local(blocks: Numbers, zone: ZoneInfo) -> tuple[Numbers, Numbers]:
-    """Blocks that the clock skips begin, all of them, at the moment of the change."""
-    starts, shifts = [], []
-    for block in blocks.tolist():
-        wall = _moment(block).replace(tzinfo=zone)
-        before, after = _offset(wall), _offset(wall.replace(fold=1))
-        if after > before:
-            starts.append(_change(block * _BLOCK_US - after, zone, after))
-            shifts.append(0)
-        else:
-            starts.append(-1)
-            shifts.append(-before)
-    return np.array(starts, np.int64), np.array(shifts, np.int64)
-
-
-def _change(micros: int, zone: ZoneInfo, after: int) -> int:
-    """The moment from which on the offset is `after`; it is at most two hours behind."""
-    block = micros // _BLOCK_US
-    while _offset(_moment(block).replace(tzinfo=UTC).astimezone(zone)) != after:
-        block += 1
-    return block * _BLOCK_US
+def _of_local(moment: datetime, zone: ZoneInfo) -> int:
+    """Python has the offset before a change as that of fold 0, the one after as that of fold 1. The smaller is that before a
+    gap, and that of the second of two times."""
+    wall = moment.replace(tzinfo=zone)
+    return -min(_offset(wall), _offset(wall.replace(fold=1)))
 
 
 def _moment(block: int) -> datetime:

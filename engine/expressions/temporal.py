@@ -79,6 +79,13 @@ def _bind_truncate(name: str, arguments: Sequence[Expression], position: Positio
     return (Literal(value=unit, type=VARCHAR, position=arguments[0].position), argument), argument.type
 
 
+def keeps_offset(call: Expression) -> bool:
+    """Whether a call of DATE_TRUNC cuts an hour at most. An hour that comes twice as the clock is set back is two hours: what
+    is cut has the offset of the time that it is cut from."""
+    unit = call.arguments[0] if isinstance(call, Call) else None
+    return isinstance(unit, Literal) and unit.value in _FIXED_UNITS[:5]
+
+
 def _compile_truncate(call: Call) -> Kernel:
     unit = call.arguments[0]
     assert isinstance(unit, Literal)
@@ -92,10 +99,15 @@ def _compile_truncate(call: Call) -> Kernel:
             return pc.floor_temporal(value, 1, unit=unit.value, week_starts_monday=True)
         return over_first(lambda array: _floor_months(array, months))(value)
 
+    within_hours = keeps_offset(call)
+
     def run(frame: Frame, name: Datum, value: Datum) -> Datum:
         if not in_zone:
             return truncate(value)
-        return instant(truncate(local(value, frame.context.zone)), frame.context.zone)
+        wall = local(value, frame.context.zone)
+        if within_hours:
+            return pc.subtract(value, pc.subtract(wall, truncate(wall)))
+        return instant(truncate(wall), frame.context.zone)
 
     return run
 

@@ -168,9 +168,13 @@ def _midnight(value: Any) -> Any:
 
 
 def _aware(value: Any, zone: str) -> Any:
+    """A local time as `cast_temporal.instant` takes it: with the offset before a gap, and of two times the second."""
     from zoneinfo import ZoneInfo
 
-    return value.replace(tzinfo=ZoneInfo(zone)) if value is not None and value.tzinfo is None else value
+    if value is None or value.tzinfo is not None:
+        return value
+    folds = [value.replace(tzinfo=ZoneInfo(zone), fold=fold) for fold in (0, 1)]
+    return min(folds, key=lambda moment: moment.utcoffset())
 
 
 _PLAIN_CLASSES: dict[Kind, type] = {

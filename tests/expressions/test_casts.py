@@ -311,9 +311,11 @@ def test_a_time_is_a_time_of_today() -> None:
 
 
 def test_local_times_that_the_clock_skips_or_repeats() -> None:
-    assert cast_one(datetime(2024, 3, 31, 2, 30), TIMESTAMP, TIMESTAMP_TZ, zone=ZONE) == datetime(2024, 3, 31, 1, tzinfo=UTC)
+    assert cast_one(datetime(2024, 3, 31, 2, 30), TIMESTAMP, TIMESTAMP_TZ, zone=ZONE) == datetime(
+        2024, 3, 31, 1, 30, tzinfo=UTC
+    )
     assert cast_one(datetime(2024, 10, 27, 2, 30), TIMESTAMP, TIMESTAMP_TZ, zone=ZONE) == datetime(
-        2024, 10, 27, 0, 30, tzinfo=UTC
+        2024, 10, 27, 1, 30, tzinfo=UTC
     )
 
 

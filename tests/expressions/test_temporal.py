@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from runnel.errors import DataError, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Literal
+from runnel.expressions.python_values import python_values
+from runnel.expressions.values import array_of
 from runnel.sqltypes import (
     BIGINT,
     DATE,
@@ -23,6 +25,7 @@ from runnel.sqltypes import (
     TIME,
     TIMESTAMP,
     TIMESTAMP_TZ,
+    VARCHAR,
     SqlType,
 )
 from tests.effort import examples
@@ -262,9 +265,58 @@ def test_clocks_change_after_2037_too(zone: str) -> None:
     assert rows.run(build.cast(rows["x"], TIMESTAMP), zone=zone)[: len(local)] == local
     walls = Rows(x=(TIMESTAMP, [*moments[:-2], None]))
     for wall, found in zip(moments, walls.run(build.cast(walls["x"], TIMESTAMP_TZ), zone=zone)[:-1], strict=False):
-        known = wall.replace(tzinfo=place)
-        if known.utcoffset() < known.replace(fold=1).utcoffset():  # type: ignore[operator]
-            before = found - timedelta(microseconds=1)  # the moment of the change, before which the clock shows an earlier time
-            assert before.astimezone(place).replace(tzinfo=None) < wall
-        else:
-            assert found == known.astimezone(UTC), wall
+        first, second = (wall.replace(tzinfo=place, fold=fold).utcoffset() for fold in (0, 1))
+        # The offset before a gap (which is that of fold 0), and the second of two times.
+        assert found == (wall - min(first, second)).replace(tzinfo=UTC), wall  # type: ignore[type-var]
+
+
+LOCAL_TIMES = """
+    2024-03-31 02:30:00|Europe/Vienna|2024-03-31 01:30:00
+    2024-03-31 02:00:00|Europe/Vienna|2024-03-31 01:00:00
+    2024-03-31 03:00:00|Europe/Vienna|2024-03-31 01:00:00
+    2024-10-27 02:30:00|Europe/Vienna|2024-10-27 01:30:00
+    2024-10-27 02:00:00|Europe/Vienna|2024-10-27 01:00:00
+    2024-10-27 03:00:00|Europe/Vienna|2024-10-27 02:00:00
+    2050-03-27 02:30:00|Europe/Vienna|2050-03-27 01:30:00
+    2050-10-30 02:30:00|Europe/Vienna|2050-10-30 01:30:00
+    2024-10-06 02:15:00|Australia/Lord_Howe|2024-10-05 15:45:00
+    2024-04-07 01:45:00|Australia/Lord_Howe|2024-04-06 15:15:00
+    2011-12-30 12:00:00|Pacific/Apia|2011-12-30 22:00:00
+    2024-03-10 02:30:00|America/New_York|2024-03-10 07:30:00
+    2024-11-03 01:30:00|America/New_York|2024-11-03 06:30:00
+    1893-03-31 23:55:00|Europe/Vienna|1893-03-31 22:55:00
+    2018-10-28 02:30:00|Europe/Dublin|2018-10-28 02:30:00
+    2018-10-28 01:30:00|Europe/Dublin|2018-10-28 01:30:00
+    2018-03-25 01:30:00|Europe/Dublin|2018-03-25 01:30:00
+""".split("\n")[1:-1]
+"""A local time, its zone, and the instant in UTC, by PostgreSQL 15."""
+
+
+@pytest.mark.parametrize("row", LOCAL_TIMES, ids=str.strip)
+def test_local_times_that_are_skipped_or_come_twice(row: str) -> None:
+    text, zone, expected = row.strip().split("|")
+    wall, instant = datetime.fromisoformat(text), datetime.fromisoformat(expected).replace(tzinfo=UTC)
+    rows = Rows(t=(TIMESTAMP, [wall, datetime(2024, 1, 1), None]), s=(VARCHAR, [text, "2024-01-01", None]))
+    assert rows.run(call("at_time_zone", (rows["t"], literal(zone))))[::2] == [instant, None]
+    for column in ("t", "s"):
+        assert rows.run(build.cast(rows[column], TIMESTAMP_TZ), zone=zone)[::2] == [instant, None]
+    assert python_values(array_of([wall], TIMESTAMP_TZ, zone), TIMESTAMP_TZ) == [instant]
+
+
+@pytest.mark.parametrize(
+    ("unit", "zone", "text", "expected"),
+    [
+        ("hour", "Europe/Vienna", "2024-10-27 00:30:00", "2024-10-27 00:00:00"),
+        ("hour", "Europe/Vienna", "2024-10-27 01:30:00", "2024-10-27 01:00:00"),
+        ("minute", "Europe/Vienna", "2024-10-27 00:30:30", "2024-10-27 00:30:00"),
+        ("day", "Europe/Vienna", "2024-10-27 01:30:00", "2024-10-26 22:00:00"),
+        ("hour", "America/Havana", "2024-11-03 04:30:00", "2024-11-03 04:00:00"),
+        ("day", "America/Havana", "2024-11-03 04:30:00", "2024-11-03 05:00:00"),
+    ],
+)
+def test_date_trunc_as_the_clock_is_set_back(unit: str, zone: str, text: str, expected: str) -> None:
+    """By PostgreSQL 15, which takes the second of two midnights, too."""
+    found = datetime.fromisoformat(expected).replace(tzinfo=UTC)
+    rows = Rows(z=(TIMESTAMP_TZ, [datetime.fromisoformat(text).replace(tzinfo=UTC)]))
+    assert rows.run(call("date_trunc", (literal(unit), rows["z"])), zone=zone) == [found]
+    assert rows.run(call("date_trunc", (literal(unit), rows["z"], literal(zone)))) == [found]
