@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import pyarrow as pa
 
-from runnel.errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, internal
+from runnel.errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, ProgrammingError, internal
 from runnel.jobs import Job
 from runnel.patience import Patience
 from runnel.rows import DECODE_ROWS, Result, Row
@@ -72,9 +72,6 @@ class Cursor:
 
     __module__ = "runnel"
 
-    arraysize = 1
-    """How many rows `fetchmany` takes when it isn't told."""
-
     def __init__(self, connection: Connection, database: Engine) -> None:
         self._connection = connection
         self._database = database
@@ -86,7 +83,19 @@ class Cursor:
         self._patience: Patience | None = None
         self._is_cancelled = False
         self._rowcount = -1
+        self._arraysize = 1
         self._sql: str | None = None
+
+    @property
+    def arraysize(self) -> int:
+        """The number of rows that `fetchmany` returns where it is given none: 1 or more."""
+        return self._arraysize
+
+    @arraysize.setter
+    def arraysize(self, size: int) -> None:
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ProgrammingError(f"arraysize takes a number of rows from 1 on, not {size!r}")
+        self._arraysize = size
 
     # Running
 

@@ -378,7 +378,7 @@ def _can_cast_nested(source: SqlType, target: SqlType) -> bool:
 
 def can_assign(source: SqlType, target: SqlType) -> bool:
     """Whether INSERT and UPDATE convert `source` to `target` without a CAST: within numbers, within temporal types,
-    VARCHAR and JSON. (A VARCHAR literal or parameter to a temporal column is the binder's business.)"""
+    VARCHAR and JSON, UUID to VARCHAR. (A VARCHAR literal or parameter to a temporal column is the binder's business.)"""
     if source == target or source.kind is Kind.NULL:
         return True
     if source.is_numeric and target.is_numeric:
@@ -387,4 +387,6 @@ def can_assign(source: SqlType, target: SqlType) -> bool:
         return can_cast(source, target)
     if source.is_nested and source.kind is target.kind:
         return can_cast(source, target)
+    if source.kind is Kind.UUID:
+        return target.kind is Kind.VARCHAR
     return {source.kind, target.kind} == {Kind.JSON, Kind.VARCHAR}

@@ -15,6 +15,7 @@ from runnel.connector import WritableTable, WriteMode
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal
+from runnel.expressions.nodes import walk as expression_walk
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_query import Binder
 from runnel.planner.bind_write import writable
@@ -26,6 +27,7 @@ from runnel.planner.syntax import EmissionClauses, Name
 from runnel.relation import Aggregate, Expand, Filter, Limit, Project, Relation, Sort, Union, references, walk
 from runnel.sqltypes import BIGINT, Kind
 from runnel.streams import WINDOW_COLUMNS, Emission
+from runnel.subqueries import SUBQUERIES
 from runnel.windows import Window
 
 
@@ -40,7 +42,7 @@ def with_emission(binder: Binder, relation: Relation, clauses: EmissionClauses) 
         if has_joins(relation):
             return with_late_of_joins(relation, _late_table(binder, clauses.late_table), clauses.late_table)
     if found is None:
-        raise _nothing_to_tell(clauses)
+        raise _nothing_to_tell(relation, clauses)
     return _with_told(binder, relation, found, clauses)
 
 
@@ -76,12 +78,19 @@ def _keeps_time(relation: Relation) -> TypeGuard[Window | Sort | Limit]:
     return isinstance(relation, Window | Sort | Limit)
 
 
-def _nothing_to_tell(clauses: EmissionClauses) -> NotSupportedError:
+def _nothing_to_tell(relation: Relation, clauses: EmissionClauses) -> NotSupportedError:
     if clauses.every is not None or clauses.lateness is not None:
         return NotSupportedError(
             "EMIT EVERY and ALLOWED LATENESS go with GROUP BY over windows",
             detail="the SELECT that they end has no aggregation, or has DISTINCT, OVER, ORDER BY or LIMIT above it",
             hint="put the aggregation into this SELECT: SELECT window_end, COUNT(*) … GROUP BY window_end EMIT EVERY …",
+            position=clauses.position,
+        )
+    if _asks_a_stream(relation):
+        return NotSupportedError(
+            "LATE DATA INTO doesn't go with EXISTS, IN, ANY and ALL of a second stream",
+            detail="which of the streams a late row is of follows from a join in FROM only",
+            hint="join the streams in FROM, or leave LATE DATA INTO out",
             position=clauses.position,
         )
     return NotSupportedError(
@@ -90,6 +99,16 @@ def _nothing_to_tell(clauses: EmissionClauses) -> NotSupportedError:
         hint="leave LATE DATA INTO out",
         position=clauses.position,
     )
+
+
+def _asks_a_stream(relation: Relation) -> bool:
+    """Whether a SELECT has a subquery over a stream in its conditions."""
+    while isinstance(relation, Project | Filter):
+        found = (item for own in relation.own_expressions for item in expression_walk(own))
+        if any(isinstance(item, SUBQUERIES) and item.relation.is_unbounded for item in found):
+            return True
+        relation = relation.input
+    return False
 
 
 def _with_told(binder: Binder, relation: Relation, found: Relation, clauses: EmissionClauses) -> Relation:

@@ -88,18 +88,44 @@ _CHANGES = {Kind.ARRAY: _array, Kind.ROW: _row, Kind.MAP: _map}
 
 def _to_json(array: pa.Array, source: SqlType) -> pa.Array:
     """Row by row: there is no kernel that writes nested values."""
-    texts = [
-        None if value is None else json.dumps(value, default=_json_scalar, ensure_ascii=False, separators=(",", ":"))
-        for value in python_values(array, source)
-    ]
-    return pack(texts, VARCHAR)
+    write = _plain if _is_plain(source) else _written
+    return pack([None if value is None else write(value) for value in python_values(array, source)], VARCHAR)
+
+
+def _is_plain(sql_type: SqlType) -> bool:
+    """Whether Python's writer has a way for all values: it has none for DECIMALs, which are numbers with all their digits, nor
+    for keys of MAPs that are dates, times or binaries."""
+    if sql_type.key is not None and not (sql_type.key.kind in _NAMES and _is_plain(sql_type.key)):
+        return False
+    inner = [item for item in (sql_type.element, *(item for _, item in sql_type.fields)) if item is not None]
+    return sql_type.kind is not Kind.DECIMAL and all(map(_is_plain, inner))
+
+
+_NAMES = {Kind.VARCHAR, Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.REAL, Kind.DOUBLE}
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value, default=_json_scalar, ensure_ascii=False, separators=(",", ":"))
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_name(key)}:{_written(item)}" for key, item in value.items()) + "}"
+    return _plain(value)
+
+
+def _name(key: Any) -> str:
+    """A key of a MAP as a JSON string; of numbers and truth values, what they are in JSON."""
+    return _plain(key if isinstance(key, str) else _written(key).strip('"'))
 
 
 def _json_scalar(value: Any) -> Any:
     if isinstance(value, (datetime, date, time)):
         return value.isoformat()
-    if isinstance(value, Decimal):
-        return str(value)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     return str(value)

@@ -11,6 +11,7 @@ from runnel.errors import DataError
 from runnel.expressions.char_patterns import ordinal_ending, roman
 
 _WORDS = ("EEEE", "SG", "MI", "PL", "PR", "BR", "RN", "TH", "FM", "9", "0", ".", "D", ",", "G", "S", "L", "V", "B", "C")
+_WITH_EXPONENT = {"EEEE", "9", "0", ".", "D", "FM"}
 _MOST_DIGITS = 100
 _NUMBER, _SIGN = "\0N", "\0S"
 """Where the number begins, and where S stands."""
@@ -71,19 +72,24 @@ def _read(pattern: str, words: list[tuple[str, str]]) -> NumberPattern:
     if whole + fraction > _MOST_DIGITS:
         raise DataError("a pattern for numbers has too many digits")
     fills = not any(word == "FM" for word, _ in words)
+    kinds = {word for word, _ in words}
+    if "EEEE" in kinds and not kinds <= _WITH_EXPONENT:
+        raise DataError("EEEE goes with digits, a decimal point and FM only")
     return NumberPattern(tuple(words), whole, fraction, first_zero, has_point, shift, fills)
 
 
 def text_of(value: Decimal | float | int, pattern: str) -> str:
     """A number in the form of a pattern; '#' where it has more digits."""
     form = number_pattern(pattern)
+    if not pattern:
+        return ""
     if form.has("RN"):
         return _roman(value, form)
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return _written(form, "#" * form.whole, "#" * form.fraction, value < 0)
-    number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    number = _decimal(value)
     if form.has("EEEE"):
-        return _scientific(number if number else abs(number), form)
+        return _scientific(number, form)
     number = number.scaleb(form.shift)
     quantum = Decimal(1).scaleb(-form.fraction)
     with_digits = number.quantize(quantum, rounding=ROUND_HALF_UP, context=_WIDE)
@@ -99,8 +105,14 @@ def text_of(value: Decimal | float | int, pattern: str) -> str:
 _WIDE = Context(prec=400)
 
 
+def _decimal(value: Decimal | float | int) -> Decimal:
+    """The number, of a float by the shortest digits that read back as the same."""
+    return Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
 def _roman(value: Decimal | float | int, form: NumberPattern) -> str:
-    number: int = round(Decimal(value)) if value == value and abs(Decimal(value)) < 10**6 else 0
+    is_small = value == value and -(10**6) < value < 10**6
+    number = int(_decimal(value).quantize(Decimal(1), rounding=ROUND_HALF_UP, context=_WIDE)) if is_small else 0
     if not 0 < number < 4000:
         return "#" * 15
     text = roman(number)
@@ -110,9 +122,9 @@ def _roman(value: Decimal | float | int, form: NumberPattern) -> str:
 
 
 def _scientific(number: Decimal, form: NumberPattern) -> str:
-    text = f"{number:.{form.fraction}e}"
-    mantissa, _, exponent = text.partition("e")
-    power = int(exponent)
+    digits = Context(prec=form.fraction + 1, rounding=ROUND_HALF_UP).plus(number) if number else Decimal(0)
+    power = digits.adjusted() if number else 0
+    mantissa = f"{digits.scaleb(-power, _WIDE):.{form.fraction}f}"
     shown = f"{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
     return shown if not form.fills or number < 0 else " " + shown
 
@@ -125,6 +137,8 @@ def _written(form: NumberPattern, whole: str, fraction: str, negative: bool) -> 
         from_zero = max(form.whole - 1, 0)
     digits = ["" if place < from_zero else "0" if place < pad else whole[place - pad] for place in range(form.whole)]
     kept = fraction if form.fills else _needed(form, fraction)
+    if form.whole and not (any(digits) or kept):
+        digits[-1] = "0"
     parts: list[str] = []
     place = tail = 0
     seen_point = False
@@ -139,11 +153,11 @@ def _written(form: NumberPattern, whole: str, fraction: str, negative: bool) -> 
             tail += 1
         elif word in (".", "D"):
             seen_point = True
-            parts.append(".")
+            parts.append("." if form.fraction or "#" in whole else "")
         elif word in (",", "G"):
             parts.append("," if any(digits[:place]) else " ")
         else:
-            parts.append(_decoration(word, written, negative, whole))
+            parts.append(_decoration(form, (word, written), negative, whole))
     return _signed(form, parts, negative)
 
 
@@ -159,11 +173,12 @@ def _needed(form: NumberPattern, fraction: str) -> str:
     return fraction[: max(asked, len(fraction.rstrip("0")))]
 
 
-def _decoration(word: str, written: str, negative: bool, whole: str) -> str:
+def _decoration(form: NumberPattern, pair: tuple[str, str], negative: bool, whole: str) -> str:
+    word, written = pair
     if word in ("FM", "S", "PR", "BR", "V", "B"):
         return _SIGN if word == "S" else ""
     if word == "MI":
-        return "-" if negative else " "
+        return "-" if negative else " " if form.fills else ""
     if word == "PL":
         return " " if negative else "+"
     if word == "SG":
@@ -171,9 +186,9 @@ def _decoration(word: str, written: str, negative: bool, whole: str) -> str:
     if word in ("L", "C"):
         return "$"
     if word == "TH":
-        if negative:
+        if negative or form.has_point or "#" in whole:
             return ""
-        ending = ordinal_ending(int(whole or "0")) if whole.isdigit() or not whole else "th"
+        ending = ordinal_ending(int(whole or "0"))
         return ending.upper() if written.isupper() else ending
     return written
 

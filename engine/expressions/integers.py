@@ -205,12 +205,13 @@ def _logarithm(base: Datum, value: Datum) -> Datum:
 
 
 def _finite(operation: Callable[[Any], Any], message: str) -> Kernel:
-    """A numpy function; DataError where it makes no finite number of one."""
+    """A numpy function; DataError where it makes no number of one, or no finite one of a finite one."""
     kernel = over_numpy(operation)
 
     def run(value: pa.Array) -> pa.Array:
         result = kernel(value)
-        if pc.any(pc.and_(pc.invert(pc.is_finite(result)), pc.is_finite(value))).as_py():
+        undefined = pc.and_not(pc.is_nan(result), pc.is_nan(value))
+        if pc.any(pc.or_(undefined, pc.and_not(pc.is_inf(result), pc.is_inf(value)))).as_py():
             raise DataError(message)
         return result
 

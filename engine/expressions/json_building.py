@@ -1,7 +1,7 @@
 """JSON_OBJECT, JSON_ARRAY and TO_JSON: JSON made of values of any type.
 
-Numbers and truth values are written as such; DECIMAL, dates and times, intervals, binaries and UUIDs as strings; ARRAY, ROW and
-MAP as arrays and objects; a JSON argument goes in as it is.
+Numbers and truth values are written as such, a DECIMAL with all digits of its scale; dates and times, intervals, binaries and
+UUIDs as strings; ARRAY, ROW and MAP as arrays and objects; a JSON argument goes in as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from runnel.sqltypes import JSON, VARCHAR, Kind, SqlType, array
 _NULL, _EMPTY, _COLON, _COMMA = (pack_scalar(text, VARCHAR) for text in ("null", "", ":", ","))
 _BRACES = tuple(pack_scalar(text, VARCHAR) for text in "{}")
 _BRACKETS = tuple(pack_scalar(text, VARCHAR) for text in "[]")
-_AS_THEY_ARE = frozenset({Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.REAL, Kind.DOUBLE})
+_AS_THEY_ARE = frozenset(
+    {Kind.BOOLEAN, Kind.TINYINT, Kind.SMALLINT, Kind.INTEGER, Kind.BIGINT, Kind.DECIMAL, Kind.REAL, Kind.DOUBLE}
+)
 
 Writer = Callable[[Datum, EvaluationContext], Datum]
 

@@ -43,7 +43,7 @@ def _finite(kernel: Kernel) -> Kernel:
     return lambda *operands: finite(kernel(*operands), *operands)
 
 
-_ZERO = pack_scalar(0.0, DOUBLE)
+_ZERO, _LEAST = pack_scalar(0.0, DOUBLE), pack_scalar(-math.inf, DOUBLE)
 
 
 def _power(base: Datum, exponent: Datum) -> Datum:
@@ -51,7 +51,8 @@ def _power(base: Datum, exponent: Datum) -> Datum:
     unexplained = pc.and_not(pc.is_nan(result), pc.or_(pc.is_nan(base), pc.is_nan(exponent)))
     if any_true(pc.and_(pc.equal(base, _ZERO), pc.less(exponent, _ZERO))):
         raise DataError("zero raised to a negative power is undefined")
-    if any_true(unexplained):
+    is_fraction = pc.and_(pc.is_finite(exponent), pc.not_equal(exponent, pc.trunc(exponent)))
+    if any_true(pc.or_(unexplained, pc.and_(pc.equal(base, _LEAST), is_fraction))):
         raise DataError("a negative number raised to a fraction has no real value")
     return finite(result, base, exponent)
 

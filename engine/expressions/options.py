@@ -24,10 +24,13 @@ from runnel.sqltypes import BIGINT, SqlType, to_arrow
 MakeKernel = Callable[..., Callable[[Datum], Datum]]
 
 
-def by_option(make_kernel: MakeKernel, of_row: Callable[..., Any] | None = None) -> Callable[[Call], Kernel]:
+def by_option(
+    make_kernel: MakeKernel, of_row: Callable[..., Any] | None = None, *, takes_nulls: bool = False
+) -> Callable[[Call], Kernel]:
     """Compiles a call whose first argument is data. `make_kernel(*options)` gives a kernel over the data; `of_row(value,
-    *options)` is the value of one row, without which rows are grouped by their options. NULL anywhere gives NULL. Made
-    kernels are kept while the options stay the same."""
+    *options)` is the value of one row, without which rows are grouped by their options. NULL anywhere makes NULL; with
+    `takes_nulls` (which needs `of_row`) only a NULL first argument does, and a NULL option is None. Made kernels are kept
+    while the options stay the same."""
 
     def compile_call(call: Call) -> Kernel:
         types = [item.type for item in call.arguments]
@@ -38,12 +41,12 @@ def by_option(make_kernel: MakeKernel, of_row: Callable[..., Any] | None = None)
             if isinstance(value, pa.Scalar) and not value.is_valid:
                 return null_scalar(result)
             if all(isinstance(option, pa.Scalar) for option in options):
-                if not all(option.is_valid for option in options):
+                if not takes_nulls and not all(option.is_valid for option in options):
                     return null_like(value, result)
                 return cached(*(option.as_py() for option in options))(value)
             if of_row is None:
                 return _by_group((value, *options), types[1:], result, cached)
-            return _row_by_row((value, *options), types, result, of_row)
+            return _row_by_row((value, *options), types, result, _of_value(of_row) if takes_nulls else _of_all(of_row))
 
         return run
 
@@ -58,8 +61,15 @@ def null_like(datum: Datum, sql_type: SqlType) -> Datum:
 def _row_by_row(arguments: tuple[Datum, ...], types: list[SqlType], result: SqlType, of_row: Callable[..., Any]) -> pa.Array:
     rows = next(len(item) for item in arguments if not isinstance(item, pa.Scalar))
     columns = [python_values(spread(item, rows), item_type) for item, item_type in zip(arguments, types, strict=True)]
-    values = [None if any(item is None for item in row) else of_row(*row) for row in zip(*columns, strict=True)]
-    return pack(values, result)
+    return pack([of_row(*row) for row in zip(*columns, strict=True)], result)
+
+
+def _of_all(of_row: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *row: None if any(item is None for item in row) else of_row(*row)
+
+
+def _of_value(of_row: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda value, *options: None if value is None else of_row(value, *options)
 
 
 def _by_group(arguments: tuple[Datum, ...], types: list[SqlType], result: SqlType, make: MakeKernel) -> pa.Array:

@@ -172,7 +172,8 @@ def _may_match_nothing(regex: str) -> bool:
     return any_true(pc.match_substring(pc.replace_substring_regex(_probes(), regex, "\x00\\0\x01"), _NOTHING))
 
 
-def _string_to_array(separator: str, null_text: str | None = None) -> Callable[[Datum], Datum]:
+def _string_to_array(separator: str | None, null_text: str | None = None) -> Callable[[Datum], Datum]:
+    """Without a separator each character is an element."""
     blank, empty = pack_scalar("", VARCHAR), pack_scalar([], array(VARCHAR))
     if not separator or null_text is not None:
         return of_distinct(
@@ -181,9 +182,9 @@ def _string_to_array(separator: str, null_text: str | None = None) -> Callable[[
     return lambda text: pc.if_else(pc.equal(text, blank), empty, pc.split_pattern(text, separator))
 
 
-def _string_to_array_of_row(text: str, separator: str, null_text: str | None = None) -> list[str | None]:
-    parts = text.split(separator) if separator else [text]
-    return [None if part == null_text else part for part in parts] if text else []
+def _string_to_array_of_row(text: str, separator: str | None, null_text: str | None = None) -> list[str | None]:
+    parts = list(text) if separator is None else text.split(separator) if separator else [text]
+    return [None if null_text is not None and part == null_text else part for part in parts] if text else []
 
 
 def _checking(bind: Bind, check: Callable[..., Any]) -> Bind:
@@ -272,7 +273,7 @@ FUNCTIONS = (
         "s VARCHAR, separator VARCHAR [, null_text VARCHAR]",
         str(_TEXTS),
         signature(VARCHAR, VARCHAR, VARCHAR, result=_TEXTS, optional=1),
-        by_option(_string_to_array, _string_to_array_of_row),
+        by_option(_string_to_array, _string_to_array_of_row, takes_nulls=True),
         family="string",
     ),
 )

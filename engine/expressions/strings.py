@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.buffers import null_scalar, pack_scalar
+from runnel.expressions.buffers import null_scalar, pack, pack_scalar
 from runnel.expressions.cast_numbers import any_true
 from runnel.expressions.coercion import check_count, convert
-from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail
+from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_first
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.options import by_option, null_like, of_distinct
 from runnel.expressions.signature import ANY_TEXT, named, signature
@@ -195,9 +195,17 @@ def _split_part_of_row(text: str, separator: str, index: int) -> str:
 _WORD = re.compile(r"[^\W_]+")
 
 
-def _initcap(text: str | None) -> str | None:
-    """Words are runs of letters and digits; Arrow's utf8_title would begin a new one after a digit or an apostrophe."""
-    return None if text is None else _WORD.sub(lambda word: word[0][0].upper() + word[0][1:].lower(), text)
+def _initcap(texts: pa.Array) -> pa.Array:
+    """Words are runs of letters and digits; Arrow's utf8_title would begin a new one after a digit or an apostrophe. A letter
+    is what UPPER and LOWER make of it, which keep the number of characters."""
+    encoded = texts.dictionary_encode()
+    distinct = encoded.dictionary
+    columns = (column.to_pylist() for column in (distinct, pc.utf8_upper(distinct), pc.utf8_lower(distinct)))
+    return pack([_capitals(*row) for row in zip(*columns, strict=True)], VARCHAR).take(encoded.indices)
+
+
+def _capitals(text: str, upper: str, lower: str) -> str:
+    return _WORD.sub(lambda word: upper[word.start()] + lower[word.start() + 1 : word.end()], text)
 
 
 def _character(code: int | None) -> str | None:
@@ -267,7 +275,7 @@ _ends_with = by_option(lambda suffix: lambda text: pc.ends_with(text, suffix), s
 FUNCTIONS = (
     _text("lower", pc.utf8_lower),
     _text("upper", pc.utf8_upper),
-    _text("initcap", of_distinct(_initcap, VARCHAR, VARCHAR)),
+    _text("initcap", over_first(_initcap)),
     _text("reverse", pc.utf8_reverse),
     _text("length", pc.utf8_length, sql_names=("CHAR_LENGTH", "CHARACTER_LENGTH"), result=INTEGER),
     named("octet_length", "s VARCHAR or VARBINARY", "INTEGER", _bind_octets, kernel=_octets, family="string"),

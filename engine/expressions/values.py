@@ -189,12 +189,12 @@ _PLAIN_CLASSES: dict[Kind, type] = {
 """The class whose values are packed without a look at them, by kind."""
 
 
-def plain_value(value: Any) -> Any:
-    """A Python value without numpy's and pandas' classes around it; a UUID becomes its text."""
+def plain_value(value: Any, *, keeps_uuids: bool = False) -> Any:
+    """A Python value without numpy's and pandas' classes around it; a UUID becomes its text, or stays one."""
     if type(value) in _TYPES:
         return value
     if isinstance(value, UUID):
-        return str(value)
+        return value if keeps_uuids else str(value)
     if type(value).__name__ in ("NaTType", "NAType"):
         return None
     to_python = getattr(value, "to_pydatetime", None) or getattr(value, "to_pytimedelta", None)
@@ -207,9 +207,9 @@ def plain_value(value: Any) -> Any:
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, (list, tuple)):
-        return [None if item is None else plain_value(item) for item in value]
+        return [None if item is None else plain_value(item, keeps_uuids=keeps_uuids) for item in value]
     if isinstance(value, dict):
-        return {str(key): None if item is None else plain_value(item) for key, item in value.items()}
+        return {str(key): None if item is None else plain_value(item, keeps_uuids=keeps_uuids) for key, item in value.items()}
     return value
 
 
@@ -243,7 +243,7 @@ def parameter_type(value: Any) -> SqlType:
         return found
     if type(value) is int and -(2**63) <= value < 2**63:
         return BIGINT
-    return NULL if value is None else _type_of(plain_value(value))
+    return NULL if value is None else _type_of(plain_value(value, keeps_uuids=True))
 
 
 def _type_of(value: Any) -> SqlType:
@@ -258,6 +258,8 @@ def _type_of(value: Any) -> SqlType:
         return BIGINT if -(2**63) <= value < 2**63 else _decimal_type(Decimal(value))
     if isinstance(value, Decimal):
         return _decimal_type(value)
+    if isinstance(value, UUID):
+        return SqlType(Kind.UUID)
     if isinstance(value, dict):
         return row(*((str(key), _type_of(item)) for key, item in value.items()))
     if isinstance(value, list):

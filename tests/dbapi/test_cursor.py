@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
+from typing import Any
+
 import pytest
 
 import runnel
-from runnel import Connection, Cursor
+from runnel import Connection, Cursor, ProgrammingError
 
 SERIES = "SELECT v FROM TABLE(GENERATE_SERIES(1, ?)) ORDER BY v"
 
@@ -34,6 +37,26 @@ def test_fetches_mix_across_decoded_slices(cursor: Cursor) -> None:
     assert cursor.fetchone() is None
     assert cursor.fetchmany(3) == []
     assert cursor.fetchall() == []
+
+
+@pytest.mark.parametrize("size", [0, -5, 1.5, True, None, "2"])
+def test_arraysize_is_a_number_of_rows(cursor: Cursor, size: Any) -> None:
+    with pytest.raises(ProgrammingError, match="arraysize takes a number of rows from 1 on"):
+        cursor.arraysize = size
+    assert cursor.arraysize == 1
+
+
+def test_a_uuid_is_an_argument_of_type_uuid(cursor: Cursor) -> None:
+    known = uuid.UUID(int=10)
+    assert cursor.execute("SELECT TYPEOF(?), ?", (known, known)).fetchall() == [("UUID", known)]
+    sql = "SELECT x = ?, x IN (?), x = ANY (?) FROM (SELECT CAST('00000000-0000-0000-0000-00000000000a' AS UUID) AS x) AS t"
+    assert cursor.execute(sql, (known, known, [known, None])).fetchall() == [(True, True, True)]
+    options = "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')"
+    cursor.execute(f"CREATE MAPPING texts (__key BIGINT, s VARCHAR, u UUID) TYPE IMap {options}")
+    cursor.execute("INSERT INTO texts VALUES (?, ?, ?)", (1, known, known))
+    cursor.executemany("INSERT INTO texts VALUES (?, ?, ?)", [(2, known, known), (3, None, None)])
+    found = cursor.execute("SELECT s, u FROM texts ORDER BY __key").fetchall()
+    assert found == [(str(known), known), (str(known), known), (None, None)]
 
 
 def test_fetchmany_takes_arraysize(cursor: Cursor) -> None:

@@ -33,7 +33,8 @@ Two things differ where an engine adds up: sums of REAL and DOUBLE are compared 
 DECIMALs with more than 28 digits is an overflow, too, where only the sum of a part of the rows has more than 38 digits.
 
 COUNT_IF over no rows is 0, as COUNT is. APPROX_QUANTILE and APPROX_PERCENTILE are exact. Regular expressions are RE2's: they
-take linear time, and have no look-around and no back-references.
+take linear time, and have no look-around and no back-references. JUSTIFY_DAYS, JUSTIFY_HOURS and JUSTIFY_INTERVAL return their
+argument: an INTERVAL DAY TO SECOND is a number of microseconds, and holds no months (INTERVAL YEAR TO MONTH holds those).
 
 This file is made by `python -m tests.rendering.matrix`.
 """

@@ -154,6 +154,8 @@ REFUSED = {
     "SELECT * FROM a JOIN b ON a.k = b.k AND a.t = b.t LATE DATA INTO keyed": 'its key "__key" is a column of one only',
     "SELECT * FROM a JOIN d ON a.k = d.x LATE DATA INTO late": "a stream that is joined with a table",
     "SELECT * FROM a JOIN b ON a.k = b.k AND a.t = b.t EMIT EVERY INTERVAL '1' SECOND": "EMIT EVERY and ALLOWED LATENESS",
+    "SELECT k FROM a WHERE EXISTS (SELECT 1 FROM b WHERE a.k = b.k AND a.t = b.t) LATE DATA INTO late": "EXISTS, IN, ANY",
+    "SELECT k FROM a WHERE k > 1 AND t NOT IN (SELECT b.t FROM b) LATE DATA INTO late": "EXISTS, IN, ANY",
 }
 
 
