@@ -18,10 +18,11 @@ from runnel.connector import Connector, MappingDefinition, Sink, SinkRequest, To
 from runnel.errors import Error, ErrorCode, OperationalError
 from runnel.serving.server import Server
 from tests.jobs.feeds import PATIENCE, Feed, FeedConnector
+from tests.serving.test_lost_clients import EXECUTING, client
 from tests.sinks.test_durable_write import Disk, DiskSink, DiskTable
 from tests.waiting import eventually
 
-TOKEN = "a token of the tests, long enough"
+TOKEN = "a token of the tests"
 
 
 class StuckSink(DiskSink):
@@ -195,6 +196,22 @@ def test_a_server_ends_while_a_client_waits_for_a_job(place: Place) -> None:
         place.gate.free.set()
         assert eventually(lambda: connection.job("j").status is JobStatus.SUSPENDED)
         assert place.disk.visible == [1]
+
+
+@pytest.mark.parametrize("statement", ["ALTER JOB j SUSPEND", "CREATE SNAPSHOT s FOR JOB j"])
+def test_a_client_that_is_killed_while_it_waits_for_a_job_leaves_nothing(place: Place, statement: str) -> None:
+    with place.with_job() as connection:
+        server = Server(connection, TOKEN)
+        place.gate.place = "write"
+        place.feed.give((1, 1))
+        assert place.gate.stands.wait(PATIENCE)
+        waiting = connection._database.statements._waiting
+        with client(EXECUTING, server, statement) as process:
+            assert eventually(lambda: any(item._wakes for item in waiting)), "it waits for the job"
+            process.kill()
+            assert eventually(lambda: not waiting and not len(server._statements)), "they outlive their client"
+        place.gate.free.set()
+        assert server.stop()
 
 
 def test_what_a_light_job_waits_for_doesn_t_keep_the_connection_from_closing(place: Place) -> None:
