@@ -7,7 +7,10 @@ rows: LIMIT comes only with an ORDER BY of all columns.
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 from tests.differential.tables import KINDS, SIZES
@@ -22,6 +25,24 @@ LITERALS = {
     "date": ("DATE '2024-02-29'", "DATE '1969-12-31'", "CAST(NULL AS DATE)"),
     "time": ("TIMESTAMP '2024-02-29 12:30:00'", "CAST(NULL AS TIMESTAMP)"),
 }
+
+
+PARAMETERS: dict[str, tuple[str, tuple[tuple[str, Any], ...]]] = {
+    "int": ("INTEGER", (("0", 0), ("1", 1), ("2", 2), ("-1", -1))),
+    "float": ("DOUBLE", (("0e0", 0.0), ("1.5e0", 1.5))),
+    "text": ("VARCHAR", (("''", ""), ("'a'", "a"), ("'é'", "é"))),
+    "decimal": ("DECIMAL(9, 2)", (("1.5", Decimal("1.5")), ("-2.25", Decimal("-2.25")))),
+    "bool": ("BOOLEAN", (("TRUE", True), ("FALSE", False))),
+    "date": ("DATE", (("DATE '2024-02-29'", date(2024, 2, 29)), ("DATE '1969-12-31'", date(1969, 12, 31)))),
+    "time": ("TIMESTAMP", (("TIMESTAMP '2024-02-29 12:30:00'", datetime(2024, 2, 29, 12, 30)),)),
+}
+"""By kind: the type, and values as literals and as arguments."""
+_MARK = re.compile(r"\x02(\d+)\x03")
+NUMBERS = ("1", "0", "2", "2 - 1", "CAST(1 AS INTEGER)", "ABS(-1)", "COALESCE(NULL, 1)")
+TEXTS = ("'a'", "'a' || 'b'", "CAST('b' AS VARCHAR)")
+"""Constants, of which some aren't literals, for options of functions."""
+ORDERED_KINDS = ("int", "int", "text", "decimal", "bool", "date", "time")
+"""Kinds whose values are told apart in an order as they are by equality."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +84,19 @@ class Generator:
     def __init__(self, source: random.Random, arguments: list[Any] | None = None) -> None:
         self.source = source
         self._arguments = arguments
+        self._parameters: list[tuple[str, Any]] = []
         self._names = 0
 
     def query(self) -> tuple[str, bool]:
         """A query, and whether its rows have an order."""
+        text, is_ordered = self._query()
+        if self._arguments is not None:
+            # Parts were made that aren't in the text: only what is in it counts, in its order.
+            self._arguments[:] = [self._parameters[int(number)][1] for number in _MARK.findall(text)]
+        return _MARK.sub("?", text), is_ordered
+
+    def _query(self) -> tuple[str, bool]:
+        self._parameters.clear()
         text, kinds, _ = self._body(2)
         if self._chance(0.5):
             return text, False
@@ -117,18 +147,62 @@ class Generator:
         if self._chance(0.35):
             outputs, kinds, group = self._grouped(scope.plain(), kinds)
             return f"SELECT {outputs} FROM {source}{where}{group}", kinds, rows
+        if self._chance(0.12):
+            return self._distinct_on(scope, kinds, f"{source}{where}", rows)
         outputs, kinds = self._outputs(scope, kinds)
         return f"SELECT {self._pick('', '', 'DISTINCT ')}{outputs} FROM {source}{where}", kinds, rows
 
+    def _distinct_on(self, scope: Scope, kinds: list[str] | None, source: str, rows: int) -> Query:
+        """The first row of each group, in an order of all columns."""
+        outputs, kinds = self._outputs(scope.plain(), kinds)
+        key = self._literally(self._expression(self._pick(*ORDERED_KINDS), scope.deeper().plain()))
+        if _is_constant(key, scope):
+            return f"SELECT DISTINCT {outputs} FROM {source}", kinds, rows
+        key = self._pick(key, f"({key})")
+        order = ", ".join([key, *(str(at) for at in range(1, len(kinds) + 1))])
+        return (
+            f"SELECT * FROM (SELECT DISTINCT ON ({key}) {outputs} FROM {source} ORDER BY {order}) AS {self._name()}",
+            kinds,
+            rows,
+        )
+
     def _outputs(self, scope: Scope, kinds: list[str] | None) -> tuple[str, list[str]]:
         kinds = kinds or [self._pick(*KINDS_IN_USE, "bool") for _ in range(self.source.randint(1, 3))]
-        texts = [f"{self._expression(kind, scope)} AS c{at}" for at, kind in enumerate(kinds)]
-        return ", ".join(texts), kinds
+        texts = [
+            self._window(scope) if kind == "int" and self._chance(0.12) else self._expression(kind, scope) for kind in kinds
+        ]
+        return ", ".join(f"{text} AS c{at}" for at, text in enumerate(texts)), kinds
+
+    def _window(self, scope: Scope) -> str:
+        """A call with OVER whose value doesn't depend on the order of rows that are alike."""
+        inner = scope.deeper().plain()
+        call = self._pick(
+            "COUNT(*)", "RANK()", "DENSE_RANK()", *(f"{name}({self._column('int', scope)})" for name in ("SUM", "MAX"))
+        )
+        keys = [self._key(inner) for _ in range(self._pick(0, 1, 1, 2))]
+        order = [f"{self._key(inner)}{self._pick('', ' DESC')}" for _ in range(self._pick(0, 1, 1))]
+        if "RANK" in call and not order:
+            order = [self._key(inner)]
+        parts = [f"PARTITION BY {', '.join(keys)}"] * bool(keys) + [f"ORDER BY {', '.join(order)}"] * bool(order)
+        return f"CAST({call} OVER ({' '.join(parts)}) AS BIGINT)"
+
+    def _key(self, scope: Scope) -> str:
+        """An expression to divide or sort by, perhaps in parentheses; not a constant."""
+        kind = self._pick(*ORDERED_KINDS)
+        text = self._expression(kind, scope)
+        if _is_constant(text, scope):
+            text = self._column(kind, scope)
+        return self._pick(text, text, f"({text})")
+
+    def _column(self, kind: str, scope: Scope) -> str:
+        """A column of the kind, or of any; a literal where there are none."""
+        columns = [column for column in scope.columns if column.kind == kind]
+        return self._pick(*columns).text if columns else self._pick(*LITERALS[kind])
 
     def _grouped(self, scope: Scope, kinds: list[str] | None) -> tuple[str, list[str], str]:
         """Outputs, their kinds, and GROUP BY … HAVING …"""
         keys = [self._expression(self._kind(), scope.deeper()) for _ in range(self.source.choice((0, 1, 1, 2)))]
-        keys = [key for key in keys if not _is_constant(key, scope)]
+        keys = [self._literally(key) for key in keys if not _is_constant(key, scope)]
         outputs, out = [], []
         if kinds is None:
             # Keys first, by ordinal or by what they are; then aggregates.
@@ -141,7 +215,7 @@ class Generator:
         if "any" in out:
             group = ", ".join(str(at) for at in range(1, len(keys) + 1)) if self._chance(0.5) else ", ".join(keys)
         else:
-            group = ", ".join(keys)
+            group = ", ".join(self._pick(key, key, f"({key})") for key in keys)
         having = (
             f" HAVING {self._aggregate('int', scope)} {self._pick('>', '<>', '<=')} 1" if keys and self._chance(0.3) else ""
         )
@@ -228,8 +302,21 @@ class Generator:
                 return self._comparison(scope)
             if columns and self._chance(0.95):
                 return self._pick(*columns).text
-            return self._pick(*LITERALS[kind])
+            return self._constant(kind)
         return self._compound(kind, scope.deeper())
+
+    def _constant(self, kind: str, is_typed: bool = True) -> str:
+        """A literal, or a parameter."""
+        if self._arguments is None or not self._chance(0.5):
+            return str(self._pick(*LITERALS[kind]))
+        name, values = PARAMETERS[kind]
+        self._parameters.append(self._pick(*values))
+        mark = f"\x02{len(self._parameters) - 1}\x03"
+        return f"CAST({mark} AS {name})" if is_typed else mark
+
+    def _literally(self, text: str) -> str:
+        """The text with its parameters as literals: to stand in two places, where two parameters would be two."""
+        return _MARK.sub(lambda mark: self._parameters[int(mark[1])][0], text)
 
     def _compound(self, kind: str, scope: Scope) -> str:
         one, two = (lambda: self._expression(kind, scope)), (lambda of: self._expression(of, scope))
@@ -258,7 +345,10 @@ class Generator:
                 )
             case "decimal":
                 return self._pick(
-                    f"({one()} {self._pick('+', '-')} {one()})", f"CAST({two('int')} AS DECIMAL(12, 2))", f"(- {one()})"
+                    f"({one()} {self._pick('+', '-')} {one()})",
+                    f"CAST({two('int')} AS DECIMAL(12, 2))",
+                    f"(- {one()})",
+                    f"ROUND({one()}, {self._pick(*NUMBERS)})",
                 )
             case "text":
                 return self._pick(
@@ -266,7 +356,9 @@ class Generator:
                     f"UPPER({one()})",
                     f"CAST({two('int')} AS VARCHAR)",
                     f"CAST({two('date')} AS VARCHAR)",
-                    f"SUBSTRING({one()}, 1, 1)",
+                    f"SUBSTRING({one()}, {self._pick('1', '2 - 1')}, {self._pick(*NUMBERS)})",
+                    f"REPLACE({one()}, {self._pick(*TEXTS)}, 'c')",
+                    f"LPAD({one()}, {self._pick(*NUMBERS)}, {self._pick(*TEXTS)})",
                 )
             case "bool":
                 return self._boolean(scope)
@@ -294,13 +386,13 @@ class Generator:
         columns = [column for column in scope.columns if column.kind == kind]
         if columns and self._chance(0.3):
             operator = self._pick("=", "=", "<", ">=", ">", "<=")
-            return f"({self._pick(*columns).text} {operator} {self._pick(*LITERALS[kind])})"
+            return f"({self._pick(*columns).text} {operator} {self._constant(kind, self._chance(0.5))})"
         left, right = self._expression(kind, inner), self._expression(kind, inner)
         operator = self._pick(
             "=", "=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "IN", "BETWEEN", "NULL"
         )
         if operator == "IN":
-            items = ", ".join(self._pick(*LITERALS[kind]) for _ in range(self.source.randint(1, 3)))
+            items = ", ".join(self._constant(kind) for _ in range(self.source.randint(1, 3)))
             return f"({left} {self._pick('', 'NOT ')}IN ({items}))"
         if operator == "BETWEEN":
             return f"({left} {self._pick('', 'NOT ')}BETWEEN {right} AND {self._expression(kind, inner)})"
@@ -331,7 +423,7 @@ class Generator:
         if choice < 0.4:
             return f"({not_}EXISTS (SELECT 1 FROM {table} AS {name}{where}))"
         if choice < 0.8:
-            left = self._expression(kind, scope.deeper().plain())
+            left = self._constant(kind) if self._chance(0.25) else self._expression(kind, scope.deeper().plain())
             return f"({left} {not_}IN (SELECT {self._expression(kind, inner)} FROM {table} AS {name}{where}))"
         aggregate = f"SELECT {self._pick('MAX', 'MIN')}({self._expression(kind, inner)}) FROM {table} AS {name}"
         return f"({self._expression(kind, scope.deeper().plain())} {self._pick('=', '<', '>=')} ({aggregate}))"
