@@ -168,10 +168,19 @@ class Generator:
 
     def _outputs(self, scope: Scope, kinds: list[str] | None) -> tuple[str, list[str]]:
         kinds = kinds or [self._pick(*KINDS_IN_USE, "bool") for _ in range(self.source.randint(1, 3))]
-        texts = [
-            self._window(scope) if kind == "int" and self._chance(0.12) else self._expression(kind, scope) for kind in kinds
-        ]
+        texts = [self._telling(kind, scope) if self._chance(0.25) else self._expression(kind, scope) for kind in kinds]
         return ", ".join(f"{text} AS c{at}" for at, text in enumerate(texts)), kinds
+
+    def _telling(self, kind: str, scope: Scope) -> str:
+        """A call with OVER, or a function whose options are constants."""
+        match kind:
+            case "int":
+                return self._window(scope)
+            case "decimal":
+                return f"ROUND({self._column(kind, scope)}, {self._pick(*NUMBERS)})"
+            case "text":
+                return f"REPLACE({self._column(kind, scope)}, {self._pick(*TEXTS)}, 'c')"
+        return self._expression(kind, scope)
 
     def _window(self, scope: Scope) -> str:
         """A call with OVER whose value doesn't depend on the order of rows that are alike."""
@@ -190,6 +199,8 @@ class Generator:
         """An expression to divide or sort by, perhaps in parentheses; not a constant."""
         kind = self._pick(*ORDERED_KINDS)
         text = self._expression(kind, scope)
+        if kind == "int" and self._chance(0.3):
+            text = f"{self._column(kind, scope)} + {self._constant(kind)}"
         if _is_constant(text, scope):
             text = self._column(kind, scope)
         return self._pick(text, text, f"({text})")
