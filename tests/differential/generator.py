@@ -154,7 +154,11 @@ class Generator:
 
     def _distinct_on(self, scope: Scope, kinds: list[str] | None, source: str, rows: int) -> Query:
         """The first row of each group, in an order of all columns."""
-        outputs, kinds = self._outputs(scope.plain(), kinds)
+        if kinds is None and self._chance(0.5):
+            kinds = ["text"]
+            outputs = f"{self._telling('text', scope)} AS c0"
+        else:
+            outputs, kinds = self._outputs(scope.plain(), kinds)
         key = self._literally(self._expression(self._pick(*ORDERED_KINDS), scope.deeper().plain()))
         if _is_constant(key, scope):
             return f"SELECT DISTINCT {outputs} FROM {source}", kinds, rows
