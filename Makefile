@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 SOURCES := $(sort $(shell find engine planner connectors -name '*.py'))
 
 .DEFAULT_GOAL := help
-.PHONY: help run test torture slt lint format types bench flink dev java clean
+.PHONY: help run test torture fuzz slt lint format types bench flink dev java clean
 
 help: ## what there is
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -19,6 +19,9 @@ test: $(VENV)/.test java ## all tests
 
 torture: $(VENV)/.test ## kills jobs again and again, and compares what they wrote (ARGS="--minutes 60 --seed 7")
 	$(BIN)/python -m tests.torture.kill_loop $(ARGS)
+
+fuzz: $(VENV)/.test ## makes queries, statements and messages by chance, and says what is wrong (ARGS="--minutes 10 --seed 7")
+	$(BIN)/python -m tests.torture.fuzz $(ARGS)
 
 slt: $(VENV)/.test ## the SQL files alone
 	$(BIN)/python -m pytest tests/slt $(ARGS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -186,8 +187,12 @@ def connected() -> runnel.Connection:
     return connection
 
 
-def faults(connection: runnel.Connection, source: random.Random, count: int) -> Iterator[str]:
-    """What went wrong in `count` statements: exceptions that shouldn't be, and statements that took too long."""
+def faults(
+    connection: runnel.Connection, source: random.Random, count: int, outcomes: Counter[str] | None = None
+) -> Iterator[str]:
+    """What went wrong in `count` statements: exceptions that shouldn't be, and statements that took too long. `outcomes` counts
+    the answers."""
+    outcomes = Counter() if outcomes is None else outcomes
     for _ in range(count):
         sql = mutated(source)
         arguments = [source.choice([1, None, "x", 2.5]) for _ in range(sql.count("?") if source.random() < 0.9 else 1)]
@@ -196,10 +201,11 @@ def faults(connection: runnel.Connection, source: random.Random, count: int) -> 
         try:
             cursor.execute(sql, arguments, timeout=TIMEOUT)
             cursor.fetchmany(1000) if cursor.description else None
+            outcomes["answered"] += 1
         except runnel.InternalError as error:
             yield f"internal error: {error!r} for {sql!r} with {arguments!r}"
-        except runnel.Error:
-            pass
+        except runnel.Error as error:
+            outcomes[type(error).__name__] += 1
         except Exception as error:
             yield f"{type(error).__name__}: {error} for {sql!r} with {arguments!r}"
         finally:
