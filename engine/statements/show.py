@@ -14,7 +14,7 @@ from runnel.relation import Field
 from runnel.rows import Result, Row
 from runnel.settings import SETTINGS, find
 from runnel.sqltypes import BIGINT, JSON, VARCHAR
-from runnel.statements.call import Call
+from runnel.statements.call import Call, Caller
 from runnel.statements.data_connections import data_connector
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
         return Result(_texts("column_name", "data_type", "is_hidden", "watermark"), list(plan.rows))
     if plan.what == "views":
         return Result(_texts("name", "query", "columns"), list(plan.rows))
+    if plan.what == "plans":
+        return _plans(database, call.caller)
     show = _SHOWS.get(plan.what)
     if show is None:
         raise internal(f"no SHOW {plan.what.upper()}")
@@ -92,10 +94,13 @@ def _snapshots(database: Database) -> Result:
     return show_snapshots(database)
 
 
-def _plans(database: Database) -> Result:
-    """The cached plans, the last used first; then what the cache has done, with the numbers in `uses`."""
+def _plans(database: Database, caller: Caller) -> Result:
+    """The cached plans, the last used first; then what the cache has done, with the numbers in `uses`. The texts of the owner's
+    statements are for the owner: literals in them may be secrets."""
     rows: list[Row] = [
-        ("plan", entry.key.sql, ", ".join(map(str, entry.key.types)), entry.uses) for entry in database.plans.entries()
+        ("plan", entry.key.sql, ", ".join(map(str, entry.key.types)), entry.uses)
+        for entry in database.plans.entries()
+        if caller.is_owner or entry.key.is_confined
     ]
     counts = database.plans.statistics()
     rows += [
@@ -143,6 +148,5 @@ _SHOWS: dict[str, Callable[[Database], Result]] = {
     "indexes": _indexes,
     "jobs": _jobs,
     "snapshots": _snapshots,
-    "plans": _plans,
     "settings": _settings,
 }

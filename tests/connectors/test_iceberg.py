@@ -549,10 +549,8 @@ def test_statements_of_one_connection_wait_for_one_another(con: runnel.Connectio
     assert sorted(table.scan().to_arrow().column("id").to_pylist()) == [0, 1, 2, 10, 11, 12, 20, 21, 22]
 
 
-@pytest.mark.parametrize("name", ["py-io-impl", "write.py-location-provider.impl"])
-@pytest.mark.parametrize("is_static", [False, True])
 def test_no_class_is_imported_that_a_tables_metadata_names(
-    connector: IcebergConnector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_static: bool
+    connector: IcebergConnector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code/named_by_data.py").write_text(
@@ -562,8 +560,9 @@ def test_no_class_is_imported_that_a_tables_metadata_names(
     opened(connector, tmp_path / "w")
     (metadata,) = (tmp_path / "w").rglob("*.metadata.json")
     content = json.loads(metadata.read_text())
-    metadata.write_text(json.dumps({**content, "properties": {name: "named_by_data.Named"}}))
-    options = {"path": str(metadata)} if is_static else {"table": "space.t", "warehouse": str(tmp_path / "w")}
-    with pytest.raises(NotSupportedError, match=name):
-        connector.open(MappingDefinition("t", (), options))
+    for name in ("py-io-impl", "write.py-location-provider.impl"):
+        metadata.write_text(json.dumps({**content, "properties": {name: "named_by_data.Named"}}))
+        for options in ({"path": str(metadata)}, {"table": "space.t", "warehouse": str(tmp_path / "w")}):
+            with pytest.raises(NotSupportedError, match=name):
+                connector.open(MappingDefinition("t", (), options))
     assert not (tmp_path / "ran").exists()

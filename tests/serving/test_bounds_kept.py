@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.catalog import View
+from runnel.catalog import Table, View
+from runnel.connector import Connector, MappingDefinition
+from runnel.connectors.arrow import registered_table
 from runnel.statements.call import Caller
 from runnel.statements.numbered_writes import NumberedWrite
 from tests.serving.doors import Doors, doors
@@ -28,6 +31,17 @@ def place(tmp_path: Path) -> Place:
 def opened(place: Place) -> Iterator[Doors]:
     with doors(place.kept, place.data) as made:
         yield made
+
+
+class Stranger(Connector):
+    """A connector of another package, which shows whether it was given bounds."""
+
+    name = "Stranger"
+
+    def open(self, definition: MappingDefinition) -> Table:
+        if definition.access is not None:
+            raise runnel.OperationalError("it has bounds")
+        return registered_table(definition.name, pa.table({"a": [1]}))
 
 
 def test_plans_are_not_shared_across_bounds(place: Place, opened: Doors) -> None:
@@ -84,9 +98,30 @@ def test_users_change_only_what_users_defined(place: Place, opened: Doors) -> No
     refused(user, "DROP VIEW mine")
 
 
-def test_registrations_of_the_owner_stay(opened: Doors) -> None:
-    import pyarrow as pa
+def test_texts_of_the_owners_statements_are_not_shown_to_users(opened: Doors) -> None:
+    opened.owner.execute("SELECT 'secret'").fetchall()
+    opened.user.execute("SELECT 'open'").fetchall()
+    assert "secret" in str(opened.owner.execute("SHOW PLANS").fetchall())
+    shown = str(opened.user.execute("SHOW PLANS").fetchall())
+    assert "open" in shown
+    assert "secret" not in shown
 
+
+def test_connectors_of_other_packages_say_that_they_keep_bounds(opened: Doors) -> None:
+    class Keeping(Stranger):
+        name = "Keeping"
+        keeps_bounds = True
+
+    for connector in (Stranger(), Keeping()):
+        opened.served.add_connector(connector)
+    refused(opened.user, "CREATE MAPPING s TYPE Stranger")
+    opened.owner.execute("CREATE MAPPING s TYPE Stranger")
+    assert opened.user.execute("SELECT a FROM s").fetchall() == [(1,)]
+    with pytest.raises(runnel.OperationalError, match="it has bounds"):
+        opened.user.execute("CREATE MAPPING k TYPE Keeping")
+
+
+def test_registrations_of_the_owner_stay(opened: Doors) -> None:
     data = pa.table({"a": [1]})
     opened.owner.register("owned", data)
     opened.user.register("lent", data)
