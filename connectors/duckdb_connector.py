@@ -59,11 +59,9 @@ class DuckDBConnector(DataConnector):
         if kind is None:
             raise _missing(place, definition, may_create)
         columns = _columns(place, definition.columns)
+        if options.get(PATH) is not None and not definition.is_granted("path"):
+            _check_bounds(place, kind)
         if kind == "view":
-            if options.get(PATH) is not None and not definition.is_granted("path"):
-                raise refused(
-                    f"{place.title}, which is a view,", "its query opens what it names; the owner defines the mapping"
-                )
             return DuckDBRelation(definition.name, place, columns)
         has_key = _has_key(place)
         return DuckDBTable(definition.name, place, columns, has_key=has_key, is_read_only=self._is_read_only(options))
@@ -197,6 +195,16 @@ def _kind(place: Place) -> str | None:
         [_unquoted(place.database), place.schema, place.table],
     )
     return None if not found else "view" if found[0][0] == "VIEW" else "table"
+
+
+def _check_bounds(place: Place, kind: str | None) -> None:
+    """ProgrammingError where what a database file holds opens others: a view by its query, a trigger by its statement."""
+    triggers = "SELECT trigger_name FROM duckdb_triggers() WHERE database_name = ?"
+    found = "a view" if kind == "view" else None
+    if found is None and _query(place.kernel, triggers, [_unquoted(place.database)]):
+        found = "in a file with triggers"
+    if found is not None:
+        raise refused(f"{place.title}, which is {found},", "what it names is opened, too: the owner defines the mapping")
 
 
 def _has_key(place: Place) -> bool:

@@ -220,6 +220,12 @@ def test_duckdb_files_keep_within_bounds(place: Place, opened: Doors) -> None:
     opened.user.execute(mapping.format(place.data / "d.db", "t"))
     assert opened.user.execute("SELECT a FROM d").fetchall() == [(1,)]
     refused(opened.user, mapping.format(place.data / "d.db", "v"))
+    with duckdb.connect(place.data / "acting.db") as made:
+        action = f"INSERT INTO log SELECT content FROM read_text('{place.outside}/secret.txt')"
+        made.execute("CREATE TABLE t (a BIGINT); CREATE TABLE log (a VARCHAR)")
+        made.execute(f"CREATE TRIGGER acts AFTER INSERT ON t FOR EACH STATEMENT {action}")
+    acting = f"CREATE MAPPING acting TYPE DuckDB OPTIONS ('path' = '{place.data}/acting.db', 'table' = 't')"
+    assert "triggers" in str(refused(opened.user, acting))
     (place.data / "link.db").symlink_to(place.outside / "d.db")
     for path in (place.outside / "d.db", place.data / "../outside/d.db", place.data / "link.db", place.kept / "tables.duckdb"):
         refused(opened.user, mapping.format(path, "t"))
