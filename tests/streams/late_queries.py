@@ -4,6 +4,7 @@ rows."""
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass
 from enum import Enum
 
@@ -135,6 +136,8 @@ class LateQueries:
         if sets is not None:
             names = [name for name in ("window_end", "k", "s") if name in sets]
             listed = [f"GROUPING({', '.join(names)})", *names, *listed[3:]]
+            if self.rng.random() < 0.25:
+                sets = re.sub(r"\b(window_end|k|s)\b", lambda found: str(2 + names.index(found[0])), sets)
         join = ""
         if not is_in_frames and self.rng.random() < 0.2:
             listed.append("COUNT(label)")
