@@ -35,6 +35,7 @@ from tests.differential.one_sided import OneSidedGenerator
 from tests.fragments import test_generated_on_duckdb
 from tests.serving import frames
 from tests.streams import generated as streams
+from tests.streams import late_generated
 
 PATIENCE = 600.0
 """Seconds that a round may take."""
@@ -59,6 +60,7 @@ class Fuzzer:
             "duckdb": lambda seed: self._on_duckdb(seed, Generator),
             "sides": lambda seed: self._on_duckdb(seed, OneSidedGenerator),
             "streams": self._streams,
+            "late": self._late,
             "statements": self._statements,
             "frames": self._frames,
         }
@@ -102,6 +104,16 @@ class Fuzzer:
         try:
             for case in range(10 * seed, 10 * seed + 10):
                 found = streams.tried(bench, case, tally)
+                if found is not None:
+                    yield found
+        finally:
+            bench.close()
+
+    def _late(self, seed: int) -> Iterator[str]:
+        bench, tally = late_generated.LateBench(), streams.Tally()
+        try:
+            for case in range(10 * seed, 10 * seed + 10):
+                found = late_generated.tried(bench, case, tally)
                 if found is not None:
                     yield found
         finally:
