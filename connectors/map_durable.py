@@ -110,6 +110,8 @@ class DurableMap:
     def checkpoint(self) -> None:
         """Writes all rows, and what is staged to last, to a new pair of files. With the store's lock held."""
         old_log, folder = self._log, self._folder
+        if old_log is not None:
+            old_log.check()  # by that path another connection may have a map now
         new = Manifest(self._manifest.generation + 1, 0, 0)
         try:
             size = create_file(new.checkpoint_path(folder), map(encode, self._row_records()))

@@ -1,9 +1,13 @@
 """Files of records that survive a crash: the write-ahead log and the checkpoints of a durable map.
 
-A file is a header and a sequence of records: magic, CRC-32 of the payload, its length, the payload. A record is there when
-`append` has returned, since it was flushed to the disk by then. A crash can leave the last record torn; it was never
-acknowledged, so it is cut off. A broken record with sound ones behind it is damage, and is refused; so is a file without its
-header, which is on the disk before the file has its name.
+A file is a header and a sequence of records: magic, CRC-32 of the payload, its length, CRC-32 of these three, the payload, a
+trailer. A record is there when `append` has returned, since it was flushed to the disk by then. A crash can leave the last
+record torn: cut short, or with zeros at its end, which the trailer isn't. It was never acknowledged, so it is cut off.
+Everything else that is broken is damage, and is refused; so is a file without its header, which is on the disk before the file
+has its name.
+
+Files of the first format have neither the second checksum nor trailers, so damage to the last record of one can't be told from
+a torn one. They are read, and go on in that format until a checkpoint takes their place.
 """
 
 from __future__ import annotations
@@ -15,19 +19,69 @@ import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from runnel.disk import sync_file
+from runnel.disk import Held, sync_file
 from runnel.errors import OperationalError
 
 logger = logging.getLogger("runnel.maps")
 
-MAGIC = b"RNL1"
-FILE_HEADER = b"RNLFILE1"
-_HEADER = struct.Struct("<4sIQ")
+FILE_HEADER = b"RNLFILE2"
 
 
-def framed(payload: bytes) -> bytes:
-    """A payload as a record."""
-    return _HEADER.pack(MAGIC, zlib.crc32(payload), len(payload)) + payload
+class Framing:
+    """How records lie in a file of one format."""
+
+    def __init__(self, number: int, trailer: bytes) -> None:
+        self.file_header = b"RNLFILE%d" % number
+        self.magic = b"RNL%d" % number
+        self.trailer = trailer
+        self._fields = struct.Struct("<4sIQ")
+        self.header_size = self._fields.size + (4 if trailer else 0)
+
+    def framed(self, payload: bytes) -> bytes:
+        """A payload as a record."""
+        header = self._fields.pack(self.magic, zlib.crc32(payload), len(payload))
+        if self.trailer:
+            header += zlib.crc32(header).to_bytes(4, "little")
+        return header + payload + self.trailer
+
+    def size(self, payload: bytes | memoryview) -> int:
+        """The bytes of a record."""
+        return self.header_size + len(payload) + len(self.trailer)
+
+    def record_at(self, data: memoryview, at: int) -> memoryview | None:
+        """The payload of the record at an offset; None if there is no sound one."""
+        start, fields = at + self.header_size, self._fields_at(data, at)
+        if fields is None:
+            return None
+        _, checksum, length = fields
+        end = start + length
+        if end + len(self.trailer) > len(data) or data[end : end + len(self.trailer)] != self.trailer:
+            return None
+        payload = data[start:end]
+        return payload if zlib.crc32(payload) == checksum else None
+
+    def is_torn(self, data: memoryview, at: int) -> bool:
+        """Whether what is at an offset, which is no sound record, can be one that wasn't written to its end."""
+        if not self.trailer or at + self.header_size > len(data) or not any(data[-len(self.trailer) :]):
+            return True
+        fields = self._fields_at(data, at)
+        return fields is not None and at + self.header_size + fields[2] + len(self.trailer) > len(data)
+
+    def _fields_at(self, data: memoryview, at: int) -> tuple[bytes, int, int] | None:
+        """What a sound header at an offset says."""
+        if at + self.header_size > len(data):
+            return None
+        fields: tuple[bytes, int, int] = self._fields.unpack_from(data, at)
+        end = at + self._fields.size
+        if fields[0] != self.magic:
+            return None
+        if self.trailer and data[end : end + 4] != zlib.crc32(data[at:end]).to_bytes(4, "little"):
+            return None
+        return fields
+
+
+_CURRENT = Framing(2, b"END\n")
+_FRAMINGS = {framing.file_header: framing for framing in (Framing(1, b""), _CURRENT)}
 
 
 class RecordFile:
@@ -41,12 +95,18 @@ class RecordFile:
         """Opens a file that `create_file` made."""
         self.path = path
         self._file = path.open("r+b", buffering=0)
+        self._framing = _FRAMINGS.get(self._file.read(len(FILE_HEADER)), _CURRENT)
         self.size = self._file.seek(0, os.SEEK_END)
         self._is_broken = False
+        self._held = Held(path, self._file.fileno(), f"the file {path}")
 
     @property
     def descriptor(self) -> int:
         return self._file.fileno()
+
+    def check(self) -> None:
+        """OperationalError where the file was removed or renamed, or the directory in which it is."""
+        self._held.check()
 
     def append(self, payload: bytes) -> None:
         """Writes a record and waits until it is on disk; OperationalError if that fails."""
@@ -54,7 +114,8 @@ class RecordFile:
             raise OperationalError(
                 f"the log {self.path} takes no more changes, as an earlier one failed", hint="connect anew when there is room"
             )
-        record = framed(payload)
+        self.check()
+        record = self._framing.framed(payload)
         try:
             self._write(record)
             sync_file(self._file.fileno())
@@ -138,38 +199,27 @@ def read_records(path: Path, *, may_be_torn: bool) -> Iterator[tuple[bytes, int]
     except OSError as error:
         raise read_failed(path, error) from error
     at = len(FILE_HEADER)
-    if data[:at] != FILE_HEADER:
+    framing = _FRAMINGS.get(bytes(data[:at]))
+    if framing is None:
         raise damaged(path, f"its {len(data)} bytes don't begin with the header of a map's file", 0)
     while at < len(data):
-        payload = _record_at(data, at)
+        payload = framing.record_at(data, at)
         if payload is None:
             break
-        at += _HEADER.size + len(payload)
+        at += framing.size(payload)
         yield bytes(payload), at
     if at == len(data):
         return
-    if not may_be_torn or _has_record_after(data, at + 1):
+    if not may_be_torn or not framing.is_torn(data, at) or _has_record_after(data, at + 1, framing):
         raise damaged(path, f"there are {len(data) - at} bytes from there on", at)
     logger.warning("%s ends with a change that was not finished (%d bytes); it is left out", path, len(data) - at)
 
 
-def _record_at(data: memoryview, at: int) -> memoryview | None:
-    """The payload of the record at an offset; None if there is no sound one."""
-    if at + _HEADER.size > len(data):
-        return None
-    magic, checksum, length = _HEADER.unpack_from(data, at)
-    start = at + _HEADER.size
-    if magic != MAGIC or start + length > len(data):
-        return None
-    payload = data[start : start + length]
-    return payload if zlib.crc32(payload) == checksum else None
-
-
-def _has_record_after(data: memoryview, at: int) -> bool:
+def _has_record_after(data: memoryview, at: int, framing: Framing) -> bool:
     rest = bytes(data[at:])
-    found = rest.find(MAGIC)
+    found = rest.find(framing.magic)
     while found >= 0:
-        if _record_at(data, at + found) is not None:
+        if framing.record_at(data, at + found) is not None:
             return True
-        found = rest.find(MAGIC, found + 1)
+        found = rest.find(framing.magic, found + 1)
     return False

@@ -10,7 +10,6 @@ Spark gives it again when the job is resumed. Until what is in its way is gone i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -27,8 +26,11 @@ from runnel.disk import replace_file
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
 from runnel.job_runtime import JobWrite
 from runnel.processor import Guarantee
+from runnel.sealed import sealed, unsealed
 
 FILE = "committed.json"
+FORMAT = 2
+"""The version of the file. The first had no checksum."""
 
 
 def promise_of(table: WritableTable) -> Guarantee:
@@ -162,7 +164,7 @@ class JobSink:
 
     def _keep(self, number: int, token: Token | None) -> None:
         try:
-            replace_file(self._file, json.dumps({"batch": number, "token": token}))
+            replace_file(self._file, sealed({"format": FORMAT, "batch": number, "token": token}))
         except OSError as error:
             raise OperationalError(
                 "the place of a job on Spark can't be kept",
@@ -175,7 +177,7 @@ class JobSink:
 def _kept(file: Path) -> tuple[int, Token | None] | None:
     """The last batch that had rows, and what commits it; None there: nothing is left to commit."""
     try:
-        kept = json.loads(file.read_text("utf-8"))
+        kept = unsealed(file.read_bytes(), FORMAT)
         return int(kept["batch"]), kept["token"]
     except FileNotFoundError:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock, Thread
 from time import monotonic_ns
@@ -190,7 +191,8 @@ class Database:
             with self.definitions:
                 if self._named_jobs is None:
                     directory = None if self.directory is None else self.directory.path
-                    self._named_jobs = NamedJobs(self.jobs, lambda record: prepare_job(self, record), directory)
+                    prepare = partial(prepare_job, self)
+                    self._named_jobs = NamedJobs(self.jobs, prepare, directory, self.check_directory)
         return self._named_jobs
 
     @property
@@ -303,6 +305,11 @@ class Database:
         """InterfaceError where the connection is closed."""
         if self.is_closed:
             raise closed_error(self.origin)
+
+    def check_directory(self) -> None:
+        """OperationalError where the directory of a durable connection was removed or renamed."""
+        if self.directory is not None:
+            self.directory.check()
 
     def leave(self) -> None:
         """In a forked child the connection is closed; its parts are told by themselves."""

@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from runnel.errors import ErrorCode, OperationalError
+
 OWN_FILE, OWN_FOLDER = 0o600, 0o700
 """The modes of what only its owner may read: options of mappings and arguments of jobs may hold passwords."""
 
@@ -13,6 +15,32 @@ OWN_FILE, OWN_FOLDER = 0o600, 0o700
 def own_file(path: str, flags: int) -> int:
     """An `opener` of files that only their owner can read."""
     return os.open(path, flags, OWN_FILE)
+
+
+class Held:
+    """A file that is kept open, to tell whether its path still leads to it. `what` names to the user what is gone otherwise."""
+
+    __slots__ = ("_identity", "_path", "_what")
+
+    def __init__(self, path: Path, descriptor: int, what: str) -> None:
+        self._path = path
+        self._what = what
+        status = os.fstat(descriptor)
+        # No other file has these numbers while it is open.
+        self._identity = (status.st_dev, status.st_ino)
+
+    def check(self) -> None:
+        """OperationalError where it was removed, renamed or replaced: what is written to it would be lost."""
+        try:
+            status = self._path.stat()
+        except OSError:
+            status = None
+        if status is None or (status.st_dev, status.st_ino) != self._identity:
+            raise OperationalError(
+                f"{self._what} was removed, renamed or replaced while it was open; nothing was written",
+                code=ErrorCode.GENERIC,
+                hint="put it back where it was, or close the connection",
+            )
 
 
 def sync_file(descriptor: int) -> None:
@@ -39,9 +67,9 @@ def sync_folder(path: str | Path) -> None:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Has a file hold a text, all of it or what it held before, whatever is cut short."""
-    unfinished = path.with_name(f".{path.name}")
-    with unfinished.open("w", encoding="utf-8") as file:
+    """Has a file, which only its owner can read, hold a text: all of it, or what it held before, whatever is cut short."""
+    unfinished = path.with_name(f".{path.name}.new")
+    with open(unfinished, "w", encoding="utf-8", opener=own_file) as file:
         file.write(text)
         file.flush()
         sync_file(file.fileno())

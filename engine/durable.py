@@ -12,7 +12,6 @@ Temporary views and registrations are not kept.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,14 +19,15 @@ from typing import Any
 
 from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View, WatermarkClause
 from runnel.connector import ColumnDefinition, MappingDefinition
-from runnel.disk import OWN_FILE, OWN_FOLDER, own_file, sync_file, sync_folder
+from runnel.disk import OWN_FILE, OWN_FOLDER, Held, replace_file
 from runnel.errors import ErrorCode, OperationalError
 from runnel.forks import watch
 from runnel.frozen import frozen
+from runnel.sealed import sealed, unsealed
 from runnel.type_records import type_of, type_record
 
-FORMAT = 1
-"""The version of the catalog file's shape."""
+FORMAT = 2
+"""The version of the catalog file's shape. The first had no checksum."""
 
 
 @frozen
@@ -77,9 +77,14 @@ class Directory:
         try:
             os.ftruncate(self._lock, 0)
             os.pwrite(self._lock, str(os.getpid()).encode(), 0)
+            self._held = Held(path / "lock", self._lock, f'the directory "{path}"')
         except OSError as error:
             self.close()
             raise _unusable(path, error) from error
+
+    def check(self) -> None:
+        """OperationalError where the directory was removed or renamed: what is written by its path would be lost."""
+        self._held.check()
 
     def load(self) -> Saved:
         """The catalog as it was saved."""
@@ -90,8 +95,8 @@ class Directory:
         except OSError as error:
             raise _unusable(self.path, error) from error
         try:
-            content = json.loads(text.decode())
-            if content["format"] != FORMAT:
+            content = unsealed(text, FORMAT)
+            if content["format"] not in (1, FORMAT):
                 raise ValueError(f"its format is {content['format']}, not {FORMAT}")
             return Saved(
                 tuple(
@@ -108,10 +113,11 @@ class Directory:
                     for item in content.get("connections", ())
                 ),
             )
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+            reason = str(error) if isinstance(error, ValueError) else "it doesn't hold what a catalog holds"
             raise OperationalError(
                 f'the catalog of directory "{self.path}" can\'t be read',
-                detail=str(error) if isinstance(error, ValueError) else "it doesn't hold what a catalog holds",
+                detail=f"catalog.json: {reason}",
                 hint="was it written by another version of Runnel, or changed by hand?",
             ) from error
 
@@ -119,6 +125,7 @@ class Directory:
         self, objects: Iterable[CatalogObject], indexes: Iterable[Index], connections: Iterable[DataConnection] = ()
     ) -> None:
         """Replaces the saved catalog. When it returns, the new one is on disk; if it fails, the old one is."""
+        self.check()
         items = list(objects)
         content = {
             "format": FORMAT,
@@ -138,7 +145,7 @@ class Directory:
             ],
         }
         try:
-            _replace(self.path / "catalog.json", json.dumps(content, ensure_ascii=False, indent=1))
+            replace_file(self.path / "catalog.json", sealed(content))
         except OSError as error:
             raise OperationalError(
                 f'the catalog of directory "{self.path}" can\'t be written; nothing was changed',
@@ -160,16 +167,6 @@ class Directory:
 
 def _unusable(path: Path, error: OSError) -> OperationalError:
     return OperationalError(f'directory "{path}" can\'t be used', detail=error.strerror or str(error))
-
-
-def _replace(target: Path, text: str) -> None:
-    unfinished = target.with_name(f".{target.name}.new")
-    with open(unfinished, "w", encoding="utf-8", opener=own_file) as file:
-        file.write(text)
-        file.flush()
-        sync_file(file.fileno())
-    unfinished.replace(target)
-    sync_folder(target.parent)
 
 
 def _mapping_record(mapping: Mapping) -> dict[str, Any]:

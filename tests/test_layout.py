@@ -24,6 +24,7 @@ LEVELS = {
         *("access", "relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches"),
         "disk",
         *("meanings", "memory", "patience", "spill", "stream_joins", "streams", "type_records", "watermarks", "window_reach"),
+        "sealed",
     ),
     2: (
         "connector",

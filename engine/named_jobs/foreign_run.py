@@ -199,7 +199,15 @@ class ForeignRun:
         kept = self._place / PLAN
         try:
             self._place.mkdir(parents=True, exist_ok=True)
-            if not kept.exists() or all(item.name.endswith(PLAN) for item in self._place.iterdir()):
+            if self._record.last_batch and not kept.exists():
+                raise OperationalError(
+                    f'job "{self._record.name}" can\'t go on: its checkpoint is missing',
+                    code=ErrorCode.GENERIC,
+                    detail=f"it committed batch {self._record.last_batch[0]}, and {kept} doesn't exist",
+                    hint="put the folder back from a backup and resume the job; "
+                    "to begin from nothing, DROP JOB and CREATE JOB again",
+                )
+            if not kept.exists() or all(PLAN in item.name for item in self._place.iterdir()):
                 replace_file(kept, self._plan.state_text)
                 return True
             before = kept.read_text("utf-8")

@@ -317,6 +317,8 @@ class NamedJob(JobWaiting):
         try:
             prepared = self._home.prepare(self._record)
             self.store.recheck()
+            if self._promises or self._record.is_resumable:
+                self._home.records.check_snapshot(self._record, self.store)
             run = self._run_of(prepared)
             self._home.adapt(self._record, self.store, run, prepared)
             run.start(lambda: self._home.errands.post(lambda: self._ended(run)), self._told)
@@ -327,8 +329,8 @@ class NamedJob(JobWaiting):
         self._forget_sources()  # those of the last execution that this one doesn't have any more
         self._dag = prepared.dag
         now = self._home.jobs.clock.wall()
-        found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "promise": prepared.promise, "is_resumable": False}
-        found |= {"meanings": prepared.meanings, "resumes": False}
+        found: dict[str, Any] = {"is_unbounded": prepared.is_unbounded, "promise": prepared.promise}
+        found |= {"meanings": prepared.meanings, "is_resumable": False, "resumes": False}
         passed_over = self.store.passed_over if run.restored_from is not None else None
         if passed_over is not None:
             self.last_snapshot = None
@@ -402,8 +404,8 @@ class NamedJob(JobWaiting):
             self._save()
             self._home.jobs.pool.call_at(self._home.jobs.clock.monotonic() + delay, self._restart_due)
             return
-        suspends = record.options.suspend_on_failure
-        if suspends is None:  # what kept it from starting may be there later: a registered table, a function
+        if (suspends := record.options.suspend_on_failure) is None:
+            # What kept it from starting may be there later: a registered table, a function.
             suspends = record.is_unbounded or not was_running or error.code is ErrorCode.POSITION_EXPIRED
         if suspends:
             logger.error('job "%s" failed and is suspended: %s', self.name, failure)
@@ -442,11 +444,11 @@ class NamedJob(JobWaiting):
         """A source has told what its owner should know: in the log and, from soon, in the record. On any thread."""
         logger.warning('job "%s": %s', self.name, message)
         failure = Failure("OperationalError", ErrorCode.POSITION_EXPIRED.name, message)
-        self._home.errands.post(lambda: self._keep(failure))
+        self._home.errands.post(lambda: self._keep(last_error=failure))
 
-    def _keep(self, failure: Failure) -> None:
+    def _keep(self, **changes: Any) -> None:
         with self._lock:
-            self._record = replace(self._record, last_error=failure)
+            self._record = replace(self._record, **changes)
             self._save()
 
     def _reported(self, report: SnapshotReport) -> None:
@@ -455,6 +457,8 @@ class NamedJob(JobWaiting):
         if report.is_safe:
             self.last_snapshot = report
             self._failures = 0
+            if self._record.runtime == TASKLETS and self._home.records.folder is not None:
+                self._home.errands.post(lambda: self._keep(snapshot=report.snapshot_id))
 
     def _set(self, status: JobStatus, description: str, *, is_user: bool = False, **changes: Any) -> None:
         old = self._record.status

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, RLock
@@ -51,10 +51,13 @@ class NamedSnapshot:
 class NamedSnapshots:
     """All of a connection; in memory where `folder` is None. Safe for threads."""
 
-    def __init__(self, folder: Path | None, clock: Clock) -> None:
+    def __init__(self, folder: Path | None, clock: Clock, check: Callable[[], None] | None = None) -> None:
         self._folder = folder
         self._clock = clock
+        self._check = check
         self._lock = RLock()
+        self._unreadable: list[str] = []
+        """Why some of the folder are left out."""
         self._found: dict[str, NamedSnapshot] = {} if folder is None else self._load(folder)
 
     def all(self) -> list[NamedSnapshot]:
@@ -71,8 +74,12 @@ class NamedSnapshots:
         if found is None:
             names = [item.name for item in self.all()]
             hint = "SHOW SNAPSHOTS lists them" if names else "there is none: CREATE SNAPSHOT name FOR JOB job"
+            unreadable = "; ".join(self._unreadable)
             raise ProgrammingError(
-                f'snapshot "{name}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=suggest(name, names, hint)
+                f'snapshot "{name}" not found',
+                code=ErrorCode.OBJECT_NOT_FOUND,
+                detail=f"others can't be read: {unreadable}" if unreadable else None,
+                hint=suggest(name, names, hint),
             )
         return found
 
@@ -151,6 +158,8 @@ class NamedSnapshots:
         folder = self._folder
         if folder is None:
             return None
+        if self._check is not None:
+            self._check()
         try:
             with self._lock:
                 is_new = not folder.is_dir()
@@ -183,11 +192,12 @@ class NamedSnapshots:
                 shutil.rmtree(place, ignore_errors=True)
                 continue
             store = FileSnapshotStore(place)
-            infos = store.infos()
-            if not infos:
-                logger.warning("the named snapshot in %s is damaged: it is left out", place)
+            try:
+                info = store.newest_info()
+            except OperationalError as error:
+                logger.warning("a named snapshot is left out, as it can't be read: %s", error.message)
+                self._unreadable.append(error.message)
                 continue
-            info = infos[-1]
             about = info.about
             name = about.get("name", place.name)
             old = found.get(name.lower())

@@ -17,8 +17,8 @@ from runnel.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
 from runnel.named_jobs.options import NamedJobOptions
 
-FORMAT = 1
-"""The version of a record's shape."""
+FORMAT = 2
+"""The version of a record's shape. The first had no checksum."""
 
 
 @frozen
@@ -59,7 +59,8 @@ class JobRecord:
     modules, by name. `beginnings`: where sources were read first that may begin anywhere, by vertex and partition. `runtime`:
     what runs it, for ever. `last_batch`: of a job that another engine runs the number of the last batch, and when it was
     committed, as known when its last execution ended. `is_confined`: the files that its query names are opened within
-    bounds, for ever. Rows are those of the execution that ended last, but for `late_in_all`: those of all that have ended."""
+    bounds, for ever. Rows are those of the execution that ended last, but for `late_in_all`: those of all that have ended.
+    `snapshot`: the number of the last snapshot that was completed and recorded."""
 
     id: int
     name: str
@@ -90,6 +91,7 @@ class JobRecord:
     late_rows: int = 0
     late_in_all: int = 0
     last_batch: Sequence[int] = ()
+    snapshot: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """JSON values by name."""
@@ -110,7 +112,7 @@ class JobRecord:
     @staticmethod
     def from_json(value: Mapping[str, Any]) -> JobRecord:
         """What `to_json` gave; ValueError, KeyError or TypeError where it is something else."""
-        if value["format"] != FORMAT:
+        if value["format"] not in (1, FORMAT):
             raise ValueError(f"its format is {value['format']}, not {FORMAT}")
         known = {item.name for item in fields(JobRecord)}
         given = {name: item for name, item in value.items() if name in known}

@@ -10,11 +10,17 @@ import json
 import logging
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from runnel.disk import OWN_FOLDER, own_file, sync_file, sync_folder
+from runnel.disk import OWN_FOLDER, replace_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError
-from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.record import FORMAT, JobRecord
+from runnel.sealed import sealed, unsealed
+
+if TYPE_CHECKING:
+    from runnel.snapshots.store import SnapshotStore
 
 logger = logging.getLogger("runnel.job")
 
@@ -44,8 +50,9 @@ class JobRecords:
     """The records of one connection; with `folder` None they end with it. Safe for threads as far as each job's own record is
     saved by one at a time."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, check: Callable[[], None] | None = None) -> None:
         self.folder = folder
+        self._check = check
         self.unreadable: list[UnreadableRecord] = []
         """Those that `load` found and couldn't read."""
 
@@ -59,10 +66,10 @@ class JobRecords:
             if not place.is_dir():
                 continue
             try:
-                found.append(JobRecord.from_json(json.loads((place / FILE).read_bytes().decode())))
+                found.append(JobRecord.from_json(unsealed((place / FILE).read_bytes(), FORMAT)))
             except FileNotFoundError:
                 shutil.rmtree(place, ignore_errors=True)
-            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            except Exception as error:  # whatever is wrong with one, the others are read
                 logger.error("the job record %s can't be read, so its job doesn't run: %s", place / FILE, error)
                 self.unreadable.append(UnreadableRecord(place / FILE, error))
         return sorted(found, key=lambda record: (record.created, record.id))
@@ -75,16 +82,35 @@ class JobRecords:
                     f"job \"{item.name}\" can't be run: its record can't be read",
                     code=ErrorCode.GENERIC,
                     detail=f"{item.path}: {item.reason}",
-                    hint="mend the file, or put back a copy, and open the directory again; without its folder the job is gone",
+                    hint="put back a copy of the file and open the directory again; without its folder the job is gone",
                 )
+
+    def check_snapshot(self, record: JobRecord, store: SnapshotStore) -> None:
+        """OperationalError where the snapshot that a job is to go on from is missing: it would begin from nothing in silence.
+        One that is damaged is passed over by the store."""
+        if record.snapshot is None:
+            return
+        found = store.completed
+        if found is not None and (found >= record.snapshot or store.passed_over is not None):
+            return
+        there = "no snapshot is" if found is None else f"no later one than {found} is"
+        raise OperationalError(
+            f'job "{record.name}" can\'t go on: its last snapshot, {record.snapshot}, is missing',
+            code=ErrorCode.GENERIC,
+            detail=f"{there} in {self.place(record.id)}/snapshots",
+            hint="restore the folder from a backup and open the directory again; "
+            "to begin from nothing, DROP JOB and CREATE JOB again",
+        )
 
     def save(self, record: JobRecord) -> None:
         """Keeps a record; OperationalError where it can't be written: then the one before it is kept."""
         place = self.place(record.id)
         if place is None:
             return
+        if self._check is not None:
+            self._check()
         try:
-            self._write(place, json.dumps(record.to_json(), ensure_ascii=False, indent=1))
+            self._write(place, sealed(record.to_json()))
         except OSError as error:
             raise OperationalError(
                 f'the record of job "{record.name}" can\'t be written',
@@ -114,13 +140,7 @@ class JobRecords:
         is_new = not place.exists()
         place.parent.mkdir(OWN_FOLDER, parents=True, exist_ok=True)
         place.mkdir(OWN_FOLDER, exist_ok=True)
-        target, unfinished = place / FILE, place / f".{FILE}.new"
-        with open(unfinished, "w", encoding="utf-8", opener=own_file) as file:
-            file.write(text)
-            file.flush()
-            sync_file(file.fileno())
-        unfinished.replace(target)
-        sync_folder(place)
+        replace_file(place / FILE, text)
         if is_new:
             sync_folder(place.parent)
             sync_folder(place.parent.parent)

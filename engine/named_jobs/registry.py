@@ -52,16 +52,18 @@ Prepare = Callable[[JobRecord], PreparedJob]
 class NamedJobs:
     """The named jobs of one connection; `directory` is its directory, or None in memory. Safe for threads.
 
-    `prepare` plans a job's query as the catalog is now; it raises what is wrong with it.
+    `prepare` plans a job's query as the catalog is now; it raises what is wrong with it. `check` raises where the directory was
+    removed.
     """
 
-    def __init__(self, jobs: Jobs, prepare: Prepare, directory: Path | None) -> None:
+    def __init__(self, jobs: Jobs, prepare: Prepare, directory: Path | None, check: Callable[[], None] | None = None) -> None:
         self.jobs = jobs
         self.prepare = prepare
         self.errands = Errands()
         self.listening = Errands("runnel job listeners")
-        self.records = JobRecords(None if directory is None else directory / "jobs")
-        self.snapshots = NamedSnapshots(None if directory is None else directory / "snapshots", jobs.clock)
+        self.records = JobRecords(None if directory is None else directory / "jobs", check)
+        self.snapshots = NamedSnapshots(None if directory is None else directory / "snapshots", jobs.clock, check)
+        self._check = check
         self.is_closing = False
         self.is_closed = False
         self._lock = RLock()
@@ -292,6 +294,8 @@ class NamedJobs:
         place = self.records.place(record.id)
         if place is None:
             return MemorySnapshotStore()
+        from runnel.snapshots.disk import Disk
         from runnel.snapshots.file_store import FileSnapshotStore
 
-        return FileSnapshotStore(place / "snapshots", {"job": record.name, "query": record.query})
+        about = {"job": record.name, "query": record.query}
+        return FileSnapshotStore(place / "snapshots", about, disk=Disk(self._check))

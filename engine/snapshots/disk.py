@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -62,9 +63,15 @@ class SectionFile:
 
 
 class Disk:
-    """What the store does to files. Each method may fail with an OSError, and a process may be killed before and after."""
+    """What the store does to files. Each method may fail with an OSError, and a process may be killed before and after. `check`
+    raises where the directory in which all of it is was removed."""
+
+    def __init__(self, check: Callable[[], None] | None = None) -> None:
+        self._check = check
 
     def make_folder(self, path: Path) -> None:
+        if self._check is not None:
+            self._check()
         path.mkdir(parents=True)
 
     def create(self, path: Path) -> SectionFile:

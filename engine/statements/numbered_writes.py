@@ -8,7 +8,6 @@ whatever is cut short, the next write of that writer knows what counts.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,19 +15,22 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WriteMode
-from runnel.disk import OWN_FOLDER, own_file, sync_file, sync_folder
+from runnel.disk import OWN_FOLDER, replace_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.frozen import frozen
 from runnel.patience import PatientLock, RunningStatement
 from runnel.planner.ddl import quoted, type_text
 from runnel.planner.plans import WritePlan
 from runnel.rows import Result
+from runnel.sealed import sealed, unsealed
 from runnel.statements.call import Caller
 
 if TYPE_CHECKING:
     from runnel.database import Database
 
 FOLDER = "writers"
+FORMAT = 2
+"""The version of the files. The first was a list of number and token, without a checksum."""
 Kept = tuple[int, Token | None]
 """The number of a writer's last batch, and what commits it, unless that is settled."""
 
@@ -118,11 +120,12 @@ class NumberedWrites:
             return self._kept.get(owner)
         file = self._folder / f"{owner}.json"
         try:
-            number, token = json.loads(file.read_text("utf-8"))
+            found = unsealed(file.read_bytes(), FORMAT)
+            number, token = found if isinstance(found, list) else (found["number"], found["token"])
             return int(number), token
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, KeyError) as error:
             raise OperationalError(
                 "what is kept of the batches that a writer has committed can't be read",
                 code=ErrorCode.INPUT_OUTPUT,
@@ -143,12 +146,7 @@ class NumberedWrites:
             if value is None:
                 file.unlink(missing_ok=True)
             else:
-                unfinished = file.with_name(f".{file.name}")
-                with open(unfinished, "w", encoding="utf-8", opener=own_file) as opened:
-                    json.dump(value, opened)
-                    opened.flush()
-                    sync_file(opened.fileno())
-                unfinished.replace(file)
+                replace_file(file, sealed({"format": FORMAT, "number": value[0], "token": value[1]}))
             sync_folder(self._folder)
         except OSError as error:
             raise OperationalError(

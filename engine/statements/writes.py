@@ -34,6 +34,7 @@ def run_write(database: Database, plan: WritePlan, call: Call) -> int:
                 job.cancel()
                 job.wait()
 
+    database.check_directory()
     with plan.table.exclusive():
         return with_room(database, plan, run)
 
@@ -53,6 +54,7 @@ def _count(job: Job) -> int:
 
 def run_key_put(database: Database, plan: KeyPutPlan, call: Call) -> int:
     """Writes literals and arguments, by key."""
+    database.check_directory()
     table = plan.table
     if plan.mode is WriteMode.UPDATE:
         return _update(database, plan, call)
@@ -93,6 +95,7 @@ def _update(database: Database, plan: KeyPutPlan, call: Call) -> int:
 
 def run_clear(database: Database, plan: ClearPlan, call: Call) -> int:
     """Empties a table."""
+    database.check_directory()
     with plan.table.exclusive():
         return plan.table.clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 import runnel
 from runnel import Connection, ErrorCode
+from tests.waiting import eventually
 
 MAP = "(__key BIGINT, name VARCHAR, price DECIMAL(10, 2)) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
 
@@ -103,7 +105,7 @@ def test_an_unreadable_catalog_is_named(tmp_path: Path) -> None:
         fill(connection)
     catalog = tmp_path / "catalog.json"
     text = catalog.read_text()
-    for broken in ("", "{", "[]", text.replace('"format": 1', '"format": 99'), text.replace("BIGINT", "BIGGER")):
+    for broken in ("", "{", "[]", text.replace('"format": 2', '"format": 99'), text.replace("BIGINT", "BIGGER")):
         catalog.write_text(broken)
         with pytest.raises(runnel.OperationalError, match="the catalog of directory"):
             runnel.connect(tmp_path)
@@ -157,3 +159,108 @@ def test_a_path_that_is_no_directory(tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(runnel.OperationalError, match="can't be used"):
         runnel.connect(file)
+
+
+@pytest.mark.parametrize("becomes", ["removed", "renamed", "replaced"])
+def test_a_directory_that_is_gone_is_noticed_by_the_next_write(tmp_path: Path, becomes: str) -> None:
+    path, other = tmp_path / "db", tmp_path / "other"
+    connection = runnel.connect(path)
+    fill(connection)
+    connection.execute("CREATE MAPPING t (a BIGINT) TYPE DuckDB")
+    connection.execute("INSERT INTO t VALUES (1)")
+    before = connection.execute("SELECT COUNT(*) FROM trades").fetchall()
+    if becomes == "removed":
+        shutil.rmtree(path)
+    else:
+        path.rename(other)
+    if becomes == "replaced":
+        runnel.connect(path).close()
+    left = set(tmp_path.rglob("*"))
+    for sql in (
+        "SINK INTO trades VALUES (77, 'x', 7)",
+        "SINK INTO trades SELECT v, 'x', v FROM TABLE(GENERATE_SERIES(1, 3)) AS s(v)",
+        "DELETE FROM trades",
+        "INSERT INTO t VALUES (2)",
+        "CREATE VIEW another AS SELECT 1 AS one",
+        "CREATE JOB j AS SINK INTO trades SELECT v, 'x', v FROM TABLE(GENERATE_SERIES(1, 3)) AS s(v)",
+    ):
+        with pytest.raises(runnel.OperationalError, match=f"{path}.* was removed, renamed or replaced while it was open"):
+            connection.execute(sql)
+    assert connection.execute("SELECT COUNT(*) FROM trades").fetchall() == before
+    assert set(tmp_path.rglob("*")) == left
+    connection.close()
+    if other.exists():
+        with runnel.connect(other) as moved:
+            assert moved.execute("SELECT COUNT(*) FROM trades").fetchall() == before
+
+
+def test_what_a_table_file_became_is_noticed(tmp_path: Path) -> None:
+    connection = runnel.connect(tmp_path)
+    fill(connection)
+    (log,) = (tmp_path / "maps" / "trades").glob("log-*")
+    log.unlink()
+    with pytest.raises(runnel.OperationalError, match=f"the file {log} was removed"):
+        connection.execute("SINK INTO trades VALUES (77, 'x', 7)")
+    connection.close()
+
+
+def test_a_job_whose_snapshots_are_gone_is_suspended(tmp_path: Path) -> None:
+    create = (
+        "CREATE JOB j OPTIONS ('processingGuarantee' = 'exactlyOnce', 'snapshotIntervalMillis' = '10') AS "
+        "SINK INTO trades SELECT v, 'x', v FROM TABLE(GENERATE_STREAM(1000))"
+    )
+    with runnel.connect(tmp_path) as connection:
+        fill(connection)
+        connection.execute(create)
+        job = connection.job("j")
+        assert eventually(lambda: job.record.snapshot is not None)
+    (place,) = (tmp_path / "jobs").glob("*/snapshots")
+    kept = place.rename(tmp_path / "kept")
+    for _ in range(2):
+        with runnel.connect(tmp_path) as connection:
+            job = connection.job("j")
+            assert job.status is runnel.JobStatus.SUSPENDED
+            assert job.error is not None
+            assert "is missing" in job.error.message
+            assert str(place) in str(job.error.detail)
+            with pytest.raises(runnel.OperationalError, match="to begin from nothing, DROP JOB and CREATE JOB again"):
+                connection.execute("ALTER JOB j RESUME")
+    kept.rename(place)
+    with runnel.connect(tmp_path) as connection:
+        connection.execute("ALTER JOB j RESUME")
+        assert connection.job("j").status is runnel.JobStatus.RUNNING
+        connection.execute("DROP JOB j")
+        connection.execute(create)
+        assert connection.job("j").status is runnel.JobStatus.RUNNING
+
+
+def test_a_record_nested_deeply_leaves_the_other_jobs_alone(tmp_path: Path) -> None:
+    with runnel.connect(tmp_path) as connection:
+        fill(connection)
+        for name in ("a", "b"):
+            connection.execute(f"CREATE JOB {name} AS SINK INTO trades SELECT v, 'x', v FROM TABLE(GENERATE_STREAM(1))")
+        number = connection.job("a").id
+    record = tmp_path / "jobs" / str(number) / "job.json"
+    record.write_text('{"name": "a", "format": 1, "arguments": ' + "[" * 100_000)
+    with runnel.connect(tmp_path) as connection:
+        found = {row[1]: (row[2], row[-1]) for row in connection.execute("SHOW JOBS").fetchall()}
+        assert found["b"] == ("RUNNING", None)
+        assert found["a"][0] == "UNREADABLE"
+        assert "nested too deeply" in found["a"][1]
+        with pytest.raises(runnel.OperationalError, match="its record can't be read"):
+            connection.job("a")
+
+
+def test_files_without_checksums_are_still_read(tmp_path: Path) -> None:
+    with runnel.connect(tmp_path) as connection:
+        fill(connection)
+        connection.execute("CREATE JOB j AS SINK INTO trades SELECT v, 'x', v FROM TABLE(GENERATE_STREAM(1))")
+    for file in (tmp_path / "catalog.json", *tmp_path.glob("jobs/*/job.json")):
+        content = json.loads(file.read_text())
+        del content["checksum"]
+        content["format"] = 1
+        content.pop("snapshot", None)
+        file.write_text(json.dumps(content))
+    with runnel.connect(tmp_path) as connection:
+        assert connection.job("j").status is runnel.JobStatus.RUNNING
+        assert connection.execute("SELECT COUNT(*) FROM cheap").fetchall() == [(3,)]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
+from runnel.sealed import sealed, unsealed
 
 ON_SPARK = "OPTIONS ('runtime' = 'spark')"
 
@@ -138,10 +139,10 @@ def test_a_batch_that_is_committed_is_not_written_again(session: Any, home: Path
         number = connection.job("j").id
     place = home / "db" / "jobs" / str(number)
     files = sorted(item.name for item in (home / "out").glob("*.parquet"))
-    record = json.loads((place / "job.json").read_text())
+    record = unsealed((place / "job.json").read_bytes(), 2)
     renames = [[f"{home}/out/_runnel-0-x/{name}", f"{home}/out/{name}"] for name in files]
     token = {"staging": f"{home}/out/_runnel-0-x", "renames": renames}
-    (place / "job.json").write_text(json.dumps({**record, "status": "RUNNING", "finished": None}))
+    (place / "job.json").write_text(sealed({**record, "status": "RUNNING", "finished": None}))
     (place / "runtime").mkdir(exist_ok=True)
     (place / "runtime" / "committed.json").write_text(json.dumps({"batch": 1, "token": token}))
     with runnel.connect(home / "db", spark=session) as connection:
