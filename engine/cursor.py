@@ -1,12 +1,14 @@
 """The DB-API cursor: one statement at a time, its rows as tuples, Arrow, pandas or Polars.
 
-A cursor is used by one thread at a time; only `cancel` and `progress` may be called from another. Errors get the statement's
+A cursor is used by one thread or coroutine at a time, which it looks after; only `close`, `cancel` and `progress` may be called
+by others meanwhile. Errors get the statement's
 text here, and nothing that isn't part of the PEP 249 tree passes, except KeyboardInterrupt and its like.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
@@ -76,6 +78,9 @@ class Cursor:
         self._connection = connection
         self._database = database
         self._is_closed = False
+        # Whether a thread or coroutine is in a call. No call of a function is between the look and the change, so under the
+        # interpreter's lock no other thread is, either.
+        self._is_used = False
         self._result: Result | None = None
         # The job of a statement that is being executed, before its rows can be taken.
         self._starting: Running | None = None
@@ -106,16 +111,21 @@ class Cursor:
         later fetches too: an OperationalError with code TIMEOUT. Returns the cursor itself.
         """
         self._start(sql)
+        return self._execute(sql, args, timeout)
+
+    def _execute(self, sql: str, args: Sequence[Any], timeout: float | None) -> Cursor:
+        """The rest of `execute` after `_start`."""
         try:
             outcome = self._database.run(sql, args, timeout, self._watch)
+            if isinstance(outcome, int):
+                self._rowcount = outcome
+            else:
+                self._result = outcome
         except BaseException as error:
             self._fail(error)
         finally:
             self._starting = self._patience = None
-        if isinstance(outcome, int):
-            self._rowcount = outcome
-        else:
-            self._result = outcome
+            self._is_used = False
         return self
 
     def executemany(self, sql: str, seq_of_args: Iterable[Sequence[Any]], *, timeout: float | None = None) -> Cursor:
@@ -131,6 +141,7 @@ class Cursor:
             self._fail(error)
         finally:
             self._starting = self._patience = None
+            self._is_used = False
         return self
 
     def cancel(self) -> None:
@@ -161,10 +172,15 @@ class Cursor:
     def fetchone(self) -> Row | None:
         """The next row, waited for; None after the last."""
         result = self._rows()
+        if self._is_used:
+            raise _in_use()
+        self._is_used = True
         try:
             return result.one()
         except BaseException as error:
             self._fail(error)
+        finally:
+            self._is_used = False
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
         """The next `size` rows (`arraysize` by default), fewer at the end, then []. Of an unbounded query: what is there,
@@ -172,19 +188,13 @@ class Cursor:
         count = self.arraysize if size is None else size
         if not isinstance(count, int) or count < 0:
             raise InterfaceError(f"fetchmany takes a number of rows, not {count!r}")
-        result = self._rows()
-        try:
+        with self._using(self._rows()) as result:
             return result.some(count)
-        except BaseException as error:
-            self._fail(error)
 
     def fetchall(self) -> list[Row]:
         """All rows that are left. NotSupportedError for a query that never ends; of a stream that can end, it waits."""
-        result = self._rows_with_end("fetchall")
-        try:
+        with self._using(self._rows_with_end("fetchall")) as result:
             return result.rest()
-        except BaseException as error:
-            self._fail(error)
 
     def __iter__(self) -> Iterator[Row]:
         return self
@@ -199,25 +209,28 @@ class Cursor:
 
     async def execute_async(self, sql: str, args: Sequence[Any] = (), *, timeout: float | None = None) -> Cursor:
         """`execute` on another thread, for statements that take long before they give anything, as INSERT does. A task that is
-        cancelled cancels it."""
-        from asyncio import CancelledError, get_running_loop
-        from functools import partial
+        cancelled cancels it, and has ended when the thread has left it."""
+        from asyncio import CancelledError, get_running_loop, shield, wait
 
+        self._start(sql)
         try:
-            await get_running_loop().run_in_executor(None, partial(self.execute, sql, args, timeout=timeout))
+            running = get_running_loop().run_in_executor(None, self._execute, sql, args, timeout)
+        except BaseException:
+            self._is_used = False
+            raise
+        try:
+            await shield(running)
         except CancelledError:
             self.cancel()
+            await wait((running,))
             raise
         return self
 
     async def fetchone_async(self) -> Row | None:
         """As `fetchone`."""
-        result = self._rows()
-        try:
+        with self._using(self._rows(), Exception) as result:
             await result.news()
             return result.one()
-        except Exception as error:
-            self._fail(error)
 
     async def fetchmany_async(self, size: int | None = None) -> list[Row]:
         """As `fetchmany`."""
@@ -233,7 +246,7 @@ class Cursor:
     async def _some_async(self, result: Result, count: int | None) -> list[Row]:
         """So many rows (None: all), fewer at the end; of an unbounded query, where a number is given, what is there."""
         rows: list[Row] = []
-        try:
+        with self._using(result, Exception):
             while count is None or len(rows) < count:
                 if rows and result.is_unbounded and count is not None and not result.has_ready:
                     break
@@ -245,8 +258,6 @@ class Cursor:
                         break
                     taken = [first]
                 rows += taken
-        except Exception as error:
-            self._fail(error)
         return rows
 
     def __aiter__(self) -> Cursor:
@@ -346,8 +357,14 @@ class Cursor:
         self._check_open()
         if not isinstance(sql, str):
             raise InterfaceError(f"a statement is given as {type(sql).__name__}, not as str")
-        if self._result is not None:
+        if self._is_used:
+            raise _in_use()
+        self._is_used = True
+        try:
             self._discard()
+        except BaseException:
+            self._is_used = False
+            raise
         self._rowcount = -1
         self._is_cancelled = False
         self._sql = sql
@@ -383,18 +400,39 @@ class Cursor:
         return result
 
     def _table(self, action: str) -> pa.Table:
-        result = self._rows_with_end(action)
-        try:
+        with self._using(self._rows_with_end(action)) as result:
             return pa.Table.from_batches(result.batches(), schema=result.schema)
-        except BaseException as error:
-            self._fail(error)
 
     def _batches(self, result: Result, sql: str | None) -> Iterator[pa.RecordBatch]:
+        batches = result.batches()
+        while True:
+            if self._is_used:
+                raise _in_use()
+            self._is_used = True
+            try:
+                batch = next(batches, None)
+            except Exception as error:
+                result.cancel()  # not the cursor's query: that may be another one by now
+                fail(error, sql)
+            finally:
+                self._is_used = False
+            if batch is None:
+                return
+            yield batch
+
+    @contextmanager
+    def _using(self, result: Result, failures: type[BaseException] = BaseException) -> Iterator[Result]:
+        """Inside nobody else uses the cursor, and what goes wrong is raised as the user is to see it. Only `failures` end the
+        query: a task that is cancelled in a fetch doesn't."""
+        if self._is_used:
+            raise _in_use()
+        self._is_used = True
         try:
-            yield from result.batches()
-        except Exception as error:
-            result.cancel()  # not the cursor's query: that may be another one by now
-            fail(error, sql)
+            yield result
+        except failures as error:
+            self._fail(error)
+        finally:
+            self._is_used = False
 
     def _fail(self, error: BaseException) -> NoReturn:
         """Raises the error as the user is to see it. Whatever it is, what the query runs is ended."""
@@ -405,6 +443,13 @@ class Cursor:
             self._starting.cancel()
             self._starting.wait()
         fail(error, self._sql)
+
+
+def _in_use() -> InterfaceError:
+    return InterfaceError(
+        "the cursor is in use by another thread or coroutine",
+        hint="give each a cursor of its own; they may share the connection",
+    )
 
 
 def fail(error: BaseException, sql: str | None) -> NoReturn:

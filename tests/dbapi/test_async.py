@@ -223,3 +223,61 @@ async def connection_job_status(connection: Connection) -> None:
         await connection.job("j").reaches("RUNNING")  # type: ignore[arg-type]
     finally:
         connection.close()
+
+
+def test_two_coroutines_on_one_cursor(connection: Connection) -> None:
+    writer = connection.register_stream("s", SCHEMA)
+    cursor = connection.execute("SELECT k FROM s")
+    calls: list[Callable[[], Awaitable[Any]]] = [
+        cursor.fetchone_async,
+        cursor.fetchmany_async,
+        cursor.fetchall_async,
+        cursor.__anext__,
+        lambda: cursor.execute_async("SELECT 1"),
+    ]
+
+    async def both() -> Any:
+        reading = asyncio.ensure_future(cursor.fetchone_async())
+        await asyncio.sleep(0)
+        for call in calls:
+            with pytest.raises(runnel.InterfaceError, match="in use by another thread or coroutine"):
+                await call()
+        with pytest.raises(runnel.InterfaceError, match="in use"):
+            cursor.fetchone()
+        writer.write([(1,), (2,)])
+        first = await reading
+        return first, await cursor.fetchone_async()
+
+    assert run(both) == ((1,), (2,))
+
+
+def test_a_task_cancelled_in_a_fetch_gives_the_cursor_back(connection: Connection) -> None:
+    writer = connection.register_stream("s", SCHEMA)
+    cursor = connection.execute("SELECT k FROM s")
+
+    async def body() -> Any:
+        reading = asyncio.ensure_future(cursor.fetchone_async())
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        writer.write([(1,)])
+        return await cursor.fetchone_async()
+
+    assert run(body) == (1,)
+
+
+def test_a_task_cancelled_in_execute_gives_the_cursor_back(connection: Connection) -> None:
+    cursor = connection.cursor()
+    numbers = "TABLE(GENERATE_SERIES(1, 100000))"
+    long = f"INSERT INTO m SELECT a.v, MAX(b.v) FROM {numbers} AS a(v) CROSS JOIN {numbers} AS b(v) GROUP BY a.v"
+
+    async def body() -> Any:
+        executing = asyncio.ensure_future(cursor.execute_async(long))
+        await asyncio.sleep(0.01)
+        executing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await executing
+        return (await cursor.execute_async("SELECT 7")).fetchone()
+
+    assert run(body) == (7,)

@@ -10,6 +10,7 @@ import pytest
 
 import runnel
 from runnel import Connection
+from tests.waiting import eventually
 
 THREADS = 6
 ROUNDS = 30
@@ -92,3 +93,32 @@ def test_closing_under_load(shared: Connection) -> None:
 
     together(work)
     assert shared.is_closed
+
+
+def test_threads_on_one_cursor_are_noticed(connection: Connection) -> None:
+    writer = connection.register_stream("s", pa.schema([("k", pa.int64())]))
+    cursor = connection.execute("SELECT k FROM s")
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(cursor.fetchone)
+        assert eventually(lambda: cursor._is_used)
+        for call in (
+            cursor.fetchone,
+            cursor.fetchmany,
+            cursor.fetchall,
+            cursor.fetch_arrow_table,
+            lambda: cursor.execute("SELECT 1"),
+        ):
+            with pytest.raises(runnel.InterfaceError, match="in use by another thread or coroutine"):
+                call()
+        with pytest.raises(runnel.InterfaceError, match="in use"):
+            cursor.fetch_record_batch().read_next_batch()
+        writer.write([(1,), (2,)])
+        assert reading.result(30) == (1,)
+        assert cursor.fetchone() == (2,)
+        reading = pool.submit(cursor.fetchone)
+        assert eventually(lambda: cursor._is_used)
+        cursor.cancel()
+        with pytest.raises(runnel.OperationalError) as caught:
+            reading.result(30)
+        assert caught.value.code == runnel.ErrorCode.CANCELLED
+        assert cursor.execute("SELECT 3").fetchone() == (3,)
