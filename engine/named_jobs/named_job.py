@@ -404,8 +404,7 @@ class NamedJob(JobWaiting):
             self._save()
             self._home.jobs.pool.call_at(self._home.jobs.clock.monotonic() + delay, self._restart_due)
             return
-        if (suspends := record.options.suspend_on_failure) is None:
-            # What kept it from starting may be there later: a registered table, a function.
+        if (suspends := record.options.suspend_on_failure) is None:  # what kept it from starting may be there later
             suspends = record.is_unbounded or not was_running or error.code is ErrorCode.POSITION_EXPIRED
         if suspends:
             logger.error('job "%s" failed and is suspended: %s', self.name, failure)
