@@ -21,6 +21,7 @@ from runnel.catalog import Table, TableColumn
 from runnel.connector import ReadableTable, ScanRequest, Source
 from runnel.connectors.arrow_source import BatchesSource, Projection, StreamReading, StreamSource, cut_table
 from runnel.errors import Error, NotSupportedError, OperationalError, ProgrammingError
+from runnel.expressions.received import check_received
 from runnel.sqltypes import NULL, SqlType, from_arrow
 
 ACCEPTED = (
@@ -76,11 +77,26 @@ class StoredBatches(Origin):
         # One plain schema (no metadata, all nullable): batches of different origins can then be put together.
         self._batches = [rename(batch, self.schema) for batch in batches]
         self._rows: int = sum(batch.num_rows for batch in batches)
+        self._sound: set[int] = set()
 
     def source(self, name: str, columns: tuple[int, ...], limit: int | None) -> Source:
-        return BatchesSource(lambda: self._batches, self.projection(columns), limit)
+        return BatchesSource(lambda: self._checked(columns, limit), self.projection(columns), limit)
+
+    def _checked(self, columns: Sequence[int], limit: int | None = None) -> list[pa.RecordBatch]:
+        """The batches, of which the columns were looked at, once: as far as the first `limit` rows."""
+        for column in columns:
+            rows = 0
+            for batch in () if column in self._sound else self._batches:
+                if limit is not None and rows >= limit:
+                    break
+                check_received(batch.column(column), f'registered column "{self.columns[column].name}"')
+                rows += batch.num_rows
+            else:
+                self._sound.add(column)
+        return self._batches
 
     def stored(self, columns: tuple[int, ...]) -> list[pa.RecordBatch] | None:
+        self._checked(columns)
         return [batch.select(columns) for batch in self._batches]
 
     def row_count(self) -> int | None:
@@ -174,7 +190,7 @@ class OneShotReader(Origin):
         return StreamReading(self._batches, self._unclaim)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        return (rename(batch, self.schema) for batch in self._reader)
+        return (rename(sound(batch), self.schema) for batch in self._reader)
 
     def _unclaim(self) -> None:
         with self._lock:
@@ -340,7 +356,7 @@ def _of_stream(obj: Any) -> Origin:
     def open_batches(wanted: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
         with lock:
             reader = waiting.pop() if waiting else pa.RecordBatchReader.from_stream(obj)
-        return (batch.select(wanted) for batch in reader)
+        return (sound(batch.select(wanted)) for batch in reader)
 
     return LazyOrigin(schema, open_batches)
 
@@ -381,6 +397,13 @@ def unique_names(names: Sequence[str]) -> list[str]:
         given.add(candidate.lower())
         result.append(candidate)
     return result
+
+
+def sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, each column of which was looked at."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        check_received(column, f'registered column "{name}"')
+    return batch
 
 
 def rename(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -29,6 +29,7 @@ from runnel.connectors.stream_rows import StreamData, batches_of, stream_columns
 from runnel.connectors.stream_time import event_time_of
 from runnel.errors import ErrorCode, InterfaceError, OperationalError
 from runnel.forks import closed_error, finalizer, here, watch
+from runnel.patience import end_of_wait
 from runnel.processor import JobContext
 from runnel.sqltypes import SqlType
 
@@ -357,7 +358,7 @@ class StreamWriter:
         where nobody reads and nobody can, as the stream was unregistered.
         """
         self._channel.check_open()
-        until = None if timeout is None else monotonic() + timeout
+        until = end_of_wait(timeout)
         written = 0
         for batch in batches_of(data, self._columns, self.name):
             for start in range(0, batch.num_rows, BATCH_ROWS):

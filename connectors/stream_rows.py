@@ -13,6 +13,7 @@ from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
 from runnel.connectors.file_conversion import convert_arrow
 from runnel.errors import DataError, NotSupportedError, ProgrammingError, suggest
+from runnel.expressions.received import check_received
 from runnel.expressions.values import array_of
 from runnel.sqltypes import Kind, SqlType, array, can_assign, decimal, from_arrow, to_arrow
 
@@ -122,6 +123,7 @@ def row_batch(rows: Sequence[Any], columns: Sequence[TableColumn], stream: str) 
 
 
 def _assigned(values: pa.Array, column: TableColumn, stream: str) -> pa.Array:
+    check_received(values, f'what is written to column "{column.name}" of stream "{stream}"')
     if values.type == to_arrow(column.type):
         return values
     try:

@@ -110,7 +110,7 @@ class Database:
         """Runs one statement: its rows, or the number of rows it wrote. `on_start` is given the job behind it. `caller`: on
         whose behalf; None for the connection's owner."""
         caller = caller or self.owner
-        deadline = None if timeout is None else _deadline(timeout)
+        timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
         values = checked(args)
         types = argument_types(values)
         is_confined = (caller or self.owner).is_confined
@@ -136,7 +136,7 @@ class Database:
         """Runs one statement for many argument lists; gives the number of rows written in all. `on_start` is given each job
         that is started for them. `caller`: as in `run`."""
         caller = caller or self.owner
-        deadline = None if timeout is None else _deadline(timeout)
+        timeout, deadline = (None, None) if timeout is None else _deadline(timeout)
         rows = checked_rows(seq_of_args)
         if not rows:
             return 0
@@ -440,7 +440,9 @@ def _check(timeout: float | None) -> Callable[[], None]:
     return check
 
 
-def _deadline(timeout: float) -> int:
+def _deadline(timeout: float) -> tuple[float, int]:
+    """The time that a statement has, in seconds, and when it is over."""
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise InterfaceError(f"timeout takes a number of seconds above 0, not {timeout!r}")
-    return monotonic_ns() + round(min(timeout, _LONGEST_TIMEOUT) * 1e9)
+    timeout = min(timeout, _LONGEST_TIMEOUT)
+    return timeout, monotonic_ns() + round(timeout * 1e9)

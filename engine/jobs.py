@@ -22,6 +22,7 @@ from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.forks import closed_error, here
 from runnel.frozen import frozen
+from runnel.patience import end_of_wait
 from runnel.processor import JobContext
 from runnel.results import ResultQueue, acquire
 from runnel.runtime.caller import Caller
@@ -355,8 +356,7 @@ class Job:
 
     def latency(self, *shares: float) -> list[int | None]:
         """Quantiles of the time that rows take from the sources to the end, in nanoseconds; None while nothing is known."""
-        found = [tasklet.latency for tasklet in self.execution.tasklets if tasklet.latency is not None]
-        return quantiles(found, shares)
+        return quantiles([item.latency for item in self.execution.tasklets if item.latency is not None], shares)
 
     def metrics(self) -> dict[str, VertexMetrics]:
         """What each vertex has done so far, by name, sources first."""
@@ -384,13 +384,13 @@ class Job:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits until the job has ended, well or not, and its threads are gone; False if it hasn't within `timeout` seconds.
-        A job whose results are full waits for its reader, so this would wait for ever."""
+        A job whose results are full waits for its reader."""
         self._jobs.origin.check()
         if not self.is_done:
             self._drive(BUDGET)
         if not self.is_done:
             self.hand_over()
-            if not acquire(self._gate, None if timeout is None else monotonic() + timeout):
+            if not acquire(self._gate, end_of_wait(timeout)):
                 return False
             self._gate.release()
         self._join_threads()

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from threading import RLock
-from time import monotonic_ns
+from time import monotonic, monotonic_ns
 from types import TracebackType
+from typing import Any
 
-from runnel.errors import ErrorCode, OperationalError
+from runnel.errors import ErrorCode, InterfaceError, OperationalError
 
 LEAST = 0.1
 """Seconds that are waited in any case: an answer that is there already counts."""
@@ -192,3 +193,22 @@ class PatientLock:
                 continue
             detail = f"it waited for {self._held}, which another statement holds"
             raise OperationalError(f"the statement {message} before it began", code=code, detail=detail, hint=hint)
+
+
+LONGEST_WAIT = 1e9
+"""Seconds, 31 years: as good as for ever, and as short as the system's calls take it."""
+
+
+def waiting_time(timeout: Any) -> float | None:
+    """How many seconds a caller is to wait (None: for ever); InterfaceError for what is no such time."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
+        raise InterfaceError(f"timeout takes a number of seconds, 0 or more, not {timeout!r}")
+    return float(min(timeout, LONGEST_WAIT))
+
+
+def end_of_wait(timeout: Any) -> float | None:
+    """When that time is over, by `time.monotonic`; None: never."""
+    left = waiting_time(timeout)
+    return None if left is None else monotonic() + left

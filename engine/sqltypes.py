@@ -222,6 +222,11 @@ def _from_nested(arrow: pa.DataType) -> SqlType:
     if pa.types.is_map(arrow):
         return map_of(from_arrow(arrow.key_type), from_arrow(arrow.item_type))
     if pa.types.is_struct(arrow):
+        names = [arrow.field(i).name for i in range(arrow.num_fields)]
+        if len(set(names)) < len(names):
+            raise NotSupportedError(
+                f"Arrow type {arrow} has two fields of one name", hint="rename one of them before you register the data"
+            )
         return row(*((arrow.field(i).name, from_arrow(arrow.field(i).type)) for i in range(arrow.num_fields)))
     if (
         pa.types.is_list(arrow)

@@ -18,6 +18,7 @@ from runnel.expressions.context import Frame
 from runnel.expressions.nodes import Expression
 from runnel.expressions.python_function import PythonCall, PythonFunction
 from runnel.expressions.python_values import python_values
+from runnel.expressions.received import check_received
 from runnel.expressions.signature import signature
 from runnel.expressions.values import array_of
 from runnel.sqltypes import SqlType, common_type, from_arrow, to_arrow
@@ -142,6 +143,11 @@ def _checked(call: PythonCall, given: Any, rows: int) -> pa.Array:
         ) from error
     if len(array) != rows:
         raise DataError(f"function {function.name} gave {len(array)} values for {rows} rows", position=call.position)
+    try:
+        check_received(array, f"what function {function.name} gave")
+    except DataError as error:
+        error.position = call.position
+        raise
     if array.type == to_arrow(function.result):
         return array
     try:

@@ -15,8 +15,8 @@ from runnel.named_jobs.job_view import JobView
 from runnel.named_jobs.listeners import Listener
 from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.run import Run
-from runnel.named_jobs.states import FAILED, NOT_RUNNING, SUSPENDED, check_allowed, seconds
-from runnel.patience import GOES_ON, current
+from runnel.named_jobs.states import FAILED, NOT_RUNNING, SUSPENDED, check_allowed
+from runnel.patience import GOES_ON, current, waiting_time
 
 if TYPE_CHECKING:
     from runnel.named_jobs.registry import NamedJobs
@@ -146,7 +146,7 @@ class JobWaiting(JobView):
             wake()
 
     def _await(self, condition: Callable[[], bool], timeout: float | None) -> bool:
-        timeout = seconds(timeout)
+        timeout = waiting_time(timeout)
         with self._changed:
             self._changed.wait_for(lambda: condition() or self._home.is_closed, timeout)
             if not condition():

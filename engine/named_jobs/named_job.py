@@ -33,9 +33,9 @@ from runnel.named_jobs.states import (
     SUSPENDED,
     TRANSITIONS,
     check_allowed,
-    seconds,
 )
 from runnel.patience import seconds as seconds_left
+from runnel.patience import waiting_time
 from runnel.processor import Guarantee
 from runnel.processors.scan import ScanMetaSupplier, beginnings_of
 
@@ -109,12 +109,12 @@ class NamedJob(JobWaiting):
     def suspend(self, timeout: float | None = None) -> None:
         """Takes a last snapshot and stops; waits until it is suspended (OperationalError after `timeout` seconds, while it goes
         on being suspended)."""
-        self._suspend(seconds(timeout))
+        self._suspend(waiting_time(timeout))
 
     def pause(self, timeout: float | None = None) -> None:
         """Suspends it to be changed and resumed: if the waiting, or the process, ends before that, it goes on as it is."""
         try:
-            self._suspend(seconds(timeout), resumes=True)
+            self._suspend(waiting_time(timeout), resumes=True)
         except BaseException as error:
             if isinstance(error, OperationalError) and error.code is ErrorCode.TIMEOUT:
                 error.hint = "it goes on as it was; give the statement more time"
@@ -159,7 +159,7 @@ class NamedJob(JobWaiting):
     def restart(self, timeout: float | None = None) -> None:
         """Takes a last snapshot, stops, and starts anew from there; waits until it runs again. Raises what made it fail on the
         way; it is then suspended, or tried again later."""
-        timeout = seconds(timeout)
+        timeout = waiting_time(timeout)
         with self._lock:
             self._check("restarted")
             if self.status is NOT_RUNNING:
@@ -176,7 +176,7 @@ class NamedJob(JobWaiting):
 
     def cancel(self, timeout: float | None = None) -> None:
         """Ends it for good, without a snapshot; waits until it has ended."""
-        timeout = seconds(timeout)
+        timeout = waiting_time(timeout)
         with self._lock:
             self._check("cancelled")
             if self._run is None:
@@ -192,7 +192,7 @@ class NamedJob(JobWaiting):
     def export_snapshot(self, name: str, timeout: float | None = None) -> None:
         """Takes a snapshot and keeps it under a name, in the place of one that has the name; of a suspended job its last
         one."""
-        timeout = seconds(timeout)
+        timeout = waiting_time(timeout)
         check_name(name)
         self._check_has_snapshots()
         self.is_exported = True  # another job may go on from there, and commit what was staged by then
@@ -231,7 +231,7 @@ class NamedJob(JobWaiting):
                 return self.store.completed if self._promises or self._record.is_resumable else None
         self._check_has_snapshots()
         assert isinstance(run, Run)
-        return run.take_snapshot(seconds(timeout))
+        return run.take_snapshot(waiting_time(timeout))
 
     def cancel_and_export_snapshot(self, name: str, timeout: float | None = None) -> None:
         """Takes a last snapshot, keeps it under a name, and ends the job. Where that fails the job is suspended."""

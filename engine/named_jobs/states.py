@@ -12,9 +12,7 @@ COMPLETED     it ended as its inputs did
 
 from __future__ import annotations
 
-from typing import Any
-
-from runnel.errors import ErrorCode, InterfaceError, OperationalError, as_written
+from runnel.errors import ErrorCode, OperationalError, as_written
 from runnel.jobs import JobStatus
 
 NOT_RUNNING, STARTING, RUNNING = JobStatus.NOT_RUNNING, JobStatus.STARTING, JobStatus.RUNNING
@@ -73,15 +71,3 @@ def check_allowed(action: str, name: str, status: JobStatus) -> None:
         code=ErrorCode.GENERIC,
         hint=_HINTS.get(action, otherwise).format(name=as_written(name)),
     )
-
-
-_LONGEST_WAIT = 1e9
-
-
-def seconds(timeout: Any) -> float | None:
-    """How long a caller is to wait (None: for ever); InterfaceError for what is no such time."""
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
-        raise InterfaceError(f"timeout takes a number of seconds, 0 or more, not {timeout!r}")
-    return min(float(timeout), _LONGEST_WAIT)

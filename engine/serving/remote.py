@@ -295,7 +295,7 @@ def _timeout(timeout: Any) -> float | None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
         raise InterfaceError(f"timeout takes a number of seconds above 0, not {timeout!r}")
-    return min(float(timeout), 1e9)
+    return float(min(timeout, 1e9))
 
 
 def location_of(url: str) -> str:

@@ -66,6 +66,8 @@ class Disk:
     """What the store does to files. Each method may fail with an OSError, and a process may be killed before and after. `check`
     raises where the directory in which all of it is was removed."""
 
+    _check: Callable[[], None] | None = None
+
     def __init__(self, check: Callable[[], None] | None = None) -> None:
         self._check = check
 
