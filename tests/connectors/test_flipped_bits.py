@@ -11,13 +11,15 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import runnel
+from runnel.statements.numbered_writes import NumberedWrite
 from tests.effort import ALL
 from tests.waiting import eventually
 
-SAMPLE = 8
+SAMPLE = 5
 """As many bits of each file are tried in the short form; all of them in the long one."""
 
 MAP = "CREATE MAPPING {} (__key BIGINT, this VARCHAR) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'varchar')"
@@ -41,6 +43,10 @@ def made(path: Path) -> None:
     assert eventually(lambda: job.last_snapshot is not None)
     job.suspend()
     job.export_snapshot("exported")
+    connection.register("given", pa.table({"__key": [77], "this": ["numbered"]}))
+    write = NumberedWrite(writer="w", number=1, statement="SINK", table="short", columns=("__key", "this"), rows=("given",))
+    database = connection._database
+    assert database.numbered_writes.write(database, write, lambda job: None, database.owner) == 1
     connection.close()  # writes checkpoints
     connection = runnel.connect(path)
     for key in range(20, 23):
@@ -61,6 +67,8 @@ def content(path: Path) -> Content:
         found.append([(row[1], row[2], row[4]) for row in connection.execute("SHOW JOBS").fetchall()])
         job = connection.job("j")
         record = job.record
+        writers = connection._database.numbered_writes
+        found += [writers._load(file.stem) for file in sorted((path / "writers").glob("*.json"))]
         found.append((record.text, record.created, record.snapshot, record.options, job.store.completed))
         return found
 
@@ -107,6 +115,8 @@ def outcome(path: Path, file: Path, before: Content, told: Callable[[], str]) ->
 def test_a_flipped_bit_is_no_other_content(kept: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     before = content_of_copy(kept, tmp_path)
     assert {"catalog.json", "jobs/N/job.json", "maps/long/current"} <= set(kinds(kept))
+    assert any(kind.startswith("writers/") for kind in kinds(kept))
+    assert any(kind.startswith("snapshots/") for kind in kinds(kept))
     wrong = []
     for kind, files in kinds(kept).items():
         file = files[-1]

@@ -40,7 +40,7 @@ def record_of(directory: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "change", [lambda text: text[: len(text) // 2], lambda text: text.replace('"format": 1', '"format": 99')]
+    "change", [lambda text: text[: len(text) // 2], lambda text: text.replace('"format": 2', '"format": 99')]
 )
 def test_a_record_that_cannot_be_read_is_shown(kept: Path, change: Any, caplog: pytest.LogCaptureFixture) -> None:
     record = record_of(kept)
