@@ -61,7 +61,8 @@ class Meaning:
     """`text`: all that EXPLAIN says of a vertex, with the windows below it. `same`: what of that may not change, part by part,
     where it keeps state. `reads`: the tables that its rows are from. `watermarks`: by their numbers, what they are of.
     `windows`: for all forms but OTHER. `name`: what a hint calls it. One that an earlier version made has only the text.
-    `columns`: where the state consists of rows of the inputs, the columns of each input, with their types.
+    `columns`: where the state consists of rows of the inputs, the columns of each input, with their types, and `column_names`
+    what these are called in its batches.
     `holds`: the tables without end whose rows the state is made of."""
 
     text: str
@@ -73,6 +74,7 @@ class Meaning:
     watermarks: Mapping[int, str] = field(default_factory=dict)
     windows: Windows | None = None
     columns: tuple[tuple[str, ...], ...] = ()
+    column_names: tuple[tuple[str, ...], ...] = ()
     holds: tuple[str, ...] = ()
 
     @property
@@ -104,6 +106,7 @@ class Meaning:
             watermarks={int(number): of for number, of in value["watermarks"].items()},
             windows=None if windows is None else _decode_windows(windows),
             columns=tuple(tuple(names) for names in value.get("columns", ())),
+            column_names=tuple(tuple(names) for names in value.get("column_names", ())),
             holds=tuple(value.get("holds", ())),
         )
 

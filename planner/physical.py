@@ -7,7 +7,7 @@ parallelism, whether an operator runs in one stage or two and how rows travel be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from runnel.catalog import Table
@@ -347,13 +347,18 @@ def tables_of(node: Physical) -> tuple[Table, ...]:
 
 def column_names(fields: tuple[Field, ...]) -> tuple[str, ...]:
     """Names for the columns of a batch: those of the fields, each one only once (edges name their keys by them)."""
+    return unique_names(field.name for field in fields)
+
+
+def unique_names(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, those that come again with numbers."""
     taken: set[str] = set()
-    names = []
-    for field in fields:
-        name, number = field.name, 1
+    found = []
+    for plain in names:
+        name, number = plain, 1
         while name in taken:
             number += 1
-            name = f"{field.name}_{number}"
+            name = f"{plain}_{number}"
         taken.add(name)
-        names.append(name)
-    return tuple(names)
+        found.append(name)
+    return tuple(found)

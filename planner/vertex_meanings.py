@@ -16,6 +16,7 @@ from runnel.planner.describe_state import keeps
 from runnel.planner.lower import RULES
 from runnel.planner.lowering import Lowering, Output
 from runnel.planner.physical import Physical, column_names
+from runnel.planner.state_columns import state_columns
 from runnel.relation import JoinKind
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 from runnel.streams import WindowKind, WindowShape
@@ -82,6 +83,7 @@ def _meaning(node: Physical) -> Meaning:
     if isinstance(node, physical.Write):
         return _written(node.table, _watermarks(node))
     form, windows, same = _state_of(node)
+    holds_rows = isinstance(node, (*_HOLDING_ROWS, physical_streams.SessionRows))
     return Meaning(
         text=_whole_text(node),
         name=node.state_name or "",
@@ -91,7 +93,8 @@ def _meaning(node: Physical) -> Meaning:
         reads=() if isinstance(node, physical_streams.LateFilter) else _reads(node),
         watermarks=_watermarks(node),
         windows=windows,
-        columns=_row_columns(node),
+        columns=state_columns(node) if holds_rows else (),
+        column_names=tuple(column_names(item.fields) for item in node.inputs) if holds_rows else (),
         holds=_endless(_kept_input(node)) if keeps(node) else (),
     )
 
@@ -155,16 +158,6 @@ def _rows_text(node: Physical) -> str:
     types = ", ".join(str(field.type) for field in node.fields[-len(node.calls) :])
     most = "" if node.most is None else f"; keep: {node.most.call} <= {node.most.number}"
     return f"{_text(node, (*_PASSING, 'compute', 'keep'))}: {listed(node.calls)} of {types}{most}"
-
-
-def _row_columns(node: Physical) -> tuple[tuple[str, ...], ...]:
-    """The columns of each input, where their rows are the state, in their order there."""
-    if not isinstance(node, (*_HOLDING_ROWS, physical_streams.SessionRows)):
-        return ()
-    return tuple(
-        tuple(f"{name} {field.type}" for name, field in zip(column_names(item.fields), item.fields, strict=True))
-        for item in node.inputs
-    )
 
 
 def _kept_input(node: Physical) -> Physical:

@@ -48,7 +48,7 @@ class AdaptedSnapshots:
         for fate in fates:
             batches = self._store.read(snapshot_id, fate.source)
             made = converted(batches, fate.change, dict(fate.watermarks))
-            made = with_columns(made, fate.columns, fate.widths) if fate.columns else made
+            made = with_columns(made, fate.columns, fate.widths, fate.names) if fate.columns else made
             found += of_other_stage(made, fate.source.startswith("accumulate")) if fate.crosses_stages else made
         return found
 

@@ -51,7 +51,7 @@ class VertexFate:
     """What becomes of the state of one vertex. `reason` is a clause, `notes` are what to expect of the first results; `source`
     is the vertex whose state it was; `change` and `watermarks` say how the state becomes this one's: its watermarks' numbers,
     by those before. `crosses_stages`: it is that of an aggregation in more or fewer stages. `columns`: where the columns of its
-    rows were (`kept_rows`), of inputs of `widths` columns."""
+    rows were (`kept_rows`), of inputs of `widths` columns, and `names` what they are called now."""
 
     vertex: str
     fate: Fate
@@ -63,6 +63,7 @@ class VertexFate:
     crosses_stages: bool = False
     columns: Columns = ()
     widths: tuple[int, ...] = ()
+    names: tuple[tuple[str, ...], ...] = ()
 
     @property
     def takes_state(self) -> bool:
@@ -288,7 +289,9 @@ def _fate(vertex: str, source: str, old: Meaning, new: Meaning) -> VertexFate:
     watermarks = tuple((_watermarks(old, new) or {}).items())
     above = () if old.text == new.text or new.columns else ("what it holds keeps the bounds of the windows before",)
     columns, widths = moved_columns(old, new), tuple(map(len, old.columns))
-    kept = VertexFate(vertex, Fate.KEPT, "", above, source, None, watermarks, columns=columns, widths=widths)
+    kept = VertexFate(
+        vertex, Fate.KEPT, "", above, source, None, watermarks, columns=columns, widths=widths, names=new.column_names
+    )
     if old.windows is None or new.windows is None:
         return kept
     change = change_of(old, new)

@@ -6,11 +6,12 @@ for rows that come after the change. A column that the rows of the state do not 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
 from runnel.batches import make_batch
+from runnel.key_hash import KEY_METADATA
 from runnel.meanings import Meaning
 from runnel.named_jobs.converted_state import BY_WATERMARK
 
@@ -32,20 +33,33 @@ def missing_columns(old: Meaning, new: Meaning) -> list[str]:
 
 def moved_columns(old: Meaning, new: Meaning) -> Columns:
     """Where the columns of the inputs are in the rows of the old step; nothing where they are where they were."""
-    if old.columns == new.columns or not old.columns:
+    if (old.columns == new.columns and old.column_names == new.column_names) or not old.columns:
         return ()
     return tuple(tuple(before.index(name) for name in after) for before, after in zip(old.columns, new.columns, strict=True))
 
 
-def with_columns(batches: Iterable[pa.RecordBatch], columns: Columns, counts: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
-    """State with its rows' columns where they are now; `counts` are how many columns each input had. What else is in the
-    state, such as watermarks and running values, stays as it is."""
+def with_columns(
+    batches: Iterable[pa.RecordBatch], columns: Columns, counts: tuple[int, ...], names: tuple[tuple[str, ...], ...]
+) -> Iterator[pa.RecordBatch]:
+    """State with its rows' columns where they are now, under the names that they have now; `counts` are how many columns each
+    input had. What else is in the state, such as watermarks and running values, stays as it is."""
     for batch in batches:
-        names = batch.schema.names
-        if names[:2] in BY_WATERMARK or names[0] in _OTHERS:
+        old = batch.schema.names
+        if old[:2] in BY_WATERMARK or old[0] in _OTHERS:
             yield batch
             continue
-        side = _SIDES.index(names[-1]) if names[-1] in _SIDES else 0
+        side = _SIDES.index(old[-1]) if old[-1] in _SIDES else 0
         places = [*columns[side], *range(counts[side], batch.num_columns)]
-        schema = pa.schema([batch.schema.field(place) for place in places], metadata=batch.schema.metadata)
+        called = dict(zip(columns[side], names[side], strict=True))
+        fields = [batch.schema.field(place).with_name(called.get(place, old[place])) for place in places]
+        schema = pa.schema(fields, metadata=_renamed_keys(batch, called))
         yield make_batch([batch.column(place) for place in places], schema, batch.num_rows)
+
+
+def _renamed_keys(batch: pa.RecordBatch, called: Mapping[int, str]) -> dict[bytes, bytes]:
+    """The metadata of a batch, in which key columns have the names that they have now."""
+    metadata = dict(batch.schema.metadata or {})
+    if KEY_METADATA in metadata:
+        places = (batch.schema.get_field_index(name) for name in metadata[KEY_METADATA].decode().split("\n"))
+        metadata[KEY_METADATA] = "\n".join(called.get(place, batch.schema.names[place]) for place in places).encode()
+    return metadata

@@ -154,6 +154,15 @@ SHAPES = (
         values=("{w}v", "b.v"),
     ),
     Shape(
+        name="three streams",
+        text="SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w JOIN t AS b ON w.k = b.k AND b.ts BETWEEN w.ts "
+        "AND w.ts + 10 JOIN t AS c ON w.k = c.k AND c.ts BETWEEN w.ts + 8 AND w.ts + 10 {join} {above} {tail}",
+        is_due=lambda _: True,
+        since=f"{_PAIRED} OR c.p = 1",
+        two_streams=True,
+        values=("{w}v", "b.v"),
+    ),
+    Shape(
         name="as of",
         text="SELECT w.ts AS {e}, w.k AS {k}, {n}, {x} FROM {s} AS w ASOF JOIN t AS b ON w.k = b.k AND w.ts >= b.ts "
         "{join} {above} {tail}",
@@ -315,6 +324,10 @@ def _of_rows(shape: Shape) -> bool:
     return not shape.has_groups
 
 
+def _of_one_join(shape: Shape) -> bool:
+    return "b.v" in shape.values and shape.name != "three streams"
+
+
 def _of_aggregates(shape: Shape) -> bool:
     return shape.has_groups or shape.name == "over"
 
@@ -351,7 +364,10 @@ CHANGES: tuple[Small, ...] = (
     *_both_ways("order in SELECT", _of_groups, values=("SUM({w}v)", "COUNT(*)")),
     *_both_ways("another column", lambda shape: _of_rows(shape) and shape.name != "over", values=("{w}k", "{w}k"), keeps=True),
     *_both_ways("another column of the other side", lambda shape: "b.v" in shape.values, values=("b.v", "{w}v")),
-    *_both_ways("filter of both sides", lambda shape: "b.v" in shape.values, above=("{w}v < b.v",)),
+    *_both_ways("only the other side", lambda shape: "b.v" in shape.values, values=("b.v", "b.v")),
+    *_both_ways(
+        "filter of both sides", lambda shape: "b.v" in shape.values and "three" not in shape.name, above=("{w}v < b.v",)
+    ),
     *_both_ways("other names", names=("ee", "kk", "nn", "xx")),
     *_both_ways("another sink", sink="o2"),
     *_both_ways("LATE DATA INTO", lambda shape: shape.name not in ("chained", "over"), tail="LATE DATA INTO late"),

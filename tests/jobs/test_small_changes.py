@@ -155,6 +155,7 @@ TELLING = (
     "join: other order of columns comes",
     "join: join with a table below comes",
     "join: filter of both sides comes",
+    "three streams: only the other side comes",
     "outer join: look-up goes",
     "as of: another column of the other side comes",
     "over: other order of columns goes",

@@ -1,0 +1,62 @@
+"""How the columns of a node's inputs are called where rows of them are kept as state.
+
+A name alone doesn't tell columns of the two sides of a join apart, and which of them is called `v` and which `v_2` changes with
+what is selected. So a column of a join below is called after its side, too.
+"""
+
+from __future__ import annotations
+
+from runnel.expressions.nodes import Column
+from runnel.planner import physical, physical_streams
+from runnel.planner.physical import Physical, unique_names
+
+
+def state_columns(node: Physical) -> tuple[tuple[str, ...], ...]:
+    """For each input its columns, each a name that no other one of that input has, and the type."""
+    return tuple(_columns(item) for item in node.inputs)
+
+
+def _columns(node: Physical) -> tuple[str, ...]:
+    names = unique_names(f"{_side(node, place)}{field.name}" for place, field in enumerate(node.fields))
+    return tuple(f"{name} {field.type}" for name, field in zip(names, node.fields, strict=True))
+
+
+def _side(node: Physical, place: int) -> str:
+    """The sides of joins that a column comes from, outermost first, each followed by a dot. The stream's side of a join with a
+    table, which may come and go, isn't named."""
+    found = _below(node, place)
+    if found is None:
+        return ""
+    name, below, index = found
+    return name + _side(below, index)
+
+
+def _below(node: Physical, place: int) -> tuple[str, Physical, int] | None:
+    """Where a column of a node comes from: the name of the side, the input and the column there; None where it is made here."""
+    match node:
+        case physical_streams.ImposeOrder() | physical_streams.TimedSort() | physical.Hold():
+            return "", node.input, place
+        case physical.Calc():
+            item = None if node.projections is None else node.projections[place]
+            index = item.index if isinstance(item, Column) else place
+            return ("", node.input, index) if item is None or isinstance(item, Column) else None
+        case physical.Shared():
+            return "", node.shared, place
+        case physical_streams.StreamJoin() | physical_streams.AsOfJoin():
+            return _of_join(("left.", node.left), ("right.", node.right), node.columns, place)
+        case physical.HashJoin():
+            return _of_join(("", node.probe), ("table.", node.build), node.columns, place)
+        case physical_streams.LookupJoin():
+            index = place if node.columns is None else node.columns[place]
+            return ("", node.input, index) if index < len(node.input.fields) else None
+    return None
+
+
+def _of_join(
+    left: tuple[str, Physical], right: tuple[str, Physical], columns: tuple[int, ...] | None, place: int
+) -> tuple[str, Physical, int] | None:
+    index = place if columns is None else columns[place]
+    width = len(left[1].fields)
+    if index < width:
+        return (*left, index)
+    return (*right, index - width) if index - width < len(right[1].fields) else None
