@@ -20,6 +20,7 @@ from runnel.expressions.window_functions import is_window_function
 from runnel.planner.bind_aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.collected import Aggregates
 from runnel.planner.number_literals import number_literal
+from runnel.planner.rules.rewriting import check_time
 from runnel.planner.supported import function_call, sql_type_of, unwrapped
 from runnel.sqltypes import (
     BOOLEAN,
@@ -61,6 +62,7 @@ class ExpressionBinder(AggregateBinder):
 
     def bind(self, tree: Any) -> Expression:
         """The typed expression for a tree."""
+        check_time()
         binary = _BINARY.get(type(tree))
         if binary is not None:
             return self._binary(tree, binary)

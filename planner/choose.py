@@ -20,7 +20,7 @@ from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate, literal_count, never_ends
 from runnel.planner.index_choice import OrderColumn, choose_index
 from runnel.planner.physical import Physical
-from runnel.planner.rules.rewriting import conjunction, renumber, substitute
+from runnel.planner.rules.rewriting import check_time, conjunction, renumber, substitute
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import BIGINT
 from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
@@ -48,6 +48,7 @@ _NEEDS_PARTITIONS = (JoinKind.RIGHT, JoinKind.FULL)
 
 def choose(relation: Relation, snapshot: Snapshot) -> Physical:
     """The physical plan of a query, without the operator that takes its rows."""
+    check_time()
     rule = _CHOICES.get(type(relation))
     if rule is None:
         raise internal(f"no operator for {type(relation).__name__}")

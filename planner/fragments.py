@@ -16,6 +16,7 @@ from runnel.fragment import FragmentEngine, Unrenderable
 from runnel.planner.index_choice import choose_index
 from runnel.planner.memory_need import too_large
 from runnel.planner.rules.group_reduction import reduce_groups
+from runnel.planner.rules.rewriting import check_time
 from runnel.relation import (
     Aggregate,
     Expand,
@@ -81,6 +82,7 @@ class _Placing:
         self.left_out = ""
 
     def place(self, node: Relation) -> Relation:
+        check_time()
         if isinstance(node, Fragment):
             return node
         outside = self._stopped

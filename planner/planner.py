@@ -49,6 +49,7 @@ from runnel.planner.plans import (
     WritePlan,
 )
 from runnel.planner.rules import apply
+from runnel.planner.rules.rewriting import within_time
 from runnel.relation import Generate, Limit, Relation, Scan, walk
 from runnel.sqltypes import SqlType
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery
@@ -62,7 +63,8 @@ def plan(sql: str, snapshot: Snapshot, parameter_types: tuple[SqlType, ...], env
 
     Raises ProgrammingError or NotSupportedError with a position in `sql`, InterfaceError for a wrong number of arguments.
     """
-    return _plan(parse(sql), snapshot, parameter_types, environment)
+    with within_time(environment.check):
+        return _plan(parse(sql), snapshot, parameter_types, environment)
 
 
 def _plan(statement: syntax.Statement, snapshot: Snapshot, types: tuple[SqlType, ...], environment: Environment) -> Plan:

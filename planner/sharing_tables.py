@@ -16,6 +16,7 @@ from runnel.expressions.nodes import Expression
 from runnel.planner import physical, physical_streams
 from runnel.planner.merged_scans import merged_scans
 from runnel.planner.physical import Hold, Physical, Shared, SourceScan
+from runnel.planner.rules.rewriting import check_time
 from runnel.planner.sharing import VolatileError, key_of
 
 _LINKS = (
@@ -143,6 +144,7 @@ class _Sharing:
 
     def note(self, node: Physical) -> _Part | None:
         """Finds what occurs where; the part that `node` is, None if it is none."""
+        check_time()
         if isinstance(node, physical.Recursion):
             return None
         if isinstance(node, physical.CommonRows):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.planner.rules.rewriting import project_columns, renumber
+from runnel.planner.rules.rewriting import check_time, project_columns, renumber
 from runnel.relation import (
     LEFT_ONLY,
     MARKS,
@@ -47,6 +47,7 @@ def prune_columns(relation: Relation) -> Relation:
 
 
 def _prune(node: Relation, needed: set[int]) -> _Pruned:
+    check_time()
     pruned: _Pruned = _RULES[type(node)](node, needed)
     return pruned
 

@@ -35,7 +35,7 @@ from runnel.planner.rules.pulled import (
     with_inner,
     with_outer,
 )
-from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
+from runnel.planner.rules.rewriting import check_time, conjunction, is_trivial, substitute
 from runnel.relation import (
     Aggregate,
     Expand,
@@ -71,6 +71,7 @@ class Unnesting(Anchoring):
 
     def pull(self, node: Relation) -> Pulled:
         """The relation without its correlation. Subqueries and LATERAL in it are taken apart already."""
+        check_time()
         if not is_correlated(node):
             return as_it_is(node)
         rule = _RULES.get(type(node))

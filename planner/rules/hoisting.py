@@ -8,7 +8,7 @@ from runnel.expressions.nodes import Call, Case, Column, Expression, Literal, co
 from runnel.planner.rules.constant_folding import fold_constants
 from runnel.planner.rules.correlation import Unnesting, is_correlated, keeps_a_row
 from runnel.planner.rules.pulled import Pulled, as_it_is, fails, joined, marked, outer_indexes, where_present
-from runnel.planner.rules.rewriting import conjunction
+from runnel.planner.rules.rewriting import check_time, conjunction
 from runnel.planner.rules.subqueries import subqueries_to_joins
 from runnel.relation import Aggregate, Join, JoinKind, Limit, Project, Relation, Sort, Values, references
 from runnel.sqltypes import BIGINT, BOOLEAN
@@ -106,6 +106,7 @@ class Hoisting:
 
     def rewrite(self, expression: Expression, guard: Expression | None = None) -> Expression:
         """The expression with such over `self.relation` in place of its subqueries. It is wanted where `guard` is true."""
+        check_time()
         if not has_subquery(expression):
             return expression
         if isinstance(expression, Case):

@@ -18,7 +18,7 @@ from typing import TypeGuard
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
 from runnel.planner.estimates import domain_size, estimate, never_ends
-from runnel.planner.rules.rewriting import conjunction, renumber, shift
+from runnel.planner.rules.rewriting import check_time, conjunction, renumber, shift
 from runnel.relation import Filter, Join, JoinKind, Project, Relation, references
 from runnel.sqltypes import BOOLEAN
 
@@ -224,6 +224,7 @@ class _Greedy:
 
     def _cost(self, first: _Part, second: _Part) -> tuple[int, float, float, tuple[int, ...]]:
         """Pairs with an equality come first, then those with another condition; then the fewest rows count."""
+        check_time()
         found = [item for item, owners in self._between(first, second) if owners]
         kind = 0 if any(map(_is_equality, found)) else 1 if found else 2
         order = tuple(sorted(first.members | second.members))

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, conjuncts, walk
-from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
+from runnel.planner.rules.rewriting import check_time, conjunction, is_trivial, substitute
 from runnel.relation import Filter, Project, Relation, Values, transform
 
 
@@ -21,6 +21,7 @@ def merge_adjacent(relation: Relation) -> Relation:
 
 
 def _merge(node: Relation) -> Relation:
+    check_time()
     if isinstance(node, Filter):
         return _merge_filters(node)
     if isinstance(node, Project):

@@ -23,7 +23,7 @@ from typing import Any
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
-from runnel.planner.rules.rewriting import conjunction, divide, reads_only, shift, substitute
+from runnel.planner.rules.rewriting import check_time, conjunction, divide, reads_only, shift, substitute
 from runnel.relation import (
     LEFT_ONLY,
     MARKS,
@@ -54,6 +54,7 @@ def push_predicates(relation: Relation) -> Relation:
 
 def _push(node: Relation, parts: Parts) -> Relation:
     """The rows of `node` for which all parts (over its fields, in order) are true."""
+    check_time()
     rule = _RULES.get(type(node))
     if rule is not None:
         pushed: Relation = rule(node, parts)

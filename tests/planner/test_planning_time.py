@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from time import process_time
 from typing import Any
 
@@ -13,7 +14,9 @@ import runnel
 from runnel import database
 from runnel.planner.bind_select import SelectBinder
 from runnel.planner.parse import parse
+from runnel.planner.planner import _plan
 from runnel.planner.rules import RULES, apply
+from runnel.planner.rules.rewriting import within_time
 from runnel.relation import walk
 from runnel.streams import ImposeOrder
 
@@ -229,3 +232,38 @@ def test_thousands_of_elements_that_are_no_constants(con: runnel.Connection) -> 
     elements = ", ".join(f"v + {i + 1}" for i in range(3000))
     assert con.execute(_series("COUNT(*)", f"WHERE v NOT IN ({elements})")).fetchall() == [(3,)]
     assert con.execute(_series("COUNT(*)", f"WHERE v IN ({elements}, v)")).fetchall() == [(3,)]
+
+
+_STAGES: dict[str, str] = {
+    "binding": _series(", ".join(f"v + {i}" for i in range(300))),
+    "conditions": _series("v", "WHERE " + " AND ".join(f"v <> {i}" for i in range(300))),
+    "unions": _LONG["unions"](150),
+    "joins": _series("COUNT(*)", " ".join(f"JOIN GENERATE_SERIES(1, 3) AS t{i}(v) ON t{i}.v = s.v" for i in range(30))),
+    "subqueries": "SELECT " + ", ".join(f"(SELECT MAX(v) FROM GENERATE_SERIES(1, {i}) AS s(v))" for i in range(1, 60)),
+}
+
+
+@pytest.mark.parametrize("shape", _STAGES)
+def test_no_stage_goes_on_for_long_without_a_look_at_the_time(con: runnel.Connection, shape: str) -> None:
+    """Between two looks there is at most a third of the calls."""
+    snapshot = con._database.catalog.snapshot
+    environment = replace(con._database._environment, check=lambda: None)
+    tree = parse(_STAGES[shape])
+    looked: list[int] = []
+    calls = [0]
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        calls[0] += event == "call"
+
+    def look() -> None:
+        looked.append(calls[0])
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        with within_time(look):
+            _plan(tree, snapshot, (), environment)
+    finally:
+        sys.setprofile(before)
+    gaps = [after - first for first, after in zip(looked, [*looked[1:], calls[0]], strict=True)]
+    assert max(gaps) < calls[0] / 3
