@@ -21,6 +21,7 @@ from runnel.planner.bind_aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.collected import Aggregates
 from runnel.planner.number_literals import number_literal
 from runnel.planner.rules.rewriting import check_time
+from runnel.planner.scope import check_schema
 from runnel.planner.supported import function_call, sql_type_of, unwrapped
 from runnel.sqltypes import (
     BOOLEAN,
@@ -143,24 +144,33 @@ class ExpressionBinder(AggregateBinder):
         return parts[0]
 
     def _compare_rows(self, tree: Any, left: Any, right: Any) -> Expression:
+        # Loaded on first use: few statements compare rows.
+        from runnel.planner.bind_rows import compared_rows
+
         if len(left.expressions) != len(right.expressions):
             raise ProgrammingError("rows of different lengths can't be compared", position=self._at(tree))
-        if not isinstance(tree, (exp.EQ, exp.NEQ)):
-            raise NotSupportedError("rows can only be compared by = and <>", position=self._at(tree))
-        pairs = zip(left.expressions, right.expressions, strict=True)
-        equal = [build.call("eq", [self.bind(a), self.bind(b)], self._at(a)) for a, b in pairs]
-        both = build.call("and", equal, self._at(tree)) if len(equal) > 1 else equal[0]
-        return both if isinstance(tree, exp.EQ) else build.call("not", [both], self._at(tree))
+        pairs = [
+            (self.bind(first), self.bind(second)) for first, second in zip(left.expressions, right.expressions, strict=True)
+        ]
+        return compared_rows(_BINARY[type(tree)], pairs, self._at(tree))
 
     def _column(self, tree: Any) -> Expression:
         if isinstance(tree.this, exp.Star):
             raise ProgrammingError(f"* can't stand in {self._clause}", position=self._at(tree))
         if tree.args.get("db"):
-            raise ProgrammingError(f'"{tree.sql()}" has too many parts', hint="write table.column", position=self._at(tree))
+            self._check_schema(tree)
         if self._query.emits and self._is_window_final(tree):
             assert self._aggregates is not None
             return self._aggregates.add(Aggregate(function=WINDOW_FINAL, arguments=(), type=BOOLEAN, position=self._at(tree)))
         return self._scope.resolve(tree.name, tree.table or None, self._at(tree))
+
+    def _check_schema(self, tree: Any) -> None:
+        """Refuses a name such as a.b.c whose first part is no schema: it may be meant for a field of a column."""
+        try:
+            check_schema(tree.text("catalog"), tree.text("db"), self._at(tree))
+        except ProgrammingError as error:
+            error.hint = f"{error.hint}; for a field of a column write (t.column).field"
+            raise
 
     def _is_window_final(self, tree: Any) -> bool:
         """Whether a column is the one that tells the last result of a window, where groups are given more than once."""
@@ -196,6 +206,9 @@ class ExpressionBinder(AggregateBinder):
         right = tree.expression
         negated = isinstance(right, exp.Not)
         right = right.this if negated else right
+        if isinstance(unwrapped(tree.this), exp.Tuple):
+            hint = "write it for each of the values, joined by AND"
+            raise NotSupportedError("IS with a row of values is not supported", hint=hint, position=self._at(tree))
         operand = self.bind(tree.this)
         if isinstance(right, exp.Boolean):
             name = "true" if right.this else "false"
@@ -260,7 +273,7 @@ class ExpressionBinder(AggregateBinder):
             return self._in_subquery([self.bind(part) for part in left], query, position)
         if tree.args.get("unnest") is not None or tree.args.get("field") is not None:
             raise NotSupportedError("IN takes a list of values or a subquery", position=position)
-        if isinstance(operand, exp.Tuple):
+        if isinstance(operand, exp.Tuple) and all(isinstance(unwrapped(item), exp.Tuple) for item in tree.expressions):
             rows = [self._compare_rows(exp.EQ(), operand, unwrapped(item)) for item in tree.expressions]
             return build.call("or", rows, position) if len(rows) > 1 else rows[0]
         return build.in_list(self.bind(operand), [self.bind(item) for item in tree.expressions], position)
@@ -336,7 +349,9 @@ class ExpressionBinder(AggregateBinder):
         raise ProgrammingError(f"* can't stand in {self._clause}", position=self._at(tree))
 
     def _tuple(self, tree: Any) -> Expression:
-        raise NotSupportedError("a row of values can only be compared, or be looked for with IN", position=self._at(tree))
+        if not tree.expressions:
+            raise ProgrammingError("a row needs a value at least", position=self._at(tree))
+        return build.call("ROW", [self.bind(item) for item in tree.expressions], self._at(tree))
 
 
 def _chain(tree: Any) -> list[Any]:

@@ -15,7 +15,7 @@ from runnel.expressions.nodes import Column, Expression, Literal, transform
 from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.convert import exact_cast, renamed
-from runnel.planner.scope import Bound, Scope, ScopeColumn, scope_of
+from runnel.planner.scope import Bound, Scope, ScopeColumn, check_schema, scope_of
 from runnel.planner.supported import function_call, position_of
 from runnel.planner.table_arguments import WINDOW_FUNCTIONS
 from runnel.relation import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
@@ -140,13 +140,14 @@ class FromBinder:
                 hint="write FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency",
                 position=position,
             )
-        if tree.text("db").lower() == "information_schema" and not tree.text("catalog"):
+        check_schema(tree.text("catalog"), tree.text("db"), position)
+        if tree.text("db").lower() == "information_schema":
             # Loaded on first use: few statements ask for it.
             from runnel.planner.information_schema import schema_table
 
             return self._scan(schema_table(tree.name, self._binder, position), alias or tree.name, names, position)
         name = self._binder.unqualified(tree)
-        common = self._binder.common_table(name, self._outer)
+        common = None if tree.text("db") else self._binder.common_table(name, self._outer)
         if common is not None:
             relation = renamed(common, names, f'"{alias or name}"', position)
             return Bound(relation, scope_of(relation.fields, alias or name, self._outer))

@@ -23,7 +23,7 @@ from runnel.planner.bind_select import SelectBinder
 from runnel.planner.convert import renamed
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.parse import parse
-from runnel.planner.scope import Scope, scope_of
+from runnel.planner.scope import Scope, check_schema, scope_of
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import Query
 from runnel.relation import (
@@ -175,14 +175,8 @@ class Binder:
         return self.query(tree, outer)
 
     def unqualified(self, tree: Any) -> str:
-        """The name of a table, which may stand with the schema "public"."""
-        schema = tree.text("db")
-        if tree.text("catalog") or (schema and schema.lower() != "public"):
-            raise ProgrammingError(
-                f'schema "{schema}" does not exist',
-                hint='the schemas are "public" and "information_schema"',
-                position=position_of(tree, self.sql),
-            )
+        """The name of a table, which may stand with the schema "public" and the catalog before it."""
+        check_schema(tree.text("catalog"), tree.text("db"), position_of(tree, self.sql))
         return str(tree.name)
 
     def lookup(self, name: str, position: Position | None) -> CatalogObject:

@@ -20,7 +20,7 @@ from runnel.planner.bind_from import FromBinder
 from runnel.planner.collected import Aggregates, WindowValue
 from runnel.planner.convert import distinct_rows
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
-from runnel.planner.scope import Scope
+from runnel.planner.scope import Scope, check_schema
 from runnel.planner.supported import position_of, unwrapped
 from runnel.relation import Aggregate, Change, Filter, Project, Relation, Sort, references
 
@@ -167,6 +167,8 @@ class SelectBinder:
         for tree in trees:
             star = _star_of(tree)
             if star is not None:
+                if isinstance(tree, exp.Column):
+                    check_schema(tree.text("catalog"), tree.text("db"), self._at(tree))
                 shown = self._scope.star(star or None, self._at(tree))
                 found = [Item(c.expression(self._at(tree)), c.name, None) for c in shown]
                 items += self._chosen(tree.find(exp.Star), found, binder)

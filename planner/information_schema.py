@@ -18,6 +18,7 @@ from runnel.connector import BATCH_ROWS, END, End, ReadableTable, ScanRequest, S
 from runnel.errors import DatabaseError, ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions.values import array_of
 from runnel.frozen import frozen
+from runnel.planner.scope import CATALOG
 from runnel.planner.shown_options import shown_options
 from runnel.processor import JobContext
 from runnel.relation import Field
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from runnel.planner.bind_query import Binder
 
 NAME = "information_schema"
-CATALOG = "runnel"
 SCHEMA = "public"
 
 Row = tuple[Any, ...]

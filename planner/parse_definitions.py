@@ -26,8 +26,9 @@ _REMEDIES = {
     "TABLE": "use CREATE MAPPING name (column type, …) TYPE DuckDB, or TYPE IMap for look-ups by key",
     "SCHEMA": "all names are in one namespace",
     "DATABASE": "all names are in one namespace",
+    "TYPE": "write the fields in the column's type, as in CREATE MAPPING m (__key BIGINT, p ROW(id BIGINT, name VARCHAR)) …, "
+    "or use JSON",
 }
-_LATER = ("TYPE",)
 _KNOWN = "CREATE and DROP know MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SNAPSHOT"
 
 
@@ -87,8 +88,6 @@ def _refused(reader: StatementReader, verb: str, position: Position) -> Programm
     word = reader.peek()
     if not word or not word.isalpha():
         return reader.error("one of MAPPING, VIEW, INDEX, DATA CONNECTION, JOB or SNAPSHOT")
-    if word in _LATER:
-        return NotSupportedError(f"{verb} {word} is not supported yet", position=position)
     remedy = f"use {verb} MAPPING" if word == "TABLE" and verb == "DROP" else _REMEDIES.get(word, _KNOWN)
     if word == "TABLE" and verb != "DROP" and "AS" in [word_of(token) for token in reader.tokens]:
         remedy = "use CREATE MAPPING name (column type, …) TYPE DuckDB, then INSERT INTO name SELECT …"

@@ -10,6 +10,7 @@ from sqlglot.tokenizer_core import Token
 
 from runnel.errors import ProgrammingError
 from runnel.planner.parse_query import parse_expression, parse_query
+from runnel.planner.scope import CATALOG, check_schema
 from runnel.planner.syntax import Name, Query
 from runnel.planner.tokens import TokenReader, word_of
 
@@ -92,10 +93,15 @@ class StatementReader(TokenReader):
         return name
 
     def object_name(self, what: str) -> Name:
-        """The name of a catalog object, perhaps with the one schema that there is."""
+        """The name of a catalog object, perhaps with the one schema that there is, and the one catalog."""
         name = self.name(what)
         if not self.accept("."):
             return name
+        if name.text.lower() == CATALOG and self.peek(1) == ".":
+            name = self.name("the schema")
+            self.expect(".")
+        elif self.peek(1) == ".":
+            check_schema(name.text, "", name.position)
         if name.text.lower() == "information_schema":
             raise ProgrammingError(
                 f'schema "{name}" can only be queried', hint="it shows what CREATE and DROP change", position=name.position

@@ -203,7 +203,10 @@ def _unknown(name: str, position: Position) -> ProgrammingError | NotSupportedEr
     upper = name.upper()
     if upper in ("CHAR", "CHARACTER", "BPCHAR", "NCHAR"):
         return NotSupportedError(f"type {upper} is not supported", hint="use VARCHAR", position=position)
-    if upper in ("OBJECT", "ENUM", "UNION", "BIT", "XML"):
+    if upper == "OBJECT":
+        remedy = "use ROW(field type, …) or JSON"
+        return NotSupportedError("type OBJECT is not supported", hint=remedy, position=position)
+    if upper in ("ENUM", "UNION", "BIT", "XML"):
         return NotSupportedError(f"type {upper} is not supported", position=position)
     known = [item.lower() for item in _NAMES]
     hint = suggest(name, known, "types are BOOLEAN, BIGINT, DECIMAL(p, s), DOUBLE, VARCHAR, DATE, TIMESTAMP and so on")

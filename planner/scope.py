@@ -20,6 +20,24 @@ if TYPE_CHECKING:
     from runnel.planner.collected import Collector
 
 
+CATALOG = "runnel"
+_SCHEMAS = ("public", "information_schema")
+
+
+def check_schema(catalog: str, schema: str, position: Position | None) -> None:
+    """Refuses the catalog and the schema before a name ("" where none is written) that don't exist."""
+    if catalog and catalog.lower() != CATALOG:
+        raise ProgrammingError(
+            f'catalog "{catalog}" does not exist', hint=f'the only catalog is "{CATALOG}"', position=position
+        )
+    if schema and schema.lower() not in _SCHEMAS:
+        raise ProgrammingError(
+            f'schema "{schema}" does not exist',
+            hint='the schemas are "public" and "information_schema"',
+            position=position,
+        )
+
+
 @frozen
 class ScopeColumn:
     """A column that can be named: as `name`, or as `qualifier.name`. `index` is its place in the relation.

@@ -50,7 +50,7 @@ _ALLOWED_ARGUMENTS: dict[str, str] = {
     "Star": "except_ replace",
     "Alias": "this alias",
     # scalars
-    "Column": "this table",
+    "Column": "this table db catalog",
     "Identifier": "this quoted",
     "Literal": "this is_string",
     "Boolean": "this",
@@ -174,7 +174,6 @@ _ARGUMENT_NAMES = {
     ("Ordered", "with_fill"): "WITH FILL",
     ("LimitOptions", "percent"): "LIMIT with PERCENT",
     ("LimitOptions", "with_ties"): "FETCH WITH TIES",
-    ("Column", "db"): "a column name of three parts",
     ("In", "unnest"): "IN UNNEST",
     ("In", "field"): "IN without parentheses",
     ("Table", "pivots"): "PIVOT",
