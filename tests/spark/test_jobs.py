@@ -142,7 +142,7 @@ def test_a_batch_that_is_committed_is_not_written_again(session: Any, home: Path
     record = unsealed((place / "job.json").read_bytes(), 2)
     renames = [[f"{home}/out/_runnel-0-x/{name}", f"{home}/out/{name}"] for name in files]
     token = {"staging": f"{home}/out/_runnel-0-x", "renames": renames}
-    (place / "job.json").write_text(sealed({**record, "status": "RUNNING", "finished": None}))
+    (place / "job.json").write_text(sealed({**record, "status": "RUNNING", "finished": None, "last_batch": []}))
     (place / "runtime").mkdir(exist_ok=True)
     (place / "runtime" / "committed.json").write_text(json.dumps({"batch": 1, "token": token}))
     with runnel.connect(home / "db", spark=session) as connection:
