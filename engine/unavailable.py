@@ -30,9 +30,11 @@ class UnavailableTable(ReadableTable):
         return None
 
     def scan(self, request: ScanRequest) -> Source:
+        # Bounds don't change while the connection is open; any other cause may pass.
+        is_refused = self._reason.code is ErrorCode.NOT_ALLOWED
         raise OperationalError(
             f'mapping "{self.name}" can\'t be used: it could not be opened with the connection',
-            code=ErrorCode.CONNECTION_PROBLEM,
+            code=ErrorCode.NOT_ALLOWED if is_refused else ErrorCode.CONNECTION_PROBLEM,
             detail=str(self._reason),
             hint="mend the cause and connect again, or replace the mapping",
         ) from self._reason

@@ -55,7 +55,7 @@ SAVE_AGAIN = 1_000_000_000
 """Nanoseconds after which a record that couldn't be written is written again."""
 LONGEST = 1e6
 """Seconds that a change waits at most for the state to be copied; the statement's time-out is the real limit."""
-_LASTING = (ErrorCode.CANCELLED, ErrorCode.GENERIC, ErrorCode.POSITION_EXPIRED)
+_LASTING = (ErrorCode.CANCELLED, ErrorCode.GENERIC, ErrorCode.NOT_ALLOWED, ErrorCode.POSITION_EXPIRED)
 """What an OperationalError may say that doesn't pass by itself."""
 CANCELLING = 5.0
 """Seconds that an execution has to end when it is cancelled as the connection is closed."""

@@ -169,7 +169,15 @@ def test_a_users_job_keeps_its_bounds_after_a_restart(place: Place, tmp_path: Pa
         opened.user.execute("CREATE JOB k OPTIONS ('snapshotIntervalMillis' = '20') AS SINK INTO m SELECT 2, 2 FROM lines")
         assert eventually(lambda: len(opened.user.execute("SELECT this FROM m").fetchall()) == 2)
     with doors(place.kept) as opened:
-        assert eventually(lambda: "outside of what may be reached" in str(opened.user.execute("SHOW JOBS").fetchall()))
+        job = opened.served.job("k")
+        assert eventually(lambda: job.status is runnel.JobStatus.SUSPENDED), "it is retried, though the bounds stay"
+        assert "outside of what may be reached" in str(opened.user.execute("SHOW JOBS").fetchall())
+        with pytest.raises(runnel.OperationalError) as caught:
+            opened.user.execute("ALTER JOB k RESUME")
+        assert caught.value.code is runnel.ErrorCode.NOT_ALLOWED
+    with doors(place.kept, place.data) as opened:
+        opened.user.execute("ALTER JOB k RESUME")
+        assert opened.served.job("k").status is runnel.JobStatus.RUNNING
 
 
 def test_bounds_of_an_application(place: Place) -> None:
