@@ -8,6 +8,7 @@ thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from threading import RLock
@@ -33,7 +34,7 @@ class Patience:
     # Of most statements these stay as they are, and each has one.
     is_cancelled = False
     _outer: Patience | None = None
-    _wakes: tuple[Callable[[], object], ...] = ()
+    _wakes: AbstractSet[Callable[[], object]] = frozenset()
 
     def __init__(self, deadline: int | None) -> None:
         self.deadline = deadline
@@ -62,7 +63,7 @@ class Patience:
 
     def cancel(self) -> None:
         self.is_cancelled = True
-        for wake in self._wakes:
+        for wake in tuple(self._wakes):
             wake()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -79,12 +80,13 @@ class Patience:
             self._forget(wake)
 
     def _tell(self, wake: Callable[[], object]) -> None:
-        self._wakes = (*self._wakes, wake)
+        # Threads may do so at the same time: each step is one of the interpreter's, and none replaces what another has added.
+        self.__dict__.setdefault("_wakes", set()).add(wake)
         if self.is_cancelled:  # after it was added, so that either this or `cancel` sees the other
             wake()
 
     def _forget(self, wake: Callable[[], object]) -> None:
-        self._wakes = tuple(item for item in self._wakes if item != wake)
+        self.__dict__["_wakes"].discard(wake)
 
     def check(self, hint: str | None = None) -> None:
         """OperationalError, with that hint, where it was cancelled."""

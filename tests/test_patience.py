@@ -73,3 +73,31 @@ def test_threads_have_their_own() -> None:
         thread.start()
         thread.join()
     assert found == [10.0]
+
+
+def test_no_wake_is_lost_when_threads_wait_with_one_statement() -> None:
+    patience, other = Patience(None), Event()
+
+    def begin() -> None:
+        thread = Thread(target=patience._tell, args=(other.set,))
+        thread.start()
+        thread.join()
+
+    class Wake:
+        """While it is looked for, another thread begins to wait."""
+
+        def __call__(self) -> None:
+            pass
+
+        def __eq__(self, wake: object) -> bool:
+            begin()
+            return self is wake
+
+        def __hash__(self) -> int:
+            begin()
+            return 1
+
+    with patience.telling(Wake()):
+        pass
+    patience.cancel()
+    assert other.is_set(), "the second wait doesn't hear it"
