@@ -15,7 +15,7 @@ from runnel.relation import Field
 from runnel.sqltypes import SqlType, to_arrow
 from runnel.type_records import type_of, type_record
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Changes with the meaning of messages: client and server must have the same."""
 
 HEADER = b"authorization"

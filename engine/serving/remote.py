@@ -131,7 +131,7 @@ class RemoteDatabase:
 
     def register(self, name: str, table: pa.Table) -> None:
         """Gives the server a copy of a table under that name."""
-        descriptor = flight.FlightDescriptor.for_command(packed({"register": name}))
+        descriptor = flight.FlightDescriptor.for_command(packed({"register": name, "rows": table.num_rows}))
 
         def send() -> None:
             with self._call() as client:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
-import stat
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -21,8 +17,6 @@ if TYPE_CHECKING:
     from runnel.serving.open_calls import OpenCalls
 
 logger = logging.getLogger("runnel.serving")
-
-_DESCRIPTORS = "/proc/self/fd"
 
 
 class RowStream(OpenCall):
@@ -90,22 +84,3 @@ class RowStream(OpenCall):
             self._is_over = True
         self._calls.remove(self)
         self._end()
-
-
-def cut_connection(peer: str, port: int) -> bool:
-    """Shuts the connection down that the server at `port` has with a client, by gRPC's name for its end. False where it isn't
-    found, or the system has no list of open sockets."""
-    _, _, number = peer.rpartition(":")
-    try:
-        descriptors = os.listdir(_DESCRIPTORS)  # noqa: PTH208 - no objects
-    except OSError:
-        return False
-    for descriptor in descriptors:
-        with suppress(OSError, ValueError):
-            if not stat.S_ISSOCK(os.fstat(int(descriptor)).st_mode):
-                continue
-            with socket.socket(fileno=os.dup(int(descriptor))) as found:
-                if found.getsockname()[1:2] == (port,) and str(found.getpeername()[1]) == number:
-                    found.shutdown(socket.SHUT_RDWR)
-                    return True
-    return False

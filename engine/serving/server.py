@@ -42,8 +42,10 @@ from runnel.serving.messages import (
     timeout_in,
 )
 from runnel.serving.open_calls import OpenCall, OpenCalls
-from runnel.serving.row_stream import RowStream, cut_connection
+from runnel.serving.row_stream import RowStream
+from runnel.serving.sockets import connected_ports, cut_connection
 from runnel.serving.statements import OpenStatements
+from runnel.serving.table_upload import TableUpload
 from runnel.serving.tokens import KnownCall, TokenCheck
 from runnel.statements.call import Caller
 
@@ -112,7 +114,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         self._database = connection._database
         self._tokens = TokenCheck(self._database, token, user_token)
         self._limits = limits or Limits()
-        self._statements = OpenStatements()
+        self._statements = OpenStatements(lambda: connected_ports(self.port))
         self._calls = OpenCalls(self._statements.look, lambda peer: cut_connection(peer, self.port))
         secure = address.certificate is not None
         location = f"grpc{'+tls' if secure else ''}://{_in_url(address.host)}:{address.port}"
@@ -198,30 +200,14 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         try:
             head, _ = request(message)
             name = text_in(head, "register")
-            self._register(name, self._received(reader), _known(context).caller)
+            upload = TableUpload(context, self._calls, patience=self._limits.client_timeout)
+            table = upload.receive(reader, count_in(head, "rows"), self._check_table)
+            self._register(name, table, _known(context).caller)
         except Exception as error:
             raise _presentable(error) from error
 
-    def _received(self, reader: flight.MetadataRecordBatchReader) -> pa.Table:
-        """The table that a client sends. No more of it is read than a message may have."""
-        batches: list[pa.RecordBatch] = []
-        size = 0
-        try:
-            schema = reader.schema
-            while True:
-                try:
-                    batch = reader.read_chunk().data
-                except StopIteration:
-                    break
-                if batch is None:
-                    raise WrongMessage("a message has no rows")
-                batch.validate(full=True)  # before anything else looks at it: its offsets may lead anywhere
-                size += batch.nbytes
-                _check_size(size, self._limits.table, "the table", "--table-limit")
-                batches.append(batch)
-            return pa.Table.from_batches(batches, schema)
-        except (pa.ArrowException, OSError) as error:
-            raise WrongMessage(f"the rows can't be read: {error}") from error
+    def _check_table(self, size: int) -> None:
+        _check_size(size, self._limits.table, "the table", "--table-limit")
 
     # What they ask for
 
@@ -235,6 +221,8 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
                 return self._answer(kind, head, body, known.caller)
             name = text_in(head, "statement")
             with self._calls.watched(OpenCall(context, lambda: self._statements.cancel(name))):
+                if kind == "execute":
+                    return self._execute(head, body, known.caller, context.peer())
                 return self._answer(kind, head, body, known.caller)
         except Exception as error:
             return packed({"error": error_message(_presentable(error))})
@@ -243,8 +231,6 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         self._database.check_open()
         if kind == "hello":
             return packed({"protocol": PROTOCOL})
-        if kind == "execute":
-            return self._execute(head, body, caller)
         if kind == "executemany":
             return self._execute_many(head, body, caller)
         if kind == "write":
@@ -261,7 +247,8 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             raise WrongMessage(f'there is no action "{kind}"')
         return packed({})
 
-    def _execute(self, head: dict[str, Any], body: bytes, caller: Caller) -> bytes:
+    def _execute(self, head: dict[str, Any], body: bytes, caller: Caller, peer: str) -> bytes:
+        self._database.check_open()
         name, sql, timeout = text_in(head, "statement"), text_in(head, "sql"), timeout_in(head)
         rows = arguments_of(head, body)
         statement = self._statements.begin(name)
@@ -273,7 +260,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         if isinstance(outcome, int):
             self._statements.end(name)
             return packed({"rowcount": outcome})
-        statement.give(outcome)
+        statement.give(outcome, peer)
         told = {
             "fields": fields_message(outcome.fields),
             "is_unbounded": outcome.is_unbounded,

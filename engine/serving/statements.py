@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from time import monotonic
 
@@ -9,9 +10,13 @@ from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.jobs import Job
 from runnel.patience import Patience
 from runnel.rows import Result
+from runnel.serving.sockets import client_port
 
 UNREAD = 60.0
 """Seconds after which rows that no client has begun to read are given up: who asked for them is gone."""
+LOST = 5.0
+"""Seconds after which they are given up where the connection that the statement came over has ended: a client that lives would
+have asked for them over another by then."""
 
 
 class OpenStatement:
@@ -21,6 +26,7 @@ class OpenStatement:
     def __init__(self) -> None:
         self.result: Result | None = None
         self.has_rows_since = 0.0
+        self.peer = ""
         self.is_read = False
         self._job: Job | None = None
         self._patience: Patience | None = None
@@ -35,8 +41,9 @@ class OpenStatement:
         if self._is_cancelled:
             running.cancel()
 
-    def give(self, result: Result) -> None:
-        """There are rows, which the client is to read."""
+    def give(self, result: Result, peer: str) -> None:
+        """There are rows, which the client is to read. `peer`: gRPC's name for its end of the connection."""
+        self.peer = peer
         self.has_rows_since = monotonic()
         self.result = result
 
@@ -49,9 +56,11 @@ class OpenStatement:
 
 
 class OpenStatements:
-    """All of one server. Safe for threads."""
+    """All of one server. Safe for threads. `connected` lists the ports of clients' ends that have a connection (None: it can't
+    be known)."""
 
-    def __init__(self) -> None:
+    def __init__(self, connected: Callable[[], set[str] | None]) -> None:
+        self._connected = connected
         self._lock = Lock()
         self._open: dict[str, OpenStatement] = {}
         self._is_closed = False
@@ -105,17 +114,29 @@ class OpenStatements:
             statement.cancel()
 
     def look(self) -> bool:
-        """Gives up what no client has begun to read; False where no statement is open."""
+        """Gives up what no client has begun to read, or will; False where no statement is open."""
         self._give_up_unread()
+        self._give_up_lost()
         return bool(self._open)
 
     def _give_up_unread(self) -> None:
-        before = monotonic() - UNREAD
+        for name, _ in self._unread(UNREAD):
+            self.end(name)
+
+    def _give_up_lost(self) -> None:
+        unread = self._unread(LOST)
+        ports = self._connected() if unread else None
+        if ports is not None:
+            for name, statement in unread:
+                if client_port(statement.peer) not in ports:
+                    self.end(name)
+
+    def _unread(self, seconds: float) -> list[tuple[str, OpenStatement]]:
+        """Those whose rows have been there for longer than that, and nobody has begun to read."""
+        before = monotonic() - seconds
         with self._lock:
             waiting = [(name, item) for name, item in self._open.items() if item.result is not None and not item.is_read]
-        unread = [name for name, item in waiting if item.has_rows_since < before]
-        for name in unread:
-            self.end(name)
+        return [(name, item) for name, item in waiting if item.has_rows_since < before]
 
     def __len__(self) -> int:
         return len(self._open)

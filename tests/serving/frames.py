@@ -68,7 +68,7 @@ def sound() -> list[tuple[str, dict[str, Any], bytes]]:
         ("end", {}, b""),
         ("unregister", {"name": "nope"}, b""),
         ("unregister all", {"prefix": "nope"}, b""),
-        ("put", {"register": "t"}, _table()),
+        ("put", {"register": "t", "rows": 2}, _table()),
     ]
 
 

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 
+import pyarrow as pa
 import pytest
 
 import runnel
 from runnel.connector import WritableTable
 from runnel.serving.server import Limits, Server
+from runnel.serving.statements import LOST
 from tests.waiting import eventually
 
 TOKEN = "a token of the tests"
@@ -97,6 +99,28 @@ def client(code: str, server: Server, *arguments: str) -> Iterator[subprocess.Po
             process.kill()
 
 
+UNREAD = """
+import sys, runnel
+remote = runnel.connect(sys.argv[1], token=sys.argv[2])
+remote._remote._rows = lambda *_: sys.stdin.read()
+print("begun", flush=True)
+remote.execute(sys.argv[3])
+"""
+
+SENDING = """
+import sys, runnel, pyarrow as pa
+import pyarrow.flight as flight
+from runnel.serving.messages import packed
+connection = runnel.connect(sys.argv[1], token=sys.argv[2])
+remote = connection._remote
+table = pa.table({"a": [1, 2, 3]})
+target = flight.FlightDescriptor.for_command(packed({"register": "t", "rows": 6}))
+writer, _ = remote._client.do_put(target, table.schema, remote._options)
+writer.write_table(table)
+print("sent", flush=True)
+sys.stdin.read()
+"""
+
 ENDLESS = "FROM TABLE(GENERATE_SERIES(1, 1000000000000)) AS g(v) WHERE v % 7 = 9"
 WAITING = [
     "INSERT INTO m VALUES (1, 2)",
@@ -134,6 +158,44 @@ def test_rows_end_with_their_client(connection: runnel.Connection, server: Serve
             assert process.stdout.readline() in ("(0,)\n", "(1,)\n")
             process.kill()
             assert eventually(lambda: not connection.jobs() and not len(server._statements)), "they outlive their client"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing says which connections there are")
+def test_rows_that_nobody_has_begun_to_read_end_with_their_client(connection: runnel.Connection, server: Server) -> None:
+    with client(UNREAD, server, "SELECT * FROM TABLE(GENERATE_STREAM(1000000))") as process:
+        assert eventually(lambda: any(item.result is not None for item in server._statements._open.values()))
+        for statement in server._statements._open.values():
+            statement.has_rows_since -= LOST + 1
+        server._calls.look()
+        assert connection.jobs(), "its client lives"
+        process.kill()
+        assert eventually(lambda: not connection.jobs() and not len(server._statements)), "they outlive their client"
+
+
+def test_a_table_of_a_killed_client_is_not_registered(connection: runnel.Connection, server: Server) -> None:
+    connection.register("t", pa.table({"a": [7]}))
+    with client(SENDING, server) as process:
+        assert process.stdout is not None and process.stdout.readline() == "sent\n"
+        assert eventually(lambda: len(server._calls._open) == 1)
+        process.kill()
+        assert eventually(lambda: not server._calls._open), "its thread stays"
+    server.stop()  # waits for its call
+    assert connection.execute("SELECT a FROM t").fetchall() == [(7,)], "a part of the table took the place of another"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a connection can't be cut")
+def test_a_client_that_is_stopped_while_it_sends_a_table_keeps_nothing(
+    connection: runnel.Connection, server: Server, clock: Clock
+) -> None:
+    with client(SENDING, server) as process:
+        assert process.stdout is not None and process.stdout.readline() == "sent\n"
+        assert eventually(lambda: len(server._calls._open) == 1)
+        os.kill(process.pid, signal.SIGSTOP)
+        server._calls.look()
+        assert len(server._calls._open) == 1, "it has time"
+        clock.now += PATIENCE + 1
+        assert eventually(lambda: not server._calls._open), "its thread stays"
+        os.kill(process.pid, signal.SIGCONT)
 
 
 def is_stalled(connection: runnel.Connection, server: Server) -> bool:

@@ -11,7 +11,7 @@ import pyarrow.flight as flight
 import pytest
 
 import runnel
-from runnel.serving.messages import HEADER, packed, unpacked
+from runnel.serving.messages import HEADER, PROTOCOL, packed, unpacked
 from runnel.serving.server import Address, Limits, Server
 
 TOKEN = "a token of the tests"
@@ -73,7 +73,7 @@ def test_nonsense_is_an_error_and_no_harm(server: Server, kind: str, body: bytes
     head, _ = unpacked(answer.body.to_pybytes())
     assert head["error"]["message"] == "the server doesn't understand the client"
     (answer,) = client.do_action(flight.Action("hello", packed({})), OPTIONS)
-    assert unpacked(answer.body.to_pybytes())[0] == {"protocol": 1}
+    assert unpacked(answer.body.to_pybytes())[0] == {"protocol": PROTOCOL}
     client.close()
 
 

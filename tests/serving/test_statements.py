@@ -7,7 +7,9 @@ import pytest
 import runnel
 from runnel.rows import Result
 from runnel.serving import statements
-from runnel.serving.statements import UNREAD, OpenStatements
+from runnel.serving.statements import LOST, UNREAD, OpenStatements
+
+PEER = "ipv4:127.0.0.1:4711"
 
 
 class Clock:
@@ -32,17 +34,17 @@ def some_rows() -> Result:
 
 
 def test_rows_are_given_up_so_long_after_they_were_there(clock: Clock) -> None:
-    opened = OpenStatements()
+    opened = OpenStatements(lambda: None)
     statement = opened.begin("slow")
     clock.now += 10 * UNREAD
     opened.begin("other")
     rows = some_rows()
-    statement.give(rows)
+    statement.give(rows, PEER)
     clock.now += UNREAD
     opened.begin("another")
     assert opened.take_rows("slow") is rows
 
-    opened.begin("unread").give(some_rows())
+    opened.begin("unread").give(some_rows(), PEER)
     clock.now += UNREAD + 1
     opened.begin("last")
     with pytest.raises(runnel.OperationalError, match="the rows of the statement are gone"):
@@ -50,10 +52,27 @@ def test_rows_are_given_up_so_long_after_they_were_there(clock: Clock) -> None:
 
 
 def test_none_begins_when_the_server_ends() -> None:
-    opened = OpenStatements()
+    opened = OpenStatements(lambda: None)
     opened.begin("one")
     opened.cancel_all()
     with pytest.raises(runnel.OperationalError, match="the server is ending") as caught:
         opened.begin("two")
     assert caught.value.code is runnel.ErrorCode.CONNECTION_PROBLEM
     assert len(opened) == 1
+
+
+def test_rows_are_given_up_sooner_where_the_connection_is_gone(clock: Clock) -> None:
+    ports: list[set[str] | None] = [{"4711", "4712"}]
+    opened = OpenStatements(lambda: ports[0])
+    opened.begin("unread").give(some_rows(), PEER)
+    opened.begin("at work")
+    for ports[0] in ({"4711", "4712"}, None):
+        clock.now += LOST + 1
+        assert opened.look()
+        assert len(opened) == 2, "its client may live"
+    ports[0] = {"4712"}
+    assert opened.look()
+    assert len(opened) == 1
+    opened.begin("new").give(some_rows(), PEER)
+    opened.look()
+    assert len(opened) == 2, "it may come over another connection"
