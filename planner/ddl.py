@@ -11,9 +11,12 @@ from runnel.catalog import DataConnection, Mapping, Snapshot, Table, View, Water
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
+from runnel.planner.scope import check_schema
 from runnel.sqltypes import VARCHAR, Kind, SqlType
 
 KINDS = ("relation", "dataconnection")
+_BEFORE = {"relation": ("", "public.", "runnel.public."), "dataconnection": ("",)}
+"""What may stand before a name of that kind, in lower case."""
 
 
 def mapping_ddl(mapping: Mapping) -> str:
@@ -82,7 +85,8 @@ def connection_ddl(connection: DataConnection) -> str:
 
 
 def get_ddl(snapshot: Snapshot, arguments: list[Expression], position: Position | None) -> Expression:
-    """GET_DDL(kind, name [, schema]): text where the name is a literal, else a choice among all names, NULL for others."""
+    """GET_DDL(kind, name [, schema]): text where the name is a literal, else a choice among all names, NULL for others. The
+    name of a relation may stand with the schema, and the catalog, before it."""
     if len(arguments) not in (2, 3):
         raise ProgrammingError(
             f"GET_DDL takes 2 or 3 arguments, not {len(arguments)}",
@@ -103,10 +107,12 @@ def get_ddl(snapshot: Snapshot, arguments: list[Expression], position: Position 
     if isinstance(name, Literal):
         return _one(texts, str(kind.value).lower(), str(name.value), name.position or position)
     lower = build.call("LOWER", [name], position)
-    conditions = [build.call("eq", [lower, _text(item.lower())], position) for item in texts]
-    if not conditions:
+    kinds = reversed(_BEFORE[str(kind.value).lower()])  # a name that itself begins so wins
+    known = {f"{before}{item.lower()}": text for before in kinds for item, text in texts.items()}
+    if not known:
         return Literal(value=None, type=VARCHAR, position=position)
-    return build.case(conditions, [_text(text) for text in texts.values()], None, position)
+    conditions = [build.call("eq", [lower, _text(item)], position) for item in known]
+    return build.case(conditions, [_text(text) for text in known.values()], None, position)
 
 
 def _texts(snapshot: Snapshot, kind: str) -> dict[str, str]:
@@ -122,9 +128,14 @@ def _texts(snapshot: Snapshot, kind: str) -> dict[str, str]:
 
 
 def _one(texts: dict[str, str], kind: str, name: str, position: Position | None) -> Expression:
-    for known, text in texts.items():
-        if known.lower() == name.lower():
-            return _text(text)
+    found = {item.lower(): text for item, text in texts.items()}
+    for before in _BEFORE[kind]:
+        if name.lower().startswith(before) and name.lower()[len(before) :] in found:
+            return _text(found[name.lower()[len(before) :]])
+    *qualifiers, last = name.split(".")
+    if kind == "relation" and len(qualifiers) in (1, 2):
+        check_schema("".join(qualifiers[:-1]), qualifiers[-1], position)
+        name = last
     what = "data connection" if kind == "dataconnection" else "mapping or view"
     raise ProgrammingError(
         f'{what} "{name}" not found', code=ErrorCode.OBJECT_NOT_FOUND, hint=suggest(name, texts), position=position

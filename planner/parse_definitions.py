@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runnel.errors import NotSupportedError, Position, ProgrammingError, as_written
-from runnel.planner.parse_statement import StatementReader
+from runnel.planner.parse_statement import INSTEAD_OF_TYPES, StatementReader
 from runnel.planner.parse_types import parse_type
 from runnel.planner.syntax import (
     CreateDataConnection,
@@ -26,8 +26,7 @@ _REMEDIES = {
     "TABLE": "use CREATE MAPPING name (column type, …) TYPE DuckDB, or TYPE IMap for look-ups by key",
     "SCHEMA": "all names are in one namespace",
     "DATABASE": "all names are in one namespace",
-    "TYPE": "write the fields in the column's type, as in CREATE MAPPING m (__key BIGINT, p ROW(id BIGINT, name VARCHAR)) …, "
-    "or use JSON",
+    "TYPE": INSTEAD_OF_TYPES,
 }
 _KNOWN = "CREATE and DROP know MAPPING, VIEW, INDEX, DATA CONNECTION, JOB and SNAPSHOT"
 

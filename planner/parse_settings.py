@@ -5,10 +5,12 @@ from __future__ import annotations
 from sqlglot import TokenType
 
 from runnel.errors import NotSupportedError, ProgrammingError
-from runnel.planner.parse_statement import StatementReader
+from runnel.planner.parse_statement import INSTEAD_OF_TYPES, StatementReader
 from runnel.planner.syntax import Name, SetOption, Show
 
 _LISTS = ("MAPPINGS", "VIEWS", "JOBS", "SNAPSHOTS", "PLANS", "INDEXES", "SETTINGS", "FUNCTIONS")
+_TABLES = "use SHOW MAPPINGS, SHOW VIEWS, or SELECT table_name FROM information_schema.tables"
+_REMEDIES = {"TABLES": _TABLES, "SCHEMAS": _TABLES, "DATABASES": _TABLES, "TYPES": INSTEAD_OF_TYPES}
 _CONSTANTS: dict[str, bool | None] = {"TRUE": True, "FALSE": False, "DEFAULT": None}
 
 
@@ -23,12 +25,8 @@ def parse_show(reader: StatementReader) -> Show:
     if word in _LISTS or word == "ALL":
         reader.next()
         return Show(sql=reader.sql, position=position, what="settings" if word == "ALL" else word.lower())
-    if word in ("TABLES", "SCHEMAS", "DATABASES"):
-        raise NotSupportedError(
-            f"SHOW {word} is not supported",
-            hint="use SHOW MAPPINGS, SHOW VIEWS, or SELECT table_name FROM information_schema.tables",
-            position=reader.position,
-        )
+    if word in _REMEDIES:
+        raise NotSupportedError(f"SHOW {word} is not supported", hint=_REMEDIES[word], position=reader.position)
     if reader.accept("DATA", "CONNECTIONS"):
         return Show(sql=reader.sql, position=position, what="data connections")
     if reader.accept("RESOURCES"):

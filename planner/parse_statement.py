@@ -24,6 +24,13 @@ _DEPTH = {
 }
 
 
+INSTEAD_OF_TYPES = (
+    "write the fields in the column's type, as in CREATE MAPPING m (__key BIGINT, p ROW(id BIGINT, name VARCHAR)) …, "
+    "or use JSON"
+)
+"""The remedy for those who look for types with names."""
+
+
 class StatementReader(TokenReader):
     """Reads one statement; `parameters` are the numbers of all its `?` by offset."""
 

@@ -65,6 +65,24 @@ def test_a_plan_with_ddl_is_not_used_for_another_catalog() -> None:
             connection.execute(query)
 
 
+def test_a_name_may_stand_with_its_schema() -> None:
+    with runnel.connect() as connection:
+        connection.execute("CREATE VIEW t AS SELECT 1")
+        connection.execute('CREATE VIEW "public.u" AS SELECT 2')
+        for name in ("t", "public.t", "runnel.public.t", "RUNNEL.Public.T"):
+            assert "SELECT 1" in str(connection.execute(f"SELECT GET_DDL('relation', '{name}')").fetchone())
+            assert "SELECT 1" in str(connection.execute("SELECT GET_DDL('relation', ?)", [name]).fetchone())
+        assert "SELECT 2" in str(connection.execute("SELECT GET_DDL('relation', 'public.u')").fetchone())
+        for name, expected in {
+            "runnel.other.t": 'schema "other" does not exist',
+            "other.public.t": 'catalog "other" does not exist',
+            "runnel.public.x": 'mapping or view "x" not found',
+        }.items():
+            with pytest.raises(runnel.ProgrammingError, match=expected):
+                connection.execute(f"SELECT GET_DDL('relation', '{name}')")
+            assert connection.execute("SELECT GET_DDL('relation', ?)", [name]).fetchone() == (None,)
+
+
 def test_a_data_connection_of_spark_needs_no_spark(tmp_path: Path) -> None:
     with runnel.connect() as connection:
         connection.execute("CREATE DATA CONNECTION s TYPE Spark OPTIONS ('format' = 'parquet', 'mergeSchema' = 'true')")
