@@ -198,8 +198,7 @@ class RelationRendering:
         for place in range(len(node.names)):
             items = [expressions[place] for expressions in node.projections]
             texts = [self.rendering.expression(item, block.columns) for item in items]
-            cases = "".join(f" WHEN {i} THEN {text}" for i, text in enumerate(texts))
-            columns.append(texts[0] if len(set(texts)) == 1 else f"CASE {alias}.s{cases} END")
+            columns.append(_by_number(f"{alias}.s", texts))
         source = f"{block.source} CROSS JOIN ({numbers}) AS {alias}"
         return self.around(replace(block, source=source, columns=tuple(columns), is_plain=False))
 
@@ -350,3 +349,15 @@ class RelationRendering:
 def input_name(number: int) -> str:
     """What the rows of `InputRows` are called in the text: a table with the columns c0, c1, …."""
     return f"rows_{number}"
+
+
+def _by_number(number: str, texts: Sequence[str]) -> str:
+    """The text at that number. What most numbers share is said once: of many grouping sets, nearly all leave a key NULL."""
+    numbers: dict[str, list[int]] = {}
+    for i, text in enumerate(texts):
+        numbers.setdefault(text, []).append(i)
+    usual = max(numbers, key=lambda text: len(numbers[text]))
+    cases = "".join(
+        f" WHEN {number} IN ({', '.join(map(str, chosen))}) THEN {text}" for text, chosen in numbers.items() if text != usual
+    )
+    return f"CASE{cases} ELSE {usual} END" if cases else usual
