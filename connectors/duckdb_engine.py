@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -13,12 +13,14 @@ from runnel.connector import END, End, Pause, SourcePartition
 from runnel.connectors import duckdb_inputs as inputs
 from runnel.connectors.duckdb_inputs import StoredInput, StreamInput
 from runnel.duckdb_arrow import from_duckdb
+from runnel.duckdb_binding import bind
 from runnel.duckdb_errors import translated
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.duckdb_stream import DuckDBStream
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Literal
 from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
+from runnel.patience import check_time
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation import (
@@ -38,6 +40,9 @@ from runnel.rendering.render import Rendering, Session
 from runnel.rendering.trial import Trial
 from runnel.subqueries import GroupLimit
 from runnel.windows import Window
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
 
 SHOWN_UNKNOWN = "$"
 """In a text rendered without a session this begins what the session will give (or stands in a literal of the user's)."""
@@ -91,10 +96,9 @@ class DuckDBEngine(FragmentEngine):
     def _check(self, relation: Relation) -> None:
         """Has DuckDB bind the text over inputs without rows: what it refuses after all is not its to run. What it refuses for
         the values of arguments is found when the statement runs, which then begins again without it."""
-        cursor = self._kernel.cursor()
-        try:
-            names: list[str] = []
+        names: list[str] = []
 
+        def write(cursor: DuckDBPyConnection) -> str:
             def scan(node: Scan, read: tuple[int, ...]) -> str:
                 text = inputs.native_text(node, read)
                 if text is None:
@@ -103,13 +107,15 @@ class DuckDBEngine(FragmentEngine):
                     cursor.register(text, inputs.no_rows(node, read))
                 return text
 
-            cursor.sql(DuckDBRelations(Trial(DUCKDB), scan).whole(relation))
+            return DuckDBRelations(Trial(DUCKDB), scan).whole(relation)
+
+        try:
+            bind(self._kernel, write)
         except Unrenderable:
             raise
         except Exception as error:
+            check_time()  # the end of the statement is no refusal
             raise Unrenderable(f"DuckDB: {str(error).partition(chr(10))[0]}") from error
-        finally:
-            cursor.close()
 
 
 NATIVE_WEIGHT = 10

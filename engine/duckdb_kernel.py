@@ -20,6 +20,7 @@ from runnel.spill import PrivateFolder
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+    from runnel.duckdb_binding import Binding
     from runnel.duckdb_stream import DuckDBStream
 
 _OPTIONS: dict[str, Any] = {
@@ -86,8 +87,8 @@ class DuckDBKernel:
             opened.cursors.add(cursor)
             return cursor
 
-    def watch(self, stream: DuckDBStream) -> None:
-        """Has a stream closed before the database is."""
+    def watch(self, stream: DuckDBStream | Binding) -> None:
+        """Has what runs in a thread closed before the database is."""
         with self._lock:
             self._opened().streams.add(stream)
 
@@ -164,7 +165,7 @@ class _Open:
         except Exception as error:
             raise translated(error) from error
         self.cursors: weakref.WeakSet[DuckDBPyConnection] = weakref.WeakSet()
-        self.streams: weakref.WeakSet[DuckDBStream] = weakref.WeakSet()
+        self.streams: weakref.WeakSet[DuckDBStream | Binding] = weakref.WeakSet()
         self.finalizer = weakref.finalize(kernel, _close, self.connection, self.cursors, self.streams, folder)
         watch(self)
 
@@ -179,7 +180,7 @@ class _Open:
 def _close(
     connection: DuckDBPyConnection,
     cursors: weakref.WeakSet[DuckDBPyConnection],
-    streams: weakref.WeakSet[DuckDBStream],
+    streams: weakref.WeakSet[DuckDBStream | Binding],
     folder: PrivateFolder,
 ) -> None:
     for stream in list(streams):

@@ -214,3 +214,22 @@ def end_of_wait(timeout: Any) -> float | None:
     """When that time is over, by `time.monotonic`; None: never."""
     left = waiting_time(timeout)
     return None if left is None else monotonic() + left
+
+
+_CHECK: ContextVar[Callable[[], None]] = ContextVar("check", default=lambda: None)
+
+
+@contextmanager
+def within_time(check: Callable[[], None]) -> Iterator[None]:
+    """What this thread plans within ends where `check` raises."""
+    token = _CHECK.set(check)
+    try:
+        yield
+    finally:
+        _CHECK.reset(token)
+
+
+def check_time() -> None:
+    """Raises where the time of the statement that this thread plans is over. Called for each node that is bound, rewritten or
+    chosen, so that no stage is deaf however large the statement."""
+    _CHECK.get()()

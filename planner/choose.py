@@ -16,11 +16,12 @@ from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanReque
 from runnel.errors import NotSupportedError, internal
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
+from runnel.patience import check_time
 from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate, literal_count, never_ends
 from runnel.planner.index_choice import OrderColumn, choose_index
 from runnel.planner.physical import Physical
-from runnel.planner.rules.rewriting import check_time, conjunction, renumber, substitute
+from runnel.planner.rules.rewriting import conjunction, renumber, substitute
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import BIGINT
 from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind

@@ -17,6 +17,7 @@ from runnel.dag import DAG
 from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError, internal
 from runnel.expressions.nodes import Parameter
 from runnel.expressions.nodes import walk as expressions_in
+from runnel.patience import within_time
 from runnel.planner import syntax
 from runnel.planner.bind_query import Binder, Environment
 from runnel.planner.choose import choose, choose_write
@@ -49,7 +50,6 @@ from runnel.planner.plans import (
     WritePlan,
 )
 from runnel.planner.rules import apply
-from runnel.planner.rules.rewriting import within_time
 from runnel.relation import Generate, Limit, Relation, Scan, walk
 from runnel.sqltypes import SqlType
 from runnel.subqueries import Exists, InSubquery, ScalarSubquery

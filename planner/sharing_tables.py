@@ -13,10 +13,10 @@ from dataclasses import fields, replace
 from typing import Any
 
 from runnel.expressions.nodes import Expression
+from runnel.patience import check_time
 from runnel.planner import physical, physical_streams
 from runnel.planner.merged_scans import merged_scans
 from runnel.planner.physical import Hold, Physical, Shared, SourceScan
-from runnel.planner.rules.rewriting import check_time
 from runnel.planner.sharing import VolatileError, key_of
 
 _LINKS = (

@@ -33,6 +33,7 @@ LEVELS = {
         "duckdb_arrow",
         "duckdb_errors",
         "duckdb_kernel",
+        "duckdb_binding",
         "duckdb_stream",
         "rendering",
         "processors",

@@ -32,6 +32,7 @@ from runnel.expressions.python_function import PythonCall
 from runnel.expressions.values import scalar_of
 from runnel.fragment import Unrenderable
 from runnel.frozen import frozen
+from runnel.patience import check_time
 from runnel.rendering.dialect import Dialect, Failure, Invocation, Unknown, refused
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.window import over
@@ -86,6 +87,7 @@ class Rendering:
 
     def expression(self, expression: Expression, columns: Sequence[str]) -> str:
         """The value of an expression, of exactly `self.type(expression.type)`; an operand of anything."""
+        check_time()
         return self._text(self._folded(expression), columns)
 
     def condition(self, expression: Expression, columns: Sequence[str]) -> str:

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.planner.rules.rewriting import check_time, project_columns, renumber
+from runnel.patience import check_time
+from runnel.planner.rules.rewriting import project_columns, renumber
 from runnel.relation import (
     LEFT_ONLY,
     MARKS,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from runnel.expressions.nodes import Call, Case, Column, Expression, Literal, conjuncts, walk
+from runnel.patience import check_time
 from runnel.planner.rules.constant_folding import fold_constants
 from runnel.planner.rules.correlation import Unnesting, is_correlated, keeps_a_row
 from runnel.planner.rules.pulled import Pulled, as_it_is, fails, joined, marked, outer_indexes, where_present
-from runnel.planner.rules.rewriting import check_time, conjunction
+from runnel.planner.rules.rewriting import conjunction
 from runnel.planner.rules.subqueries import subqueries_to_joins
 from runnel.relation import Aggregate, Join, JoinKind, Limit, Project, Relation, Sort, Values, references
 from runnel.sqltypes import BIGINT, BOOLEAN

@@ -17,8 +17,9 @@ from typing import TypeGuard
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
+from runnel.patience import check_time
 from runnel.planner.estimates import domain_size, estimate, never_ends
-from runnel.planner.rules.rewriting import check_time, conjunction, renumber, shift
+from runnel.planner.rules.rewriting import conjunction, renumber, shift
 from runnel.relation import Filter, Join, JoinKind, Project, Relation, references
 from runnel.sqltypes import BOOLEAN
 

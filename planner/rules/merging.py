@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, conjuncts, walk
-from runnel.planner.rules.rewriting import check_time, conjunction, is_trivial, substitute
+from runnel.patience import check_time
+from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
 from runnel.relation import Filter, Project, Relation, Values, transform
 
 

@@ -23,7 +23,8 @@ from typing import Any
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
-from runnel.planner.rules.rewriting import check_time, conjunction, divide, reads_only, shift, substitute
+from runnel.patience import check_time
+from runnel.planner.rules.rewriting import conjunction, divide, reads_only, shift, substitute
 from runnel.relation import (
     LEFT_ONLY,
     MARKS,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
@@ -15,24 +13,6 @@ from runnel.relation import (
     Relation,
 )
 from runnel.sqltypes import BOOLEAN
-
-_CHECK: ContextVar[Callable[[], None]] = ContextVar("check", default=lambda: None)
-
-
-@contextmanager
-def within_time(check: Callable[[], None]) -> Iterator[None]:
-    """What this thread plans within ends where `check` raises."""
-    token = _CHECK.set(check)
-    try:
-        yield
-    finally:
-        _CHECK.reset(token)
-
-
-def check_time() -> None:
-    """Raises where the time of the statement that this thread plans is over. Called for each node that is bound, rewritten or
-    chosen, so that no stage is deaf however large the statement."""
-    _CHECK.get()()
 
 
 def substitute(expression: Expression, replacements: Sequence[Expression]) -> Expression:

@@ -12,11 +12,11 @@ import pytest
 
 import runnel
 from runnel import database
+from runnel.patience import within_time
 from runnel.planner.bind_select import SelectBinder
 from runnel.planner.parse import parse
 from runnel.planner.planner import _plan
 from runnel.planner.rules import RULES, apply
-from runnel.planner.rules.rewriting import within_time
 from runnel.relation import walk
 from runnel.streams import ImposeOrder
 
