@@ -5,7 +5,6 @@ process that comes next."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import runnel
 from runnel.connectors import spark_options, spark_version_sink
 from runnel.connectors.map_sink import MapSink
 from runnel.connectors.spark_job_sink import JobSink
+from runnel.sealed import unsealed
 from tests.effort import takes_long
 from tests.spark.crash_images import COUNTED, STAGED, WRITTEN, Held, Images
 from tests.spark.crashing_world import KINDS, STAND_INS, WINDOWS, World
@@ -167,13 +167,13 @@ def test_a_batch_that_is_refused_is_written_when_what_was_in_its_way_is_gone(
         job = connection.job("j")
         refused(job)
         kept = tmp_path / "db" / "jobs" / str(job.id) / "runtime" / "committed.json"
-        assert json.loads(kept.read_text()) == {"batch": 1, "token": None}
+        assert unsealed(kept.read_bytes(), 2) == {"format": 2, "batch": 1, "token": None}
         with monkeypatch.context() as patch:  # the process ends before the batch is taken back
             patch.setattr(JobSink, "_take_back", lambda *_: None)
             patch.setattr(MapSink, "abort", lambda *_: None)
             job.resume()
             refused(job)
-        assert json.loads(kept.read_text())["batch"] == 2
+        assert unsealed(kept.read_bytes(), 2)["batch"] == 2
     with runnel.connect(tmp_path / "db", spark=session) as connection:
         job = connection.job("j")
         job.resume()

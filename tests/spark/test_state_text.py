@@ -23,7 +23,7 @@ def plan_of(query: str, one: int, two: int) -> RuntimePlan:
             connection.register(name, pa.table({"a": range(size), "b": range(size)}))
         connection.execute("CREATE MAPPING s (v BIGINT) TYPE Spark OPTIONS ('path' = 's.parquet', 'follow' = 'true')")
         connection.execute("CREATE MAPPING o (v BIGINT, b BIGINT) TYPE Spark OPTIONS ('path' = 'o.parquet')")
-        write = connection._database.plan_job(f"INSERT INTO o {query}", (), "UTC")
+        write = connection._database.plan_job(f"INSERT INTO o {query}", (), "UTC", is_confined=False)
         return foreign_plan(connection._database, write, "spark")
 
 
