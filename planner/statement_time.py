@@ -43,6 +43,8 @@ def _uses(relation: Relation) -> Iterator[tuple[str, Expression]]:
             for found in expressions_in(item):
                 if isinstance(found, Call) and found.function in _NAMES:
                     yield _NAMES[found.function], found
+                elif isinstance(found, Call) and found.function == "age" and len(found.arguments) == 1:
+                    yield "AGE of one argument, which counts from CURRENT_DATE,", found
                 elif isinstance(found, Cast) and _adds_date(found):
                     yield f"CAST of {found.operand.type} to {found.type}, which adds CURRENT_DATE,", found
 

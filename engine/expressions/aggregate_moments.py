@@ -165,6 +165,11 @@ class Folded(State):
     def combine(self, columns: Sequence[pa.Array]) -> Work:
         return self._fold(columns[0])
 
+    def _check_overflow(self, products: Any, are_finite: Any) -> None:
+        """DataError where a product of finite numbers isn't finite; `are_finite` says of which groups all numbers are."""
+        if (are_finite & ~np.isfinite(products)).any():
+            raise DataError("DOUBLE overflow in PRODUCT", position=self.position)
+
     def _fold(self, column: pa.Array) -> Work:
         positions = indexes(np.arange(len(column)), validity(column))
 
@@ -177,8 +182,8 @@ class Folded(State):
                 starts = np.flatnonzero(np.concatenate(([True], groups[1:] != groups[:-1])))
                 with np.errstate(over="ignore", invalid="ignore"):
                     folded[groups[starts]] = _FOLDS[self.operation].reduceat(values, starts)
-                if self.operation == "product" and not np.isfinite(folded).all() and np.isfinite(values).all():
-                    raise DataError("DOUBLE overflow in PRODUCT", position=self.position)
+                if self.operation == "product" and not np.isfinite(folded).all():
+                    self._check_overflow(folded[groups[starts]], np.logical_and.reduceat(np.isfinite(values), starts))
                 some[groups[starts]] = True
             return [from_numbers(folded, self.type, some)]
 

@@ -54,6 +54,10 @@ class Literal(Expression):
 
     value: Any
 
+    def __hash__(self) -> int:
+        # Values of nested types are lists and dicts, which have no hash.
+        return hash((self.type, self.value if self.value.__hash__ is not None else repr(self.value)))
+
     def __str__(self) -> str:
         if self.value is None:
             return "NULL"

@@ -37,6 +37,7 @@ def connection() -> Iterator[Connection]:
         ("SELECT ts, COUNT(*) FILTER (WHERE ts > CURRENT_TIMESTAMP) FROM s GROUP BY ts", "CURRENT_TIMESTAMP"),
         ("SELECT at, v FROM seen", r"NOW\(\)"),
         ("SELECT CAST(t AS TIMESTAMP), v FROM s", "adds CURRENT_DATE"),
+        ("SELECT ts, v FROM s WHERE AGE(ts) < INTERVAL '1' DAY", "AGE of one argument"),
         ("SELECT ts, v FROM s JOIN (SELECT v AS w FROM ended WHERE v < YEAR(NOW())) AS e ON v = w", r"NOW\(\)"),
     ],
 )
