@@ -145,8 +145,14 @@ def _enter_child() -> None:
     for item in items:
         # First, so that nothing of it is destroyed whatever happens after that.
         pin(item)
+    failure: BaseException | None = None
     for item in items:
-        item.leave()
+        try:
+            item.leave()
+        except BaseException as error:  # one that fails must not keep the others from leaving
+            failure = failure or error
+    if failure is not None:
+        raise failure  # Python reports it, and goes on
 
 
 _MOST_IMPORTS = 100

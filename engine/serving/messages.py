@@ -47,7 +47,8 @@ def unpacked(message: bytes) -> tuple[dict[str, Any], bytes]:
     if len(head) < length or not head:
         raise WrongMessage("a message is cut short")
     try:
-        content = json.loads(head, parse_constant=_no_number)
+        # Decoded first: of bytes the module also accepts UTF-16, and halves of characters.
+        content = json.loads(head.decode("utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise WrongMessage(f"a message isn't JSON: {error}") from error
     if not isinstance(content, dict):

@@ -10,14 +10,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import Condition, Thread
 from time import monotonic
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 logger = logging.getLogger("runnel.serving")
 
 LOOK = 0.5
 """Seconds between two looks at the calls, while there are any."""
+_MOST_REPORTED = 100
+"""Different failures that the log has."""
 
 
 class Context(Protocol):
@@ -62,6 +67,7 @@ class OpenCalls:
         self._chores = chores
         self._cut = cut
         self._open: set[OpenCall] = set()
+        self._reported: set[tuple[type[Exception], str]] = set()
         self._changed = Condition()
         self._is_parked = True
         self._is_closed = False
@@ -105,15 +111,15 @@ class OpenCalls:
         now = self.clock()
         with self._changed:
             # Within the lock: a call that is over takes itself out under it, and its context is gone after that.
-            gone = [call for call in self._open if call.context.is_cancelled()]
-            stalled = [call for call in self._open if call not in gone and call.is_stalled(now)]
+            gone = [call for call in self._open if self._guarded(call.context.is_cancelled, False)]
+            stalled = [call for call in self._open if call not in gone and self._guarded(partial(call.is_stalled, now), False)]
             self._open.difference_update(gone)
             is_busy = bool(self._open)
         for call in gone:
-            _safely(call.on_gone)
+            self._guarded(call.on_gone, None)
         for call in stalled:
-            _safely(call.on_stalled)
-        return self._chores() or is_busy
+            self._guarded(call.on_stalled, None)
+        return self._guarded(self._chores, True) or is_busy
 
     def close(self) -> None:
         """Looks no more."""
@@ -135,9 +141,14 @@ class OpenCalls:
                     return
             is_busy = self.look()
 
-
-def _safely(end: Callable[[], object]) -> None:
-    try:
-        end()
-    except Exception:
-        logger.exception("what a lost client left can't be ended")
+    def _guarded(self, question: Callable[[], T], otherwise: T) -> T:
+        """The answer, or `otherwise` where there is none: one call that fails must not end the thread for all others. The log
+        has each kind of failure once: it may come again at every look."""
+        try:
+            return question()
+        except Exception as error:
+            failure = (type(error), str(error))
+            if failure not in self._reported and len(self._reported) < _MOST_REPORTED:
+                self._reported.add(failure)
+                logger.exception("a call of a client can't be looked after")
+            return otherwise

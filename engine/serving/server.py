@@ -43,8 +43,8 @@ from runnel.serving.messages import (
 )
 from runnel.serving.open_calls import OpenCall, OpenCalls
 from runnel.serving.row_stream import RowStream
-from runnel.serving.sockets import connected_ports, cut_connection
-from runnel.serving.statements import OpenStatements
+from runnel.serving.sockets import connected_clients, cut_connection
+from runnel.serving.statements import OpenStatement, OpenStatements
 from runnel.serving.table_upload import TableUpload
 from runnel.serving.tokens import KnownCall, TokenCheck
 from runnel.statements.call import Caller
@@ -114,7 +114,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         self._database = connection._database
         self._tokens = TokenCheck(self._database, token, user_token)
         self._limits = limits or Limits()
-        self._statements = OpenStatements(lambda: connected_ports(self.port))
+        self._statements = OpenStatements(lambda: connected_clients(self.port))
         self._calls = OpenCalls(self._statements.look, lambda peer: cut_connection(peer, self.port))
         secure = address.certificate is not None
         location = f"grpc{'+tls' if secure else ''}://{_in_url(address.host)}:{address.port}"
@@ -216,25 +216,32 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         try:
             _check_size(message.size, self._limits.message, "the message", "--message-limit")
             head, body = request(message.to_pybytes())
-            known = _known(context)
             if kind not in _LONG:
-                return self._answer(kind, head, body, known.caller)
-            name = text_in(head, "statement")
-            with self._calls.watched(OpenCall(context, lambda: self._statements.cancel(name))):
-                if kind == "execute":
-                    return self._execute(head, body, known.caller, context.peer())
-                return self._answer(kind, head, body, known.caller)
+                return self._answer(kind, head, _known(context).caller)
+            return self._run(kind, head, body, context)
         except Exception as error:
             return packed({"error": error_message(_presentable(error))})
 
-    def _answer(self, kind: str, head: dict[str, Any], body: bytes, caller: Caller) -> bytes:
+    def _run(self, kind: str, head: dict[str, Any], body: bytes, context: flight.ServerCallContext) -> bytes:
+        """Runs the statement of a message. It begins before anything else that takes time, and before the call is watched: a
+        client that goes away at any time after that finds a statement to cancel."""
+        self._database.check_open()
+        name, caller = text_in(head, "statement"), _known(context).caller
+        statement = self._statements.begin(name)
+        try:
+            with self._calls.watched(OpenCall(context, statement.cancel)):
+                if kind == "execute":
+                    return self._execute(statement, head, body, caller, context.peer())
+                run = self._execute_many if kind == "executemany" else self._write
+                return packed({"rowcount": run(statement, head, body, caller)})
+        finally:
+            if statement.result is None:  # else the client is to read its rows
+                self._statements.end(name)
+
+    def _answer(self, kind: str, head: dict[str, Any], caller: Caller) -> bytes:
         self._database.check_open()
         if kind == "hello":
             return packed({"protocol": PROTOCOL})
-        if kind == "executemany":
-            return self._execute_many(head, body, caller)
-        if kind == "write":
-            return self._write(head, caller)
         if kind == "cancel":
             self._statements.cancel(text_in(head, "statement"))
         elif kind == "end":
@@ -247,40 +254,28 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             raise WrongMessage(f'there is no action "{kind}"')
         return packed({})
 
-    def _execute(self, head: dict[str, Any], body: bytes, caller: Caller, peer: str) -> bytes:
-        self._database.check_open()
-        name, sql, timeout = text_in(head, "statement"), text_in(head, "sql"), timeout_in(head)
+    def _execute(self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller, peer: str) -> bytes:
+        sql, timeout = text_in(head, "sql"), timeout_in(head)
         rows = arguments_of(head, body)
-        statement = self._statements.begin(name)
-        try:
-            outcome = self._database.run(sql, rows[0] if rows else (), timeout, statement.watch, caller)
-        except BaseException:
-            self._statements.end(name)
-            raise
+        outcome = self._database.run(sql, rows[0] if rows else (), timeout, statement.watch, caller)
         if isinstance(outcome, int):
-            self._statements.end(name)
             return packed({"rowcount": outcome})
-        statement.give(outcome, peer)
         told = {
             "fields": fields_message(outcome.fields),
             "is_unbounded": outcome.is_unbounded,
             "can_end": outcome.can_end,
         }
         if not _are_few(outcome):
+            statement.give(outcome, peer)
             return packed(told)
         try:
             return packed(told | {"has_rows": True}, batches_message(list(outcome.batches()), outcome.schema))
         finally:
-            self._statements.end(name)
+            outcome.discard()
 
-    def _execute_many(self, head: dict[str, Any], body: bytes, caller: Caller) -> bytes:
-        name, sql, timeout = text_in(head, "statement"), text_in(head, "sql"), timeout_in(head)
-        statement = self._statements.begin(name)
-        try:
-            rows = arguments_of(head, body)
-            return packed({"rowcount": self._database.run_many(sql, rows, timeout, statement.watch, caller)})
-        finally:
-            self._statements.end(name)
+    def _execute_many(self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller) -> int:
+        sql, timeout = text_in(head, "sql"), timeout_in(head)
+        return self._database.run_many(sql, arguments_of(head, body), timeout, statement.watch, caller)
 
     def _register(self, name: str, table: pa.Table, caller: Caller) -> None:
         # Loaded on first use: few clients register anything.
@@ -296,11 +291,10 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
             with suppress(Error):  # another client took it back, or it isn't this one's
                 self._connection._unregister(name, caller)
 
-    def _write(self, head: dict[str, Any], caller: Caller) -> bytes:
+    def _write(self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller) -> int:
         # Loaded on first use: few clients number what they write.
         from runnel.statements.numbered_writes import NumberedWrite
 
-        name = text_in(head, "statement")
         write = NumberedWrite(
             writer=text_in(head, "writer"),
             number=count_in(head, "number"),
@@ -311,11 +305,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         )
         if write.statement not in ("INSERT", "SINK"):
             raise WrongMessage('the "kind" of a write is INSERT or SINK')
-        statement = self._statements.begin(name)
-        try:
-            return packed({"rowcount": self._database.numbered_writes.write(self._database, write, statement.watch, caller)})
-        finally:
-            self._statements.end(name)
+        return self._database.numbered_writes.write(self._database, write, statement.watch, caller)
 
 
 def _as_flight(rows: RowStream) -> Iterator[pa.RecordBatch]:

@@ -10,19 +10,30 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from ipaddress import ip_address
+from urllib.parse import unquote
 
 _DESCRIPTORS = "/proc/self/fd"
 
 
-def client_port(peer: str) -> str:
-    """The port of a client's end, from gRPC's name for that end, e.g. `ipv4:127.0.0.1:51422`."""
-    return peer.rpartition(":")[2]
+End = tuple[str, int]
+"""The client's end of a connection: its IP address and port. Two hosts may have the same port."""
 
 
-def connected_ports(port: int) -> set[str] | None:
-    """The ports of the clients' ends of all connections with the server at `port`. None: the system has no such list."""
+def client_end(peer: str) -> End | None:
+    """The client's end, from gRPC's name for it, e.g. `ipv4:127.0.0.1:51422` or `ipv6:%5B::1%5D:51422`; None where the name has
+    none."""
+    host, _, port = unquote(peer).partition(":")[2].rpartition(":")
     try:
-        return {number for number, _ in _connections(port)}
+        return _end(host.removeprefix("[").removesuffix("]"), int(port))
+    except ValueError:
+        return None
+
+
+def connected_clients(port: int) -> set[End] | None:
+    """The clients' ends of all connections with the server at `port`. None: the system has no such list."""
+    try:
+        return {end for end, _ in _connections(port)}
     except OSError:
         return None
 
@@ -30,22 +41,29 @@ def connected_ports(port: int) -> set[str] | None:
 def cut_connection(peer: str, port: int) -> bool:
     """Shuts the connection down that the server at `port` has with a client, by gRPC's name for its end. False where it isn't
     found, or the system has no list of open sockets."""
-    wanted = client_port(peer)
+    client = client_end(peer)
     with suppress(OSError):
-        for number, found in _connections(port):
-            if number == wanted:
+        for end, found in _connections(port):
+            if end == client:
                 found.shutdown(socket.SHUT_RDWR)
                 return True
     return False
 
 
-def _connections(port: int) -> Iterator[tuple[str, socket.socket]]:
-    """Each open connection of the port: the port of the client's end, and a second handle of the socket, which is open until
-    the next one is asked for."""
+def _connections(port: int) -> Iterator[tuple[End, socket.socket]]:
+    """Each open connection of the port: the client's end, and a second handle of the socket, which is open until the next one
+    is asked for."""
     for descriptor in os.listdir(_DESCRIPTORS):  # noqa: PTH208 - no objects
         with suppress(OSError, ValueError):
             if not stat.S_ISSOCK(os.fstat(int(descriptor)).st_mode):
                 continue
             with socket.socket(fileno=os.dup(int(descriptor))) as found:
                 if found.getsockname()[1:2] == (port,):
-                    yield str(found.getpeername()[1]), found
+                    yield _end(*found.getpeername()[:2]), found
+
+
+def _end(host: str, port: int) -> End:
+    """In one spelling: a socket for both families shows an IPv4 address as ::ffff:192.0.2.1, and an address of one link has a
+    zone (fe80::1%eth0)."""
+    address = ip_address(host.partition("%")[0])
+    return str(getattr(address, "ipv4_mapped", None) or address), port

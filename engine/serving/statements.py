@@ -10,7 +10,7 @@ from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.jobs import Job
 from runnel.patience import Patience
 from runnel.rows import Result
-from runnel.serving.sockets import client_port
+from runnel.serving.sockets import End, client_end
 
 UNREAD = 60.0
 """Seconds after which rows that no client has begun to read are given up: who asked for them is gone."""
@@ -56,10 +56,10 @@ class OpenStatement:
 
 
 class OpenStatements:
-    """All of one server. Safe for threads. `connected` lists the ports of clients' ends that have a connection (None: it can't
-    be known)."""
+    """All of one server. Safe for threads. `connected` lists the clients' ends that have a connection (None: it can't be
+    known)."""
 
-    def __init__(self, connected: Callable[[], set[str] | None]) -> None:
+    def __init__(self, connected: Callable[[], set[End] | None]) -> None:
         self._connected = connected
         self._lock = Lock()
         self._open: dict[str, OpenStatement] = {}
@@ -125,10 +125,11 @@ class OpenStatements:
 
     def _give_up_lost(self) -> None:
         unread = self._unread(LOST)
-        ports = self._connected() if unread else None
-        if ports is not None:
+        connected = self._connected() if unread else None
+        if connected is not None:
             for name, statement in unread:
-                if client_port(statement.peer) not in ports:
+                end = client_end(statement.peer)
+                if end is not None and end not in connected:
                     self.end(name)
 
     def _unread(self, seconds: float) -> list[tuple[str, OpenStatement]]:

@@ -296,6 +296,32 @@ def test_duckdb_goes_on_and_its_folder_stays(tmp_path: Path) -> None:
     assert run(DUCKDB_SPILLING, tmp_path) == "[]\n"
 
 
+LEAVING = """
+from runnel.forks import watch
+
+class Item:
+    def __init__(self):
+        self.has_left = False
+        watch(self)
+
+    def leave(self):
+        self.has_left = True
+        raise RuntimeError("it can't leave")
+
+items = [Item() for _ in range(5)]
+def child():
+    assert all(item.has_left for item in items), [item.has_left for item in items]
+
+sys.unraisablehook = lambda *_: None
+assert ended(in_child(child)) == 7
+print("over")
+"""
+
+
+def test_one_that_fails_keeps_no_other_from_leaving(tmp_path: Path) -> None:
+    assert run(LEAVING, tmp_path) == "over\n"
+
+
 BUSY = """
 import random
 connection = with_map()

@@ -71,6 +71,21 @@ def test_what_a_numbered_write_says_is_checked(handlers: Handlers, more: dict[st
     assert error.message == "the server doesn't understand the client"
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'{"statement": "s", "sql": "SELECT \'\xed\xa0\x80\'", "types": [], "rows": 1}',
+        '{"statement": "s", "sql": "SELECT 1", "types": [], "rows": 1}'.encode("utf-16"),
+        '{"statement": "s", "sql": "SELECT 1", "types": [], "rows": 1}'.encode("utf-8-sig"),
+    ],
+    ids=repr,
+)
+def test_a_message_is_sound_utf_8(handlers: Handlers, head: bytes) -> None:
+    error = handlers.answer("execute", len(head).to_bytes(4, "big") + head, b"")
+    assert isinstance(error, runnel.ProgrammingError)
+    assert error.message == "the server doesn't understand the client"
+
+
 def test_a_message_has_a_limit(handlers: Handlers) -> None:
     error = handlers.answer("execute", packed(_ASK, bytes(1 << 20)), b"")
     assert isinstance(error, runnel.DataError)

@@ -11,6 +11,7 @@ import pyarrow.flight as flight
 import pytest
 
 import runnel
+import runnel.serving.server as server_module
 from runnel.serving.messages import HEADER, PROTOCOL, packed, unpacked
 from runnel.serving.server import Address, Limits, Server
 
@@ -75,6 +76,22 @@ def test_nonsense_is_an_error_and_no_harm(server: Server, kind: str, body: bytes
     (answer,) = client.do_action(flight.Action("hello", packed({})), OPTIONS)
     assert unpacked(answer.body.to_pybytes())[0] == {"protocol": PROTOCOL}
     client.close()
+
+
+def test_a_client_that_goes_while_its_arguments_are_read_is_noticed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def arguments(head: dict[str, object], body: bytes) -> list[tuple[object, ...]]:
+        for call in list(server._calls._open):
+            call.on_gone()
+        return [()]
+
+    monkeypatch.setattr(server_module, "arguments_of", arguments)
+    long = "EXPLAIN ANALYZE SELECT COUNT(*) FROM TABLE(GENERATE_SERIES(1, 1000000000000)) AS g(v) WHERE v % 7 = 9"
+    ask = packed({"statement": "one", "sql": long, "types": [], "rows": 1, "timeout": 5})
+    with flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client:
+        (answer,) = client.do_action(flight.Action("execute", ask), OPTIONS)
+    error = unpacked(answer.body.to_pybytes())[0]["error"]
+    assert error["code"] == runnel.ErrorCode.CANCELLED, "the statement ran on"
+    assert not len(server._statements)
 
 
 def test_rows_are_read_once(server: Server, connection: runnel.Connection) -> None:

@@ -7,6 +7,7 @@ import pytest
 import runnel
 from runnel.rows import Result
 from runnel.serving import statements
+from runnel.serving.sockets import End
 from runnel.serving.statements import LOST, UNREAD, OpenStatements
 
 PEER = "ipv4:127.0.0.1:4711"
@@ -62,15 +63,16 @@ def test_none_begins_when_the_server_ends() -> None:
 
 
 def test_rows_are_given_up_sooner_where_the_connection_is_gone(clock: Clock) -> None:
-    ports: list[set[str] | None] = [{"4711", "4712"}]
-    opened = OpenStatements(lambda: ports[0])
+    this, other = ("127.0.0.1", 4711), ("127.0.0.2", 4711)
+    connected: list[set[End] | None] = [{this, other}]
+    opened = OpenStatements(lambda: connected[0])
     opened.begin("unread").give(some_rows(), PEER)
     opened.begin("at work")
-    for ports[0] in ({"4711", "4712"}, None):
+    for connected[0] in ({this, other}, None):
         clock.now += LOST + 1
         assert opened.look()
         assert len(opened) == 2, "its client may live"
-    ports[0] = {"4712"}
+    connected[0] = {other}
     assert opened.look()
     assert len(opened) == 1
     opened.begin("new").give(some_rows(), PEER)
