@@ -8,6 +8,7 @@ OPTIONS ('create' = 'true'). It is a plain table: columns may be NULL, rows may 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -105,8 +106,7 @@ class DuckDBConnector(DataConnector):
         if "\0" in path:
             raise ProgrammingError('option "path" of connector DuckDB has a NUL character')
         if access is not None:
-            access.resolve(f"{file}.wal")
-            file = Path(access.resolve(str(file)))
+            file = _within(access, file)
         _check_file(file, path, may_create=options.require(CREATE) and not read_only, access=access)
         key = str(file.resolve())
         with self._lock:
@@ -141,6 +141,16 @@ def _name(definition: MappingDefinition, options: Options) -> tuple[str, str]:
             f'external name "{external}" has too many parts', hint="it is a table, or schema.table; the file is the option path"
         )
     return (schema if dot else "main"), table
+
+
+def _within(access: Access, file: Path) -> Path:
+    """The real path of a database file; ProgrammingError unless it and the log that DuckDB writes next to it are within the
+    bounds. Bounds that name the file cover its log."""
+    real = access.resolve(str(file))
+    log = f"{real}.wal"
+    bounds = replace(access, roots=(*access.roots, log)) if real in access.roots else access
+    bounds.resolve(log)
+    return Path(real)
 
 
 def _check_file(file: Path, path: str, *, may_create: bool, access: Access | None) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from runnel.access import Access, refused
+from runnel.access import LOCAL_SCHEMES, Access, is_name_below, refused
 from runnel.connectors.confined_path import ConfinedPath, confined
 from runnel.disk import sync_folder
 from runnel.errors import OperationalError, ProgrammingError, without_password
@@ -50,7 +50,7 @@ class RemotePath(str):
         """Another path of the same file system, within the same bounds: a listing may name what is outside."""
         made = RemotePath(self.system.unstrip_protocol(inner))
         made.system, made.inner, made.access = self.system, inner, self.access
-        if self.access is not None:
+        if self.access is not None and not is_name_below(inner, self.inner):
             self.access.check_url(made)
         return made
 
@@ -132,7 +132,7 @@ def _remote(text: str, storage: Mapping[str, Any]) -> RemotePath:
 
 def is_remote(text: str) -> bool:
     """Whether a text names a path of another file system than the disk's."""
-    return _URL.match(text) is not None and text.partition("://")[0].lower() not in ("file", "local")
+    return _URL.match(text) is not None and text.partition("://")[0].lower() not in LOCAL_SCHEMES
 
 
 def is_folder(path: str) -> bool:

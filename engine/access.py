@@ -7,6 +7,7 @@ bounds there is no `Access` at all, and none of this runs.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
@@ -19,6 +20,10 @@ from runnel.frozen import frozen
 NEVER = ("/proc", "/sys", "/dev")
 """Folders of the system that no bounds open: what is in them are no data files."""
 
+LOCAL_SCHEMES = ("file", "local")
+"""Of URLs that name paths of the disk."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
 _LINKS = "/proc/self/fd"
 _REMEDY = "the owner names what may be reached (runnel serve --files, connect(allowed_paths=…)), or defines it"
 
@@ -54,7 +59,12 @@ class Access:
     def resolve(self, path: str) -> str:
         """The real path that a path leads to now. ProgrammingError outside of the bounds, the same whatever is there, and for
         what is neither a regular file nor a folder."""
-        real = os.path.realpath(path)
+        try:
+            real = os.path.realpath(path)
+        except ValueError as error:
+            raise ProgrammingError(
+                f"{path!a} can't be a path", detail=str(error), hint="leave out NUL characters and lone surrogates"
+            ) from error
         if not self.covers(real):
             raise outside(path)
         with suppress(OSError):  # what is missing is told by who opens it
@@ -82,7 +92,8 @@ class Access:
 
 
 def access_of(places: Iterable[str | Path], hidden: Iterable[str | Path] = ()) -> Access:
-    """Bounds of folders, files and URLs. InterfaceError for a path that doesn't exist, or lies in a hidden folder."""
+    """Bounds of folders, files and URLs; a `file:` or `local:` URL is the path in it. InterfaceError for a path that doesn't
+    exist, or lies in a hidden folder."""
     if isinstance(places, str | bytes):
         raise InterfaceError("allowed paths are a list of folders, files and URLs, not one text")
     concealed = tuple(os.path.realpath(item) for item in hidden)
@@ -92,8 +103,10 @@ def access_of(places: Iterable[str | Path], hidden: Iterable[str | Path] = ()) -
             raise InterfaceError(f"an allowed path is a str or Path, not a value of class {type(item).__name__}")
         text = str(item)
         if "://" in text:
-            urls.append(_checked_url(text))
-            continue
+            if (path := _path_of(_checked_url(text))) is None:
+                urls.append(text)
+                continue
+            text = path
         real = "" if not text or "\0" in text else os.path.realpath(Path(text).expanduser())
         if not real or not os.path.exists(real):  # noqa: PTH110
             raise InterfaceError(f"allowed path {text!a} does not exist", hint="make the folder first")
@@ -139,6 +152,20 @@ def _is_below_any(real: str, folders: Iterable[str]) -> bool:
     return any(real == folder or real.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
+def _path_of(url: str) -> str | None:
+    """The path of the disk that a URL names; None for one of another file system."""
+    parts = urlsplit(url)
+    if parts.scheme.lower() not in LOCAL_SCHEMES:
+        return None
+    if parts.netloc or not parts.path.startswith("/"):
+        raise InterfaceError(
+            f'"{url}" can\'t be an allowed URL',
+            detail=f'it names the host "{parts.netloc}"' if parts.netloc else "it names no path",
+            hint=f"write {parts.scheme}:///folder, or the path alone",
+        )
+    return unquote(parts.path)
+
+
 def _checked_url(url: str) -> str:
     parts = urlsplit(url)
     if "::" in url or not parts.scheme or "@" in parts.netloc or parts.query or parts.fragment:
@@ -148,10 +175,16 @@ def _checked_url(url: str) -> str:
     return url
 
 
+def is_name_below(inner: str, folder: str) -> bool:
+    """Whether a path of a file system, as this lists and opens it, lies below a folder of the same, without a step upwards."""
+    start = folder.rstrip("/") + "/"
+    return inner.startswith(start) and "\\" not in inner and ".." not in _names(inner[len(start) :])
+
+
 def _is_url_below(url: str, allowed: str) -> bool:
     """Whether a URL has the scheme, the host and port, and the beginning of the path. One in which a path could be read in two
-    ways isn't."""
-    if "::" in url or "\\" in url or any(ord(character) <= 32 for character in url):
+    ways isn't: `urlsplit` drops control characters and blanks at the ends, a file system may not."""
+    if "::" in url or "\\" in url or url != url.strip() or _CONTROL.search(url) is not None:
         return False
     try:
         given, root = urlsplit(url), urlsplit(allowed)
@@ -165,7 +198,10 @@ def _is_url_below(url: str, allowed: str) -> bool:
 
 def _steps(parts: SplitResult) -> list[str]:
     """The host and the names of the path. Some file systems don't tell a host from the first name of a path."""
-    path = parts.path
+    return [step for step in (parts.netloc.lower(), *_names(parts.path)) if step not in ("", ".")]
+
+
+def _names(path: str) -> list[str]:
     while (decoded := unquote(path)) != path:
         path = decoded
-    return [step for step in (parts.netloc.lower(), *path.split("/")) if step not in ("", ".")]
+    return path.split("/")

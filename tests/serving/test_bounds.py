@@ -236,6 +236,25 @@ def test_duckdb_files_keep_within_bounds(place: Place, opened: Doors) -> None:
     refused(opened.user, new.format(place.data / "walled.db"))
 
 
+def test_a_duckdb_file_can_be_a_root(place: Place) -> None:
+    with duckdb.connect(place.data / "d.db") as made:
+        made.execute("CREATE TABLE t (a BIGINT)")
+    (place.outside / "link.db").symlink_to(place.data / "d.db")
+    (place.outside / "link.db.wal").symlink_to(place.outside / "secret.txt")
+    mapping = "CREATE OR REPLACE MAPPING d TYPE DuckDB OPTIONS ('path' = '{}', 'table' = 't')"
+    with doors(place.kept, place.data / "d.db") as opened:
+        for path in (place.outside / "link.db", place.data / "d.db"):
+            opened.user.execute(mapping.format(path))
+            opened.user.execute("INSERT INTO d VALUES (1)")
+        assert opened.user.execute("SELECT a FROM d").fetchall() == [(1,), (1,)]
+        refused(opened.user, f"SELECT * FROM TABLE(LINES_FILE('{place.data}/d.db.wal'))")
+    (place.data / "d.db.wal").unlink(missing_ok=True)
+    (place.data / "d.db.wal").symlink_to(place.outside / "secret.txt")
+    with doors(place.kept, place.data / "d.db") as opened:
+        refused(opened.user, mapping.format(place.data / "d.db"))
+    assert (place.outside / "secret.txt").read_text() == SECRET
+
+
 REFUSED = [
     "TYPE Iceberg OPTIONS ('table' = 'a.t', 'warehouse' = '{data}', 'create' = 'true')",
     "TYPE Iceberg OPTIONS ('table' = 'a.t', 'catalog.py-io-impl' = 'os.system', 'uri' = 'http://127.0.0.1')",
