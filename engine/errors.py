@@ -217,7 +217,11 @@ HIDDEN = "****"
 """Stands for what isn't shown."""
 _USER = re.compile(r"""(://[^/:@\s]*):[^\s'",;]+@""")
 """A password may hold what ends an address, such as "/" and "@": rather too much is hidden than too little."""
-_PARAMETER = re.compile(r"([?&;](?:password|secret|token|sig|signature)=)[^&;\s]+", re.IGNORECASE)
+_PARAMETER = re.compile(
+    r"""(\b(?:password|passwd|pwd|secret|token|sig|(?:x-amz-)?(?:signature|credential|security-token)|accountkey|sharedaccesskey)=)"""
+    r"""[^&;\s'"]+""",
+    re.IGNORECASE,
+)
 
 
 def without_password(text: str) -> str:

@@ -78,7 +78,8 @@ class JobOptions:
     is cancelled with OperationalError (TIMEOUT), which names the `stated_timeout` if the user gave another: that of the whole
     statement, of which this is the rest. `accumulation_limit`: rows that one processor may hold (0: no limit). `is_measured`:
     the metrics tell bytes, too. `event_time`: the type of the time that watermarks tell, if there are any.
-    `linger`: how long rows of a stream may wait in a source, in nanoseconds. `durability`: of an execution of a named job."""
+    `linger`: how long rows of a stream may wait in a source, in nanoseconds. `durability`: of an execution of a named job.
+    `is_confined`: its statement's caller has bounds."""
 
     name: str = ""
     kind: str = "light"
@@ -91,6 +92,7 @@ class JobOptions:
     event_time: SqlType | None = None
     linger: int = 0
     durability: Durability | None = None
+    is_confined: bool = False
 
 
 _DEFAULT = JobOptions()

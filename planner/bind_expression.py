@@ -322,7 +322,9 @@ class ExpressionBinder(AggregateBinder):
             from runnel.planner.ddl import get_ddl
 
             self._query.note("catalog", "", self._query.snapshot.version)
-            return get_ddl(self._query.snapshot, [self.bind(argument) for argument in arguments], self._at(tree))
+            bound = [self.bind(argument) for argument in arguments]
+            hides = self._query.environment.is_confined
+            return get_ddl(self._query.snapshot, bound, self._at(tree), hides_secrets=hides)
         own = self._query.python_function(name)
         if own is not None and own.is_aggregate:
             return self._aggregate(tree, None)

@@ -6,12 +6,15 @@ Names stand in quotes, so that any of them can be read back.
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingType
+from dataclasses import replace
+from typing import TypeVar
 
 from runnel.catalog import DataConnection, Mapping, Snapshot, Table, View, WatermarkClause
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.scope import check_schema
+from runnel.planner.shown_options import without_secrets
 from runnel.sqltypes import VARCHAR, Kind, SqlType
 
 KINDS = ("relation", "dataconnection")
@@ -84,9 +87,12 @@ def connection_ddl(connection: DataConnection) -> str:
     return "\n".join(lines + _options(connection.options))
 
 
-def get_ddl(snapshot: Snapshot, arguments: list[Expression], position: Position | None) -> Expression:
+def get_ddl(
+    snapshot: Snapshot, arguments: list[Expression], position: Position | None, *, hides_secrets: bool = False
+) -> Expression:
     """GET_DDL(kind, name [, schema]): text where the name is a literal, else a choice among all names, NULL for others. The
-    name of a relation may stand with the schema, and the catalog, before it."""
+    name of a relation may stand with the schema, and the catalog, before it. `hides_secrets`: values of options that give
+    access to other systems are left out."""
     if len(arguments) not in (2, 3):
         raise ProgrammingError(
             f"GET_DDL takes 2 or 3 arguments, not {len(arguments)}",
@@ -103,7 +109,7 @@ def get_ddl(snapshot: Snapshot, arguments: list[Expression], position: Position 
             hint="it takes 'relation' or 'dataconnection'",
             position=kind.position or position,
         )
-    texts = _texts(snapshot, str(kind.value).lower())
+    texts = _texts(snapshot, str(kind.value).lower(), hides_secrets)
     if isinstance(name, Literal):
         return _one(texts, str(kind.value).lower(), str(name.value), name.position or position)
     lower = build.call("LOWER", [name], position)
@@ -115,16 +121,24 @@ def get_ddl(snapshot: Snapshot, arguments: list[Expression], position: Position 
     return build.case(conditions, [_text(text) for text in known.values()], None, position)
 
 
-def _texts(snapshot: Snapshot, kind: str) -> dict[str, str]:
+def _texts(snapshot: Snapshot, kind: str, hides_secrets: bool) -> dict[str, str]:
     if kind == "dataconnection":
-        return {item.name: connection_ddl(item) for item in snapshot.connections.values()}
+        connections = snapshot.connections.values()
+        return {item.name: connection_ddl(_public(item) if hides_secrets else item) for item in connections}
     found = {}
     for item in snapshot:
         if isinstance(item, Mapping):
-            found[item.name] = mapping_ddl(item)
+            found[item.name] = mapping_ddl(_public(item) if hides_secrets else item)
         elif isinstance(item, View):
             found[item.name] = view_ddl(item)
     return found
+
+
+_Object = TypeVar("_Object", Mapping, DataConnection)
+
+
+def _public(item: _Object) -> _Object:
+    return replace(item, options=without_secrets(item.options))
 
 
 def _one(texts: dict[str, str], kind: str, name: str, position: Position | None) -> Expression:

@@ -110,6 +110,7 @@ class Call:
             event_time=event_time,
             # Half of it for waiting; the other half is for the work, and for windows to be told of their end.
             linger=database.settings.latency_target // 2 if is_unbounded else 0,
+            is_confined=self.caller.is_confined,
         )
         return database.jobs.start(
             dag,

@@ -34,6 +34,8 @@ def run_show(database: Database, plan: ShowPlan, call: Call) -> Result:
         return Result(_texts("name", "query", "columns"), list(plan.rows))
     if plan.what == "plans":
         return _plans(database, call.caller)
+    if plan.what == "jobs":
+        return _jobs(database, call.caller)
     show = _SHOWS.get(plan.what)
     if show is None:
         raise internal(f"no SHOW {plan.what.upper()}")
@@ -82,10 +84,10 @@ def _settings(database: Database) -> Result:
     return Result(_texts("name", "value", "default", "meaning"), rows)
 
 
-def _jobs(database: Database) -> Result:
+def _jobs(database: Database, caller: Caller) -> Result:
     from runnel.statements.show_jobs import show_jobs
 
-    return show_jobs(database)
+    return show_jobs(database, caller)
 
 
 def _snapshots(database: Database) -> Result:
@@ -146,7 +148,6 @@ _SHOWS: dict[str, Callable[[Database], Result]] = {
     "functions": _functions,
     "data connections": _data_connections,
     "indexes": _indexes,
-    "jobs": _jobs,
     "snapshots": _snapshots,
     "settings": _settings,
 }

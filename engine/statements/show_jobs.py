@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from runnel.named_jobs.named_job import NamedJob
     from runnel.named_jobs.records import UnreadableRecord
     from runnel.snapshots.manifest import Manifest
+    from runnel.statements.call import Caller
 
 _COLUMNS: dict[str, SqlType] = {
     "id": BIGINT,
@@ -49,19 +50,21 @@ _COLUMNS: dict[str, SqlType] = {
 }
 
 
-def show_jobs(database: Database) -> Result:
-    """A row for each named job, those that have ended too, and for each light job that runs."""
+def show_jobs(database: Database, caller: Caller) -> Result:
+    """A row for each named job, those that have ended too, and for each light job that runs. Only the owner sees the texts of
+    the owner's light jobs: literals in them may be secrets."""
     rows: list[Row] = []
     if database.has_named_jobs:
         rows += [_named_row(database, job) for job in database.named_jobs.all()]
         rows += [_unreadable_row(item) for item in database.named_jobs.records.unreadable]
-    rows += [_light_row(database, job) for job in database.jobs.running() if job.kind != "job"]
+    rows += [_light_row(database, job, caller) for job in database.jobs.running() if job.kind != "job"]
     return Result(tuple(Field(name, kind) for name, kind in _COLUMNS.items()), rows)
 
 
-def _light_row(database: Database, job: Job) -> Row:
+def _light_row(database: Database, job: Job, caller: Caller) -> Row:
+    query = job.query if caller.is_owner or job.options.is_confined else None
     return (
-        *(job.id, job.name, str(job.status), job.kind, job.query),
+        *(job.id, job.name, str(job.status), job.kind, query),
         *(_moment(job.started), timedelta(seconds=job.uptime)),
         *(job.rows_in, job.rows_out, job.rows_per_second),
         *_event_time(database, job),

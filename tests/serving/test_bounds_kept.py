@@ -107,6 +107,29 @@ def test_texts_of_the_owners_statements_are_not_shown_to_users(opened: Doors) ->
     assert "secret" not in shown
 
 
+def test_statements_of_the_owner_that_run_are_not_shown_to_users(opened: Doors) -> None:
+    sql = "SELECT v, '{}' FROM TABLE(GENERATE_STREAM(5))"
+    running = [client.execute(sql.format(text)) for client, text in ((opened.owner, "secret"), (opened.user, "open"))]
+    assert "secret" in str(opened.owner.execute("SHOW JOBS").fetchall())
+    shown = str(opened.user.execute("SHOW JOBS").fetchall())
+    assert "open" in shown
+    assert "secret" not in shown
+    for cursor in running:
+        cursor.close()
+
+
+@pytest.mark.parametrize("name", ["storage.key", "storage.client_kwargs", "storage.headers", "storage.sas_url"])
+def test_options_that_give_access_are_shown_to_the_owner_only(opened: Doors, name: str) -> None:
+    options = f"'path' = 'memory://h/a.csv', 'format' = 'csv', '{name}' = 'HUNTER2'"
+    opened.owner.execute(f"CREATE MAPPING m (a BIGINT) TYPE File OPTIONS ({options})")
+    for sql in ("SELECT GET_DDL('relation', 'm')", "SELECT GET_DDL('relation', x) FROM (VALUES ('m')) AS v(x)"):
+        assert "HUNTER2" in str(opened.owner.execute(sql).fetchall())
+        shown = str(opened.user.execute(sql).fetchall())
+        assert "memory://h/a.csv" in shown
+        assert "HUNTER2" not in shown
+    assert "HUNTER2" not in str(opened.user.execute("SELECT mapping_options FROM information_schema.mappings").fetchall())
+
+
 def test_connectors_of_other_packages_say_that_they_keep_bounds(opened: Doors) -> None:
     class Keeping(Stranger):
         name = "Keeping"
