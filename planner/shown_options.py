@@ -23,8 +23,8 @@ _HARMLESS = frozenset(
     "max.poll.records metadata.broker.list sasl.mechanism sasl.mechanisms security.protocol session.timeout.ms "
     "spark.app.name spark.master transaction.timeout.ms".split()
 )
-"""Options of other libraries whose values are shown. Names of these have dots (`storage.…`, `sasl.…`, `catalog.…`); Runnel's own
-have none. Any other may hold a secret under a name that this module doesn't know."""
+"""Options of other libraries whose values are shown. Names of these have dots (`storage.…`, `sasl.…`, `catalog.…`); Runnel's
+own have none. Any other may hold a secret under a name that this module doesn't know."""
 
 
 def is_shown(name: str) -> bool:
