@@ -26,13 +26,16 @@ def frozen(cls: Any = None, /, *, kw_only: bool = False) -> Any:
 
     Fields are written as for the standard decorator, but `init`, `hash`, InitVar and `__post_init__` are not provided for:
     the fields that are compared are those that are hashed. A method that the class itself defines is kept. A subclass takes
-    the decorator too. No attribute can be set or deleted after `__init__`: FrozenInstanceError.
+    the decorator too. No attribute can be set or deleted after `__init__`: FrozenInstanceError. Instances of a class with
+    the class variable `keeps_hash` compute their hash once: that of a tree is asked for at each of its nodes. They are not for other processes.
     """
 
     def decorate(cls: type) -> type:
         defined = set(vars(cls))
         dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
         methods = {"__init__": _initializer(cls), "__compared__": _compared(cls), **_SHARED}
+        if getattr(cls, "keeps_hash", False):
+            methods["__hash__"] = _kept_hash
         for name, method in methods.items():
             if name not in defined:
                 setattr(cls, name, method)
@@ -84,6 +87,13 @@ def _equals(self: Any, other: Any) -> Any:
 
 def _hash(self: Any) -> int:
     return hash(type(self).__compared__(self))
+
+
+def _kept_hash(self: Any) -> int:
+    kept: int | None = self.__dict__.get("_hash")
+    if kept is None:
+        kept = self.__dict__["_hash"] = _hash(self)
+    return kept
 
 
 def _represent(self: Any) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from runnel.catalog import Table
 from runnel.errors import Position
@@ -41,6 +42,8 @@ class Field(NamedTuple):
 @frozen(kw_only=True)
 class Relation:
     """The base of all relational nodes."""
+
+    keeps_hash: ClassVar[bool] = True
 
     position: Position | None = field(default=None, compare=False, repr=False)
     state_name: str | None = field(default=None, repr=False)
@@ -79,6 +82,16 @@ class Relation:
         """Whether the result has no end that is known beforehand."""
         return any(item.is_unbounded for item in self.inputs)
 
+    @cached_property
+    def never_ends(self) -> bool:
+        """Whether the rows have no end: there is an unbounded input, and no LIMIT above it."""
+        return any(item.never_ends for item in self.inputs) if self.inputs else self.is_unbounded
+
+    @cached_property
+    def recurs(self) -> bool:
+        """Whether it is other rows in each round of a recursion."""
+        return any(item.recurs for item in self.inputs)
+
 
 @frozen(kw_only=True)
 class Single(Relation):
@@ -100,7 +113,7 @@ class Single(Relation):
 
 @frozen(kw_only=True)
 class Pair(Relation):
-    """A relation of two inputs."""
+    """A relation of two inputs. Its fields are kept: those of a chain of joins would be put together again at each of them."""
 
     left: Relation
     right: Relation
@@ -112,7 +125,7 @@ class Pair(Relation):
     def with_inputs(self, inputs: tuple[Relation, ...]) -> Relation:
         return replace(self, left=inputs[0], right=inputs[1])
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         return (*self.left.fields, *self.right.fields)
 
@@ -219,7 +232,7 @@ class Project(Single):
     def map_expressions(self, change: Change) -> Relation:
         return self._replaced(expressions=mapped(self.expressions, change))
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         return tuple(Field(name, item.type) for name, item in zip(self.names, self.expressions, strict=True))
 
@@ -308,7 +321,7 @@ class Join(Pair):
             late=None if self.late is None else self.late.mapped(change, change),
         )
 
-    @property
+    @cached_property
     def fields(self) -> tuple[Field, ...]:
         if self.kind in MARKS:
             return (*self.left.fields, Field("matched", BOOLEAN))
@@ -341,6 +354,10 @@ class Limit(Single):
 
     count: Expression | None
     offset: Expression | None
+
+    @cached_property
+    def never_ends(self) -> bool:
+        return self.count is None and self.input.never_ends
 
     @property
     def own_expressions(self) -> tuple[Expression, ...]:
@@ -436,6 +453,10 @@ class WorkingTable(Relation):
     @property
     def fields(self) -> tuple[Field, ...]:
         return self.columns
+
+    @cached_property
+    def recurs(self) -> bool:
+        return True
 
 
 @frozen(kw_only=True)

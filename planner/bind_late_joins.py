@@ -13,7 +13,6 @@ from runnel.connector import KeyedTable, WritableTable
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
-from runnel.planner.estimates import never_ends
 from runnel.planner.syntax import Name
 from runnel.relation import Filter, Join, Limit, Project, Relation, references
 from runnel.streams import AsOfJoin, LateSides
@@ -60,7 +59,7 @@ def _below(relation: Relation) -> Relation:
 
 
 def _waits(join: Join | AsOfJoin) -> bool:
-    return never_ends(join.left) and never_ends(join.right)
+    return join.left.never_ends and join.right.never_ends
 
 
 def _streams(relation: Relation) -> list[Relation]:

@@ -16,7 +16,6 @@ from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
-from runnel.planner.estimates import never_ends
 from runnel.planner.rules.constant_folding import fold
 from runnel.planner.scope import Bound, Scope, ScopeColumn
 from runnel.planner.supported import function_call, position_of
@@ -101,7 +100,7 @@ class WindowBinder:
                 hint="it says how far a row may be behind the latest one",
                 position=self._at(call.arguments["lag"]),
             )
-        if not never_ends(bound.relation):
+        if not bound.relation.never_ends:
             return bound
         below, timeout = without_order(bound.relation)
         ordered = ImposeOrder(

@@ -18,7 +18,7 @@ from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
 from runnel.patience import check_time
 from runnel.planner import physical, physical_streams
-from runnel.planner.estimates import estimate, literal_count, never_ends
+from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.index_choice import OrderColumn, choose_index
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
@@ -282,7 +282,7 @@ def _as_of_join(node: AsOfJoin, snapshot: Snapshot) -> Physical:
 
 
 def _sort(node: logical.Sort, snapshot: Snapshot) -> Physical:
-    if node.input.is_unbounded and never_ends(node.input):
+    if node.input.is_unbounded and node.input.never_ends:
         # Loaded on first use: few statements read streams.
         from runnel.planner.choose_windows import choose_timed_sort
 
@@ -295,7 +295,7 @@ def _sort(node: logical.Sort, snapshot: Snapshot) -> Physical:
 
 def _limit(node: logical.Limit, snapshot: Snapshot) -> Physical:
     below = node.input
-    if isinstance(below, logical.Sort) and node.count is not None and not (below.is_unbounded and never_ends(below)):
+    if isinstance(below, logical.Sort) and node.count is not None and not (below.is_unbounded and below.never_ends):
         ordered = _ordered(below, snapshot)
         if ordered is None:
             return physical.TopN(
@@ -388,7 +388,7 @@ def _expand(node: logical.Expand, snapshot: Snapshot) -> Physical:
 
 
 def _window(node: Window, snapshot: Snapshot) -> Physical:
-    if node.input.is_unbounded and never_ends(node.input):
+    if node.input.is_unbounded and node.input.never_ends:
         # Loaded on first use: few statements read streams.
         from runnel.planner.choose_windows import choose_timed_window
 

@@ -10,7 +10,7 @@ from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions.nodes import Column, Expression, columns_of
 from runnel.planner import physical, physical_streams
 from runnel.planner.choose_late import passing_late, set_number, with_late_filter
-from runnel.planner.estimates import estimate, never_ends
+from runnel.planner.estimates import estimate
 from runnel.planner.event_time import bound_of, constant_of, time_bounds
 from runnel.planner.grouped_windows import GroupedWindows, grouped_windows
 from runnel.planner.physical import Physical
@@ -28,7 +28,7 @@ def choose_timed_aggregate(node: Aggregate, choose: Choose) -> Physical | None:
         chosen = (None if _gives_again(node) else _framed(node, windowed, choose)) or _by_sessions(node, windowed, choose)
         if chosen is not None:
             return chosen
-    if not never_ends(node.input):
+    if not node.input.never_ends:
         return None
     below = time_bounds(node.input)
     found = ((number, bound_of(key, below)) for number, key in enumerate(node.keys))
@@ -130,7 +130,7 @@ def _framed(node: Aggregate, found: GroupedWindows, choose: Choose) -> Physical 
     """The aggregation by the windows of a HOP or CUMULATE, by frames."""
     windows = found.windows
     bound = time_bounds(windows.input).get(windows.time.index)
-    if windows.shape.kind not in (WindowKind.HOP, WindowKind.CUMULATE) or (bound is None and never_ends(found.source)):
+    if windows.shape.kind not in (WindowKind.HOP, WindowKind.CUMULATE) or (bound is None and found.source.never_ends):
         return None
     if windows.shape.kind is WindowKind.CUMULATE and not {-1, -2} & set(found.columns):
         return None  # windows with the same start are one group
@@ -200,7 +200,7 @@ def _by_sessions(node: Aggregate, found: GroupedWindows, choose: Choose) -> Phys
         aggregates=found.moved.aggregates,
         bound=bound,
         late=late_rows(found.moved.emission),
-        every=node.emission.every if node.emission is not None and never_ends(found.source) else None,
+        every=node.emission.every if node.emission is not None and found.source.never_ends else None,
         lateness=_lateness(node, next(number for number, place in enumerate(found.columns) if place < 0)),
     )
     return _filtered(node, found, sessions, columns)

@@ -43,15 +43,6 @@ def estimate(relation: Relation) -> int | None:
     return estimate(relation.input) if isinstance(relation, Single) else None
 
 
-def never_ends(relation: Relation) -> bool:
-    """Whether a relation's rows have no end: there is an unbounded input, and no LIMIT above it."""
-    if isinstance(relation, Limit) and relation.count is not None:
-        return False
-    if not relation.inputs:
-        return relation.is_unbounded
-    return any(never_ends(item) for item in relation.inputs)
-
-
 def selectivity(condition: Expression | None) -> float:
     """The fraction of rows for which a condition is true."""
     fraction = 1.0

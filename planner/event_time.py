@@ -12,7 +12,6 @@ from typing import Any
 
 from runnel.expressions.buffers import DAY_US
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, Literal
-from runnel.planner.estimates import never_ends
 from runnel.relation import (
     LEFT_ONLY,
     MARKS,
@@ -130,7 +129,7 @@ def _same(node: Filter | Limit | Unnest | UnnestTogether) -> Bounds:
 
 
 def _sort(node: Sort) -> Bounds:
-    if not never_ends(node.input):
+    if not node.input.never_ends:
         return {}
     # Loaded on first use: few queries on streams have one.
     from runnel.planner.window_times import bounds_above_sort
@@ -139,7 +138,7 @@ def _sort(node: Sort) -> Bounds:
 
 
 def _window(node: Window) -> Bounds:
-    if not never_ends(node.input):
+    if not node.input.never_ends:
         # The rows come at the end of the input, which others that the watermark comes from may outlive.
         return {}
     # Loaded on first use: few queries on streams have one.
@@ -179,7 +178,7 @@ def _assign_windows(node: AssignWindows) -> Bounds:
 
 
 def _aggregate(node: Aggregate) -> Bounds:
-    if not never_ends(node.input):
+    if not node.input.never_ends:
         # As with a window: the groups come at the end.
         return {}
     below = time_bounds(node.input)

@@ -9,7 +9,6 @@ from runnel.expressions import build
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.frozen import frozen
-from runnel.planner.estimates import never_ends
 from runnel.planner.event_time import time_bounds
 from runnel.relation import (
     LEFT_ONLY,
@@ -56,7 +55,7 @@ def check_repeatable(relation: Relation, is_keyed: bool) -> None:
                 "a job whose query has RAND, or another function with a value of its own each time, can't be verified",
                 hint="what the same input gives is something else each time",
             )
-        if isinstance(node, Limit) and never_ends(node.input):
+        if isinstance(node, Limit) and node.input.never_ends:
             raise NotSupportedError(
                 "a job with LIMIT over a stream can't be verified", hint="which rows those are depends on what came first"
             )
@@ -114,17 +113,17 @@ _AT_ONCE = (Scan, Filter, Project, Union, Unnest, UnnestTogether, Values, Genera
 
 def gives_at_once(relation: Relation) -> bool:
     """Whether each row of a stream gives what it does at once, so that all of it is final."""
-    return all(_gives_at_once(node) for node in walk(relation) if never_ends(node))
+    return all(_gives_at_once(node) for node in walk(relation) if node.never_ends)
 
 
 def _gives_at_once(node: Relation) -> bool:
     if isinstance(node, AssignWindows):
         return node.shape.kind is not WindowKind.SESSION
     if isinstance(node, Join):
-        if never_ends(node.left) and never_ends(node.right):
+        if node.left.never_ends and node.right.never_ends:
             return False
-        kept = (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT if never_ends(node.left) else JoinKind.RIGHT)
-        return node.kind in kept or (node.kind in LEFT_ONLY and never_ends(node.left))
+        kept = (JoinKind.INNER, JoinKind.CROSS, JoinKind.LEFT if node.left.never_ends else JoinKind.RIGHT)
+        return node.kind in kept or (node.kind in LEFT_ONLY and node.left.never_ends)
     return isinstance(node, _AT_ONCE)
 
 

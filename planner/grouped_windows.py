@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
-from runnel.planner.estimates import never_ends
 from runnel.planner.event_time import moved_column, time_bounds
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
 from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, references
@@ -85,7 +84,7 @@ def _divided(
     width = len(windows.input.fields)
     emission = moved.emission
     comes_once = emission is None or (emission.every is None and not emission.lateness.value and emission.late_table is None)
-    may_follow = comes_once and never_ends(windows)
+    may_follow = comes_once and windows.never_ends
     keys = {key.index for key in moved.keys if isinstance(key, Column)} | set(range(width, width + 3))
     is_session = windows.shape.kind is WindowKind.SESSION
     inside: list[Expression] = []
@@ -136,7 +135,7 @@ def _with_joins_below(node: Relation) -> Relation:
         return node if below is node.input else node.with_inputs((below,))
     if not isinstance(node, Join) or node.kind not in _KINDS or node.late is not None:
         return node
-    if not never_ends(node.left) or never_ends(node.right):
+    if not node.left.never_ends or node.right.never_ends:
         return node
     return _below_windows(node, _with_joins_below(node.left)) or node
 

@@ -15,7 +15,7 @@ from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.nodes import Cast, Column, Expression, conjuncts
 from runnel.planner import physical, physical_streams
-from runnel.planner.estimates import estimate, never_ends
+from runnel.planner.estimates import estimate
 from runnel.planner.event_time import Bounds, bound_of, time_bounds
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, shift
@@ -41,7 +41,7 @@ def check_join(node: Join | AsOfJoin, unbounded_state: bool = False) -> None:
 
 
 def _check_join(node: Join, unbounded_state: bool) -> None:
-    left, right = never_ends(node.left), never_ends(node.right)
+    left, right = node.left.never_ends, node.right.never_ends
     if left and right:
         _check_two_streams(node, unbounded_state)
     elif right:
@@ -135,9 +135,9 @@ def _remedy(left: _Times, right: _Times) -> str:
 def choose_stream_join(node: Join, choose: Choose) -> Physical | None:
     """The operator that joins a stream with another one or with a table that is looked up; None where a side ends, and is read
     first."""
-    if not never_ends(node.left):
+    if not node.left.never_ends:
         return None
-    if not never_ends(node.right):
+    if not node.right.never_ends:
         return _look_up(node, choose)
     if node.kind in _NULL_AWARE:
         return _timed_join(node, choose)
@@ -225,7 +225,7 @@ def refreshed(chosen: physical.HashJoin, node: Join) -> physical.HashJoin:
     them, or from an engine that has them."""
     times = [table.refresh_millis for table in _tables(node.right)]
     known = [time for time in times if time is not None]
-    if not never_ends(node.left) or not known or len(known) < len(times):
+    if not node.left.never_ends or not known or len(known) < len(times):
         return chosen
     source = chosen.build
     while isinstance(source, physical.Calc):
@@ -252,9 +252,9 @@ def _stored_column(key: Expression) -> int | None:
 
 def _check_as_of_join(node: AsOfJoin, unbounded_state: bool) -> None:
     """An as-of join of streams must be able to tell the version of a row, and when a version isn't needed any more."""
-    if not never_ends(node.right):
+    if not node.right.never_ends:
         return
-    if not never_ends(node.left):
+    if not node.left.never_ends:
         raise NotSupportedError(
             "the right side of ASOF JOIN cannot be a streaming source where the left side ends",
             detail="the versions of the right side would be read for ever",
@@ -287,7 +287,7 @@ def _check_as_of_join(node: AsOfJoin, unbounded_state: bool) -> None:
 def choose_as_of_join(node: AsOfJoin, choose: Choose) -> Physical:
     """The operator of an as-of join."""
     left, late = time_bounds(node.left), _late(node)
-    version = bound_of(node.right_time, time_bounds(node.right)) if never_ends(node.right) else None
+    version = bound_of(node.right_time, time_bounds(node.right)) if node.right.never_ends else None
     shape = AsOfShape(
         outer=node.outer,
         strict=node.strict,

@@ -11,7 +11,6 @@ from typing import Any
 
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import columns_of
-from runnel.planner.estimates import never_ends
 from runnel.planner.event_time import bound_of, time_bounds
 from runnel.relation import Aggregate, Join, Recursion, Relation, SetOperation, Sort, walk
 from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
@@ -32,7 +31,7 @@ def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
             check_join(relation, unbounded_state)
         return
     if isinstance(relation, Window):
-        if never_ends(relation.input):
+        if relation.input.never_ends:
             # Loaded on first use: few statements have OVER on a stream.
             from runnel.planner.window_refusals import check_window
 
@@ -44,7 +43,7 @@ def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:
 
 
 def _aggregate(node: Aggregate) -> None:
-    if not never_ends(node.input):
+    if not node.input.never_ends:
         return
     bounds = time_bounds(node.input)
     if any(bound_of(key, bounds) is not None for key in node.keys):
@@ -72,7 +71,7 @@ def _aggregate(node: Aggregate) -> None:
 
 
 def _sort(node: Sort) -> None:
-    if never_ends(node.input):
+    if node.input.never_ends:
         # Loaded on first use: few statements sort a stream.
         from runnel.planner.window_times import sort_bound
 
@@ -88,7 +87,7 @@ def _sort(node: Sort) -> None:
 
 
 def _set_operation(node: SetOperation) -> None:
-    if never_ends(node):
+    if node.never_ends:
         raise NotSupportedError(
             f"{node.operation.upper()} is not supported for a streaming query",
             detail="an input of this query has no end",
@@ -98,7 +97,7 @@ def _set_operation(node: SetOperation) -> None:
 
 
 def _recursion(node: Recursion) -> None:
-    if never_ends(node):
+    if node.never_ends:
         raise NotSupportedError(
             "a recursive query cannot read a streaming source",
             detail="an input of this query has no end, so the first round would never be over",
@@ -108,7 +107,7 @@ def _recursion(node: Recursion) -> None:
 
 
 def _group_limit(node: GroupLimit) -> None:
-    if never_ends(node.input):
+    if node.input.never_ends:
         raise NotSupportedError(
             "a LIMIT for each outer row is not supported for a streaming query",
             detail="an input of this query has no end, so the first rows of a group are never known",
@@ -118,7 +117,7 @@ def _group_limit(node: GroupLimit) -> None:
 
 
 def _assign_windows(node: AssignWindows) -> None:
-    if node.shape.kind is not WindowKind.SESSION or not never_ends(node.input):
+    if node.shape.kind is not WindowKind.SESSION or not node.input.never_ends:
         return
     if node.time.index not in time_bounds(node.input):
         raise NotSupportedError(

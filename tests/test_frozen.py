@@ -6,7 +6,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -144,3 +144,29 @@ def test_it_is_a_dataclass_to_the_standard_library() -> None:
 def test_values_are_copied_and_pickled() -> None:
     leaf = Leaf(name="a", value=1, children=[Node(name="b")])
     assert copy.deepcopy(leaf) == leaf == pickle.loads(pickle.dumps(leaf))
+
+
+@frozen
+class Tree:
+    """One whose hash is kept."""
+
+    keeps_hash: ClassVar[bool] = True
+
+    inner: Any
+
+
+def test_a_hash_that_is_kept_is_computed_once() -> None:
+    class Counted:
+        asked = 0
+
+        def __hash__(self) -> int:
+            Counted.asked += 1
+            return 1
+
+    tree = Tree(Tree(Counted()))
+    assert len({tree, tree, tree.inner, tree.inner}) == 2
+    assert Counted.asked == 1
+    assert hash(Tree((1, 2))) == hash(Tree((1, 2)))
+    assert hash(replace(tree, inner=2)) == hash(Tree(2))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Tree([]))

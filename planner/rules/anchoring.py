@@ -9,7 +9,6 @@ from dataclasses import replace
 from runnel.errors import NotSupportedError
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Call, Column, Expression
-from runnel.planner.estimates import never_ends
 from runnel.planner.rules.pulled import (
     Pulled,
     fails,
@@ -131,7 +130,7 @@ def _without_nulls(pulled: Pulled) -> Pulled:
 
 def _check_domain(outer: Relation) -> None:
     position = outer.position
-    if never_ends(outer):
+    if outer.never_ends:
         raise NotSupportedError(
             "this correlated subquery is not supported over a streaming source",
             detail="all different values of the outer columns would have to be known first",

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runnel.planner.estimates import estimate, never_ends
+from runnel.planner.estimates import estimate
 from runnel.planner.rules.rewriting import renumber
-from runnel.relation import Join, JoinKind, Project, Relation, WorkingTable, references, transform, walk
+from runnel.relation import Join, JoinKind, Project, Relation, references, transform
 
 _SWAPPED = {
     JoinKind.INNER: JoinKind.INNER,
@@ -52,20 +52,15 @@ def _turn(node: Relation) -> Relation:
 
 
 def _should_swap(node: Join) -> bool:
-    left_ends, right_ends = not never_ends(node.left), not never_ends(node.right)
+    left_ends, right_ends = not node.left.never_ends, not node.right.never_ends
     if left_ends != right_ends:
         return left_ends and node.kind is not JoinKind.LEFT
-    if _recurs(node.left) or _recurs(node.right):
-        return not _recurs(node.left) and node.kind is not JoinKind.LEFT
+    if node.left.recurs or node.right.recurs:
+        return not node.left.recurs and node.kind is not JoinKind.LEFT
     left, right = estimate(node.left), estimate(node.right)
     if left is None or right is None:
         return False
     return left * _WEIGHTS.get(node.kind, (1, 1))[0] < right * _WEIGHTS.get(node.kind, (1, 1))[1]
-
-
-def _recurs(relation: Relation) -> bool:
-    """Whether a relation is other rows in each round of a recursion: then it should not be what is built."""
-    return any(isinstance(item, WorkingTable) for item in walk(relation))
 
 
 _WEIGHTS = {JoinKind.LEFT: (4, 1), JoinKind.RIGHT: (1, 4)}

@@ -18,7 +18,7 @@ from typing import TypeGuard
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
 from runnel.patience import check_time
-from runnel.planner.estimates import domain_size, estimate, never_ends
+from runnel.planner.estimates import domain_size, estimate
 from runnel.planner.rules.rewriting import conjunction, renumber, shift
 from runnel.relation import Filter, Join, JoinKind, Project, Relation, references
 from runnel.sqltypes import BOOLEAN
@@ -103,7 +103,7 @@ def _ordered(node: Relation) -> Relation:
     changed = any(new is not old for new, old in zip(relations, parts.relations, strict=True))
     parts.relations = relations
     fixed = [item for item in parts.conditions if can_fail(item) or is_volatile(item)]
-    has_streams = any(map(never_ends, relations))
+    has_streams = any(item.never_ends for item in relations)
     if has_streams:
         # Bounds of times may fail, by overflow; they are what streams are joined by.
         fixed = [item for item in fixed if is_volatile(item)]
@@ -136,7 +136,7 @@ def _inner_joins(node: Relation) -> Iterator[Join]:
 
 def _is_in_time(join: Join) -> bool:
     """Whether the times of both sides bound each other, where neither ends."""
-    if not never_ends(join.left) or not never_ends(join.right):
+    if not join.left.never_ends or not join.right.never_ends:
         return True
     # Loaded on first use: few statements join streams.
     from runnel.planner.time_links import interval_shape

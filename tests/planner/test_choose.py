@@ -13,7 +13,7 @@ from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Pa
 from runnel.planner import physical
 from runnel.planner.choose import choose, choose_write
 from runnel.planner.describe import describe
-from runnel.planner.estimates import estimate, never_ends
+from runnel.planner.estimates import estimate
 from runnel.planner.explain import tree_text
 from runnel.planner.key_plans import key_lookup
 from runnel.planner.physical import Physical, column_names
@@ -343,9 +343,9 @@ def test_what_a_stream_may_do() -> None:
     positive = where(stream, compare("gt", column(stream, "amount"), number(1)))
     for relation in (project(positive, "id"), joined, Union(parts=(stream, stream))):
         check_streaming(apply(relation))
-        assert never_ends(relation)
+        assert relation.never_ends
     limited = Limit(input=stream, count=number(3), offset=None)
-    assert not never_ends(limited)
+    assert not limited.never_ends
     check_streaming(Sort(input=limited, keys=(SortKey(column(stream, "id")),)))
 
 

@@ -215,6 +215,17 @@ def test_work_grows_with_the_text(con: runnel.Connection, shape: str) -> None:
     assert calls[1] < 8 * calls[0]
 
 
+def test_work_grows_with_the_subqueries_over_a_duckdb_table(con: runnel.Connection) -> None:
+    con.execute("CREATE MAPPING d (v BIGINT) TYPE DuckDB")
+
+    def sql(number: int) -> str:
+        return f"SELECT {', '.join(f'(SELECT MAX(v) FROM d WHERE d.v < {i})' for i in range(number))}"
+
+    con._database.prepare(sql(2), ())
+    calls = [_calls(lambda n=n: con._database.prepare(sql(n), ())) for n in (20, 80)]
+    assert calls[1] < 6 * calls[0]
+
+
 def test_many_parameters_are_read_in_time_with_their_number() -> None:
     def seconds(number: int) -> float:
         sql = f"SELECT 1 WHERE 1 IN ({', '.join('?' * number)})"
