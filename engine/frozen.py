@@ -27,7 +27,8 @@ def frozen(cls: Any = None, /, *, kw_only: bool = False) -> Any:
     Fields are written as for the standard decorator, but `init`, `hash`, InitVar and `__post_init__` are not provided for:
     the fields that are compared are those that are hashed. A method that the class itself defines is kept. A subclass takes
     the decorator too. No attribute can be set or deleted after `__init__`: FrozenInstanceError. Instances of a class with
-    the class variable `keeps_hash` compute their hash once: that of a tree is asked for at each of its nodes. They are not for other processes.
+    the class variable `keeps_hash` compute their hash once: that of a tree is asked for at each of its nodes. They are not
+    for other processes.
     """
 
     def decorate(cls: type) -> type:

@@ -422,44 +422,6 @@ class Expand(Single):
 
 
 @frozen(kw_only=True)
-class Recursion(Relation):
-    """WITH RECURSIVE: the rows of `anchor`, then those of `step` over the rows of the round before (a `WorkingTable` of the
-    same `name` inside it), until a round gives none. With `distinct` (UNION) rows that were there before are dropped."""
-
-    name: str
-    anchor: Relation
-    step: Relation
-    distinct: bool
-
-    @property
-    def inputs(self) -> tuple[Relation, ...]:
-        return (self.anchor, self.step)
-
-    def with_inputs(self, inputs: tuple[Relation, ...]) -> Relation:
-        return replace(self, anchor=inputs[0], step=inputs[1])
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.anchor.fields
-
-
-@frozen(kw_only=True)
-class WorkingTable(Relation):
-    """Inside the step of the Recursion called `name`: the rows that the round before gave."""
-
-    name: str
-    columns: tuple[Field, ...]
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return self.columns
-
-    @cached_property
-    def recurs(self) -> bool:
-        return True
-
-
-@frozen(kw_only=True)
 class Unnest(Single):
     """Each input row once per element of `array` (over the input's columns), the element as a last column `name`. With
     `outer` a row whose array is NULL or empty comes once, with NULL. With `ordinality` a BIGINT from 1 follows."""

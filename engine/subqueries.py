@@ -1,4 +1,4 @@
-"""Subqueries, correlation and common tables: what the binder makes of them, until the rule "subqueries to joins" takes the
+"""Subqueries, correlation, common tables, recursion: what the binder makes of them. The rule "subqueries to joins" takes the
 subqueries apart.
 
 A subquery stands as an expression, or as the right side of a `DependentJoin` (LATERAL). Inside it an `OuterColumn` refers to
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field, replace
+from functools import cached_property
 
 from runnel.expressions.nodes import Expression, SortKey
 from runnel.frozen import frozen
@@ -243,3 +244,41 @@ def deepened(relation: Relation, by: int) -> Relation:
         return None
 
     return map_outer(relation, change) if by else relation
+
+
+@frozen(kw_only=True)
+class Recursion(Relation):
+    """WITH RECURSIVE: the rows of `anchor`, then those of `step` over the rows of the round before (a `WorkingTable` of the
+    same `name` inside it), until a round gives none. With `distinct` (UNION) rows that were there before are dropped."""
+
+    name: str
+    anchor: Relation
+    step: Relation
+    distinct: bool
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.anchor, self.step)
+
+    def with_inputs(self, inputs: tuple[Relation, ...]) -> Relation:
+        return replace(self, anchor=inputs[0], step=inputs[1])
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.anchor.fields
+
+
+@frozen(kw_only=True)
+class WorkingTable(Relation):
+    """Inside the step of the Recursion called `name`: the rows that the round before gave."""
+
+    name: str
+    columns: tuple[Field, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.columns
+
+    @cached_property
+    def recurs(self) -> bool:
+        return True

@@ -26,17 +26,9 @@ from runnel.planner.parse import parse
 from runnel.planner.scope import Scope, check_schema, scope_of
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import Query
-from runnel.relation import (
-    Field,
-    Limit,
-    Relation,
-    Sort,
-    Values,
-    WorkingTable,
-    references,
-)
+from runnel.relation import Field, Limit, Relation, Sort, Values, references
 from runnel.sqltypes import BIGINT, NULL, SqlType
-from runnel.subqueries import deepened
+from runnel.subqueries import WorkingTable, deepened
 
 if TYPE_CHECKING:
     from runnel.expressions.python_function import PythonFunction

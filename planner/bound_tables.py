@@ -20,8 +20,8 @@ from runnel.expressions.properties import is_volatile
 from runnel.frozen import frozen
 from runnel.planner.estimates import estimate
 from runnel.planner.optimize import everything
-from runnel.relation import Aggregate, Recursion, Relation, WorkingTable
-from runnel.subqueries import SUBQUERIES, CommonRows, outer_columns
+from runnel.relation import Aggregate, Relation
+from runnel.subqueries import SUBQUERIES, CommonRows, Recursion, WorkingTable, outer_columns
 from runnel.windows import Window
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from runnel.planner.rules.rewriting import conjunction, renumber, substitute
 from runnel.relation import Field, JoinKind, Relation
 from runnel.sqltypes import BIGINT
 from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.subqueries import CommonRows, GroupLimit, Series, UnnestTogether
+from runnel.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
 from runnel.windows import Window, WindowCall
 
 Narrowable: TypeAlias = (
@@ -441,14 +441,14 @@ def _series(node: Series, snapshot: Snapshot) -> Physical:
     )
 
 
-def _recursion(node: logical.Recursion, snapshot: Snapshot) -> Physical:
+def _recursion(node: Recursion, snapshot: Snapshot) -> Physical:
     # Loaded on first use: few statements have one.
     from runnel.planner.recursion import choose_recursion
 
     return choose_recursion(node, snapshot)
 
 
-def _working_table(node: logical.WorkingTable, snapshot: Snapshot) -> Physical:
+def _working_table(node: WorkingTable, snapshot: Snapshot) -> Physical:
     return physical.WorkingTable(fields=node.fields, name=node.name)
 
 
@@ -488,8 +488,8 @@ _CHOICES: dict[type[Relation], Callable[[Any, Snapshot], Physical]] = {
     logical.Unnest: _unnest,
     logical.Expand: _expand,
     Window: _window,
-    logical.Recursion: _recursion,
-    logical.WorkingTable: _working_table,
+    Recursion: _recursion,
+    WorkingTable: _working_table,
     CommonRows: lambda node, _: physical.CommonRows(fields=node.fields, rows=node.rows, number=node.number),
     Series: _series,
     UnnestTogether: _unnest_together,

@@ -32,7 +32,7 @@ from runnel.planner.describe_parts import (
 from runnel.planner.describe_streams import STREAM_RULES
 from runnel.planner.physical import Physical
 from runnel.relation import Relation
-from runnel.subqueries import CommonRows, GroupLimit, Series, UnnestTogether
+from runnel.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
 from runnel.windows import Window
 
 
@@ -159,11 +159,11 @@ def _series(node: Series | physical.Series) -> Description:
     return "Generate_series per row", {"arguments": listed(node.arguments), "outer": "yes" if node.outer else ""}
 
 
-def _recursion(node: logical.Recursion | physical.Recursion) -> Description:
+def _recursion(node: Recursion | physical.Recursion) -> Description:
     return "Recursion", {"rows": "each once" if node.distinct else ""}
 
 
-def _working_table(node: logical.WorkingTable | physical.WorkingTable) -> Description:
+def _working_table(node: WorkingTable | physical.WorkingTable) -> Description:
     return f"Rows of the round before of {node.name}", {}
 
 
@@ -266,9 +266,9 @@ _RULES: dict[type[Any], Callable[[Any], Description]] = {
     logical.Union: _union,
     logical.SetOperation: _set_operation,
     logical.Unnest: _unnest,
-    logical.Recursion: _recursion,
+    Recursion: _recursion,
     physical.Recursion: _recursion,
-    logical.WorkingTable: _working_table,
+    WorkingTable: _working_table,
     physical.WorkingTable: _working_table,
     Series: _series,
     UnnestTogether: _unnest_together,

@@ -12,9 +12,9 @@ from typing import Any
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import columns_of
 from runnel.planner.event_time import bound_of, time_bounds
-from runnel.relation import Aggregate, Join, Recursion, Relation, SetOperation, Sort, walk
+from runnel.relation import Aggregate, Join, Relation, SetOperation, Sort, walk
 from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.subqueries import GroupLimit
+from runnel.subqueries import GroupLimit, Recursion
 from runnel.windows import Window
 
 

@@ -13,6 +13,7 @@ from runnel.rendering.block import Block, block_text
 from runnel.rendering.plan_shapes import COSTLY, repeated
 from runnel.rendering.relations import RelationRendering, ScanText
 from runnel.rendering.render import Rendering
+from runnel.subqueries import Recursion, WorkingTable
 
 
 class DuckDBRelations(RelationRendering):
@@ -21,8 +22,8 @@ class DuckDBRelations(RelationRendering):
     rules: ClassVar[Mapping[type[Relation], str]] = {
         **RelationRendering.rules,
         nodes.Unnest: "unnest",
-        nodes.Recursion: "recursion",
-        nodes.WorkingTable: "working_table",
+        Recursion: "recursion",
+        WorkingTable: "working_table",
     }
 
     def __init__(self, rendering: Rendering, scan: ScanText) -> None:
@@ -85,7 +86,7 @@ class DuckDBRelations(RelationRendering):
             added.append(f"unnest(range(1, len({array}) + 1))")
         return self.around(replace(block, columns=(*block.columns, *added), is_plain=False))
 
-    def recursion(self, node: nodes.Recursion) -> Block:
+    def recursion(self, node: Recursion) -> Block:
         name = f"r{len(self._recursions)}"
         self._recursions[node.name] = name
         word = "UNION" if node.distinct else "UNION ALL"
@@ -97,7 +98,7 @@ class DuckDBRelations(RelationRendering):
         self._in_step = around
         return self.item(f"(WITH RECURSIVE {name}({columns}) AS ({body}) SELECT * FROM {name})", width)
 
-    def working_table(self, node: nodes.WorkingTable) -> Block:
+    def working_table(self, node: WorkingTable) -> Block:
         name = self._recursions.get(node.name)
         if name is None:
             raise Unrenderable("the step of a WITH RECURSIVE by itself", node.position)

@@ -6,6 +6,7 @@ from runnel import relation as nodes
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.relation import Relation, Scan
+from runnel.subqueries import Recursion
 from runnel.windows import Window
 
 COSTLY = (nodes.Aggregate, nodes.Join, nodes.SetOperation, Window)
@@ -20,7 +21,7 @@ def repeated(relation: Relation) -> list[Relation]:
     found: list[Relation] = []
 
     def visit(node: Relation) -> None:
-        if isinstance(node, nodes.Recursion):
+        if isinstance(node, Recursion):
             return
         if type(node) in COSTLY:
             if node in seen:

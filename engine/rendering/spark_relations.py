@@ -11,6 +11,7 @@ from runnel.fragment import Unrenderable
 from runnel.relation import JoinKind, Relation
 from runnel.rendering.block import Block
 from runnel.rendering.relations import RelationRendering
+from runnel.subqueries import Recursion
 
 _MOST_ROWS = 2**31 - 1
 
@@ -21,7 +22,7 @@ class SparkRelations(RelationRendering):
     rules: ClassVar[Mapping[type[Relation], str]] = {
         **RelationRendering.rules,
         nodes.Unnest: "unnest",
-        nodes.Recursion: "recursion",
+        Recursion: "recursion",
     }
     same = "<=>"
     never_negative = "rand()"
@@ -59,7 +60,7 @@ class SparkRelations(RelationRendering):
     def unnest(self, node: nodes.Unnest) -> Block:
         raise Unrenderable("UNNEST", node.position)
 
-    def recursion(self, node: nodes.Recursion) -> Block:
+    def recursion(self, node: Recursion) -> Block:
         raise Unrenderable("WITH RECURSIVE", node.position)
 
 

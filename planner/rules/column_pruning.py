@@ -24,7 +24,6 @@ from runnel.relation import (
     Join,
     Limit,
     Project,
-    Recursion,
     Relation,
     Scan,
     SetOperation,
@@ -32,10 +31,9 @@ from runnel.relation import (
     Union,
     Unnest,
     Values,
-    WorkingTable,
 )
 from runnel.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.subqueries import CommonRows, GroupLimit, Series, UnnestTogether
+from runnel.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
 from runnel.windows import Window
 
 Places = dict[int, int]

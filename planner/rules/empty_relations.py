@@ -18,7 +18,6 @@ from runnel.relation import (
     JoinKind,
     Limit,
     Project,
-    Recursion,
     Relation,
     Single,
     Sort,
@@ -29,7 +28,7 @@ from runnel.relation import (
     transform,
 )
 from runnel.streams import AssignWindows, ImposeOrder
-from runnel.subqueries import GroupLimit, Series, UnnestTogether
+from runnel.subqueries import GroupLimit, Recursion, Series, UnnestTogether
 from runnel.windows import Window
 
 _EMPTY_WITH_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.SEMI, JoinKind.RIGHT)
