@@ -209,6 +209,26 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
     def _check_table(self, size: int) -> None:
         _check_size(size, self._limits.table, "the table", "--table-limit")
 
+    # What Flight can call, and no client of ours does
+
+    def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> None:
+        raise _unserved("list_flights")
+
+    def get_flight_info(self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor) -> None:
+        raise _unserved("get_flight_info")
+
+    def list_actions(self, context: flight.ServerCallContext) -> None:
+        raise _unserved("list_actions")
+
+    def do_exchange(
+        self,
+        context: flight.ServerCallContext,
+        descriptor: flight.FlightDescriptor,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.MetadataRecordBatchWriter,
+    ) -> None:
+        raise _unserved("do_exchange")
+
     # What they ask for
 
     def answer(self, kind: str, message: pa.Buffer, context: flight.ServerCallContext) -> bytes:
@@ -364,3 +384,7 @@ def _presentable(error: Exception) -> Error:
 
 def _flight_error(error: Error) -> flight.FlightServerError:
     return flight.FlightServerError(error.message, extra_info=json.dumps(error_message(error)).encode())
+
+
+def _unserved(call: str) -> flight.FlightServerError:
+    return _flight_error(_presentable(WrongMessage(f'there is no call "{call}"')))

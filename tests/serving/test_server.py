@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,6 +36,22 @@ def test_no_call_passes_without_the_token(server: Server, headers: list[tuple[by
     with pytest.raises(flight.FlightUnauthenticatedError):
         client.do_get(flight.Ticket(b"x"), options).read_all()
     client.close()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda client: list(client.list_flights(b"", OPTIONS)),
+        lambda client: client.get_flight_info(flight.FlightDescriptor.for_path("x"), OPTIONS),
+        lambda client: list(client.list_actions(OPTIONS)),
+        lambda client: client.do_exchange(flight.FlightDescriptor.for_path("x"), OPTIONS)[1].read_all(),
+    ],
+)
+def test_calls_that_are_not_served(server: Server, call: Callable[[flight.FlightClient], object]) -> None:
+    with flight.FlightClient(f"grpc://127.0.0.1:{server.port}") as client, pytest.raises(flight.FlightServerError) as caught:
+        call(client)
+    assert "the server doesn't understand the client" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
 
 
 def test_a_wrong_token_is_told(server: Server) -> None:
