@@ -19,7 +19,7 @@ from runnel.forks import SharedLock
 HELD_BYTES = 128 << 20
 """From so many bytes on, rows wait on disk."""
 
-_one_at_a_time = SharedLock()
+_one_at_a_time = SharedLock("DuckDB relations")
 
 
 def relation_schema(relation: Any) -> pa.Schema:

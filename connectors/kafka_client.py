@@ -14,6 +14,8 @@ from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
 LOGGER = logging.getLogger("runnel.connectors.kafka")
 SECONDS = 10.0
 """How long the broker's answer is waited for at most: less where the statement has less left."""
+LOOK = 0.5
+"""Seconds after which a call that can be made again is, so that the end of the statement is heard."""
 
 _CONSUMER_ONLY = ("group.", "session.", "heartbeat.", "max.poll.", "fetch.", "queued.", "auto.", "enable.auto.", "isolation.")
 _CONSUMER_NAMES = ("enable.partition.eof", "check.crcs", "partition.assignment.strategy", "offset.store.method")
@@ -35,6 +37,15 @@ def kafka() -> Any:
 def seconds() -> float:
     """How long the broker's answer may be waited for now."""
     return patience.seconds(SECONDS)
+
+
+def look_seconds() -> float:
+    """How long a call may take that is made again until the broker has answered. OperationalError where the statement was
+    cancelled, or its time is over."""
+    found = patience.current()
+    found.check()
+    found.check_time()
+    return max(patience.LEAST, found.left(LOOK))
 
 
 @contextmanager

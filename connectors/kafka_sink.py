@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.connector import Sink, SinkRequest, Token
-from runnel.connectors.kafka_client import failed, partitions_of, producer, seconds
+from runnel.connectors.kafka_client import failed, look_seconds, partitions_of, producer, seconds
 from runnel.sqltypes import to_arrow
 
 if TYPE_CHECKING:
@@ -81,21 +81,25 @@ class KafkaSink(Sink):
             if error is not None:
                 errors.append(error)
 
-        for key, value in messages:
-            while True:
-                try:
-                    client.produce(topic, value=value, key=key, on_delivery=told)
-                    break
-                except BufferError:
-                    client.poll(seconds())
-                    if errors:
+        try:
+            for key, value in messages:
+                while not errors:
+                    try:
+                        client.produce(topic, value=value, key=key, on_delivery=told)
                         break
-            client.poll(0)
-            if errors:
-                break
-        while not errors and client.flush(seconds()):
-            # The client gives each message up after 'message.timeout.ms', and says so.
-            pass
+                    except BufferError:
+                        client.poll(look_seconds())
+                client.poll(0)
+                if errors:
+                    break
+            while not errors and client.flush(look_seconds()):
+                # The client gives each message up after 'message.timeout.ms', and says so.
+                pass
+        except BaseException:
+            # What has not been sent isn't: the client would go on with it.
+            client.purge()
+            client.flush(seconds())
+            raise
         if errors:
             client.purge()
             client.flush(seconds())

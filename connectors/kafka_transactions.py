@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from runnel import patience
-from runnel.connectors.kafka_client import calling, consumer, failed, kafka, partitions_of, producer, seconds
+from runnel.connectors.kafka_client import calling, consumer, failed, kafka, look_seconds, partitions_of, producer, seconds
 from runnel.errors import OperationalError
 
 Message = tuple[bytes | None, bytes | None]
@@ -33,7 +33,7 @@ class Transactions:
         self._group = self._group_of(owner)
         self._client = producer({**options, "transactional.id": name})
         partitions_of(self._client, topic)
-        self._tried("transactions can't be begun", lambda: self._client.init_transactions(seconds()))
+        self._tried("transactions can't be begun", lambda: self._client.init_transactions(look_seconds()))
 
     def _group_of(self, owner: str) -> Any:
         return consumer({**self._options, "group.id": f"{self._options.get('group.id', 'runnel')}-{owner}"})
@@ -79,8 +79,8 @@ class Transactions:
             self._produce(messages, what)
             place = kafka().TopicPartition(self._topic, 0, number)
             group = noted_for.consumer_group_metadata()
-            self._tried(what, lambda: self._client.send_offsets_to_transaction([place], group, seconds()))
-            self._tried(what, lambda: self._client.commit_transaction(seconds()))
+            self._tried(what, lambda: self._client.send_offsets_to_transaction([place], group, look_seconds()))
+            self._tried(what, lambda: self._client.commit_transaction(look_seconds()))
         except OperationalError:
             self._give_up()
             raise
@@ -99,7 +99,7 @@ class Transactions:
                         self._client.produce(self._topic, value=value, key=key, on_delivery=told)
                     break
                 except BufferError:
-                    self._client.poll(seconds())
+                    self._client.poll(look_seconds())
             self._client.poll(0)
         if errors:
             raise failed(what, errors[0])

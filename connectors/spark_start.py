@@ -42,7 +42,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 REACHING_SECONDS = 10.0
 """How long a master or server has to take a connection."""
 
-_lock = SharedLock()
+_lock = SharedLock("the start of Spark")
 _ours: dict[Any, int] = {}
 """The contexts that we started, with the number of connections that use each."""
 

@@ -21,10 +21,10 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import _bootstrap, import_module
-from threading import RLock
 from typing import Any, Protocol, TypeVar
 
 from runnel.errors import InterfaceError
+from runnel.patience import PatientLock
 
 T = TypeVar("T")
 
@@ -52,17 +52,18 @@ class Origin:
 
 
 class SharedLock:
-    """A lock for all connections of a process. A forked child has one of its own, which is free."""
+    """A PatientLock for all connections of a process. A forked child has one of its own, which is free."""
 
-    def __init__(self) -> None:
-        self._lock = RLock()
+    def __init__(self, held: str) -> None:
+        self._held = held
+        self._lock = PatientLock(held)
         watch(self)
 
     def leave(self) -> None:
-        self._lock = RLock()
+        self._lock = PatientLock(self._held)
 
     def __enter__(self) -> None:
-        self._lock.acquire()
+        self._lock.__enter__()
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()

@@ -172,9 +172,10 @@ class PatientLock:
 
     def __init__(self, held: str) -> None:
         self._held = held
-        lock = RLock()
-        self.acquire = lock.acquire
-        self.release = lock.release
+        self.inner = RLock()
+        """Waiting for this one hears nothing: for what must be done however the statement ends."""
+        self.acquire = self.inner.acquire
+        self.release = self.inner.release
 
     def __enter__(self) -> None:
         # Most locks are free: no statement pays for the waiting of others.

@@ -19,11 +19,11 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runnel.connectors"}
 
 LEVELS = {
-    0: ("awaiting", "errors", "forks", "frozen", "sqltypes"),
+    0: ("awaiting", "errors", "forks", "frozen", "patience", "sqltypes"),
     1: (
         *("access", "relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches"),
         "disk",
-        *("meanings", "memory", "patience", "spill", "stream_joins", "streams", "type_records", "watermarks", "window_reach"),
+        *("meanings", "memory", "spill", "stream_joins", "streams", "type_records", "watermarks", "window_reach"),
         "sealed",
     ),
     2: (

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from threading import Event, Thread
+from time import monotonic_ns
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,8 +17,15 @@ import pytest
 import runnel
 from runnel.catalog import Mapping
 from runnel.connector import WritableTable
+from runnel.connectors import spark_start
+from runnel.connectors.kafka_sink import KafkaSink
 from runnel.cursor import Running
-from runnel.patience import PatientLock
+from runnel.named_jobs.named_snapshots import NamedSnapshots
+from runnel.named_jobs.options import NamedJobOptions
+from runnel.named_jobs.record import JobRecord
+from runnel.patience import Patience, PatientLock, current
+from runnel.runtime.clock import SystemClock
+from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.statements.numbered_writes import NumberedWrite
 from tests.waiting import eventually
 
@@ -182,6 +193,118 @@ def test_the_commit_of_a_job_that_waits_for_a_table_hears_its_cancelling(made: r
         [running] = made._database.jobs.running()
         running.cancel()
         assert running.wait(20), "its commit doesn't hear it"
+
+
+@pytest.mark.parametrize("sql", ["ALTER JOB j RESUME", "DROP JOB j", "CREATE SNAPSHOT s FOR JOB j"])
+def test_a_statement_that_waits_for_a_job_which_is_verified_hears_both(made: runnel.Connection, sql: str) -> None:
+    made.execute("CREATE JOB j AS SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(10)) AS g(v)")
+    made.execute("ALTER JOB j SUSPEND")
+    job, cursor = made.job("j"), made.cursor()
+    with held_by(job.between_batches()):
+        thread, errors = failure_of(lambda: made.execute(sql, timeout=0.05))
+        assert ended(thread), "the time-out wasn't heard"
+        thread, more = failure_of(lambda: cursor.execute(sql))
+        assert eventually(_is_waiting)
+        cursor.cancel()
+        assert ended(thread), "the cancelling wasn't heard"
+    assert [error.code for error in errors + more] == [runnel.ErrorCode.TIMEOUT, runnel.ErrorCode.CANCELLED]
+    assert job.status is runnel.JobStatus.SUSPENDED
+    made.execute("ALTER JOB j RESUME", timeout=20)
+
+
+def test_a_statement_that_waits_for_jobs_while_one_is_made_times_out(made: runnel.Connection) -> None:
+    with held_by(made._database.named_jobs._lock):
+        thread, errors = failure_of(lambda: made.execute("DROP JOB j", timeout=0.05))
+        assert ended(thread)
+    assert [error.code for error in errors] == [runnel.ErrorCode.TIMEOUT]
+
+
+def test_what_waits_for_the_start_of_spark_times_out() -> None:
+    waited = pytest.raises(runnel.OperationalError, match="timed out before it began")
+    with held_by(spark_start._lock), Patience(monotonic_ns() + 50_000_000), waited as caught:
+        spark_start.acquire(None)
+    assert caught.value.code is runnel.ErrorCode.TIMEOUT
+
+
+def test_the_copy_of_a_snapshot_that_nobody_waits_for_goes(tmp_path: Path) -> None:
+    """Its folder stays until the thread that makes it has done with it."""
+    done: list[Callable[[Exception | None], None]] = []
+
+    class Store(FileSnapshotStore):
+        def export(self, _: int, folder: Path, about: Any, on_done: Callable[[Exception | None], None]) -> None:
+            done.append(on_done)
+
+    kept = tmp_path / "snapshots"
+    snapshots = NamedSnapshots(kept, SystemClock())
+    record = JobRecord(id=1, name="j", query="", text="", options=NamedJobOptions(), created=0)
+    for deadline, code in ((monotonic_ns() + 50_000_000, runnel.ErrorCode.TIMEOUT), (None, runnel.ErrorCode.CANCELLED)):
+        with Patience(deadline) as patience:
+            if deadline is None:
+                patience.cancel()
+            with pytest.raises(runnel.OperationalError) as caught:
+                snapshots.export("s", record, Store(tmp_path / "of_job"), 1)
+        assert caught.value.code is code
+    assert [item.name for item in sorted(kept.iterdir())] == ["1", "2"], "a number may come twice"
+    for on_done in done:
+        on_done(None)
+    assert not list(kept.iterdir())
+    assert snapshots.find("s") is None
+
+
+def test_messages_that_a_broker_does_not_take_end_with_the_statement() -> None:
+    pytest.importorskip("confluent_kafka")
+    asked: list[float] = []
+
+    class Client:
+        """A producer whose broker answers nothing."""
+
+        is_purged = False
+
+        def produce(self, topic: str, **_: Any) -> None:
+            pass
+
+        def poll(self, timeout: float) -> None:
+            pass
+
+        def flush(self, timeout: float) -> int:
+            asked.append(timeout)
+            if len(asked) == 3:
+                current().cancel()
+            return 0 if self.is_purged else 1
+
+        def purge(self) -> None:
+            self.is_purged = True
+
+    sink = KafkaSink(SimpleNamespace(topic="t"), SimpleNamespace(columns=()))  # type: ignore[arg-type]
+    sink._client = client = Client()
+    with Patience(None), pytest.raises(runnel.OperationalError) as caught:
+        sink._send([(None, b"a")])
+    assert caught.value.code is runnel.ErrorCode.CANCELLED
+    assert client.is_purged, "it would send them later"
+    assert max(asked[:3]) <= 1, "it is deaf for as long"
+    with Patience(monotonic_ns() - 1), pytest.raises(runnel.OperationalError) as caught:
+        sink._send([(None, b"a")])
+    assert caught.value.code is runnel.ErrorCode.TIMEOUT
+
+
+@contextmanager
+def held_by(lock: AbstractContextManager[object]) -> Iterator[None]:
+    """Another thread is within it meanwhile."""
+    begun, over = Event(), Event()
+
+    def hold() -> None:
+        with lock:
+            begun.set()
+            over.wait(60)
+
+    thread = Thread(target=hold)
+    thread.start()
+    begun.wait()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _is_waiting() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from threading import Condition, Lock, RLock
+from threading import Condition, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from runnel.named_jobs.listeners import Listener
 from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.run import Run
 from runnel.named_jobs.states import FAILED, NOT_RUNNING, SUSPENDED, check_allowed
-from runnel.patience import GOES_ON, current, waiting_time
+from runnel.patience import GOES_ON, LOOK, PatientLock, current, waiting_time
 
 if TYPE_CHECKING:
     from runnel.named_jobs.registry import NamedJobs
@@ -29,16 +29,17 @@ class JobWaiting(JobView):
     def __init__(self, record: JobRecord, home: NamedJobs, store: SnapshotStore) -> None:
         super().__init__(record, store)
         self._home = home
-        self._lock = RLock()
-        self._changed = Condition(self._lock)
+        self._make_locks()
         self._listeners: list[Listener] = []
         self._waiting: list[Wake] = []
-        self._altering = Lock()
 
     def leave_parent(self) -> None:
         """In a forked child a thread of the parent may hold the locks, which is not there to give them up."""
-        self._lock = RLock()
-        self._changed = Condition(self._lock)
+        self._make_locks()
+
+    def _make_locks(self) -> None:
+        self._lock = PatientLock(f'job "{self.name}"')
+        self._changed = Condition(self._lock.inner)
         self._altering = Lock()
 
     def add_listener(self, listener: Listener) -> None:
@@ -159,7 +160,7 @@ class JobWaiting(JobView):
             return
         until = None if timeout is None else monotonic() + timeout
         patience = current()
-        with patience.telling(self._wake), self._changed:
+        with self._lock:
             while not condition():
                 patience.check(GOES_ON)
                 self._home.check_open()
@@ -175,12 +176,8 @@ class JobWaiting(JobView):
                 if left is not None and left <= 0:
                     message = f'job "{self.name}" is not {what} after {timeout:g} s'
                     raise OperationalError(message, code=ErrorCode.TIMEOUT, hint="that goes on; SHOW JOBS tells how far it is")
-                self._changed.wait(left)
-
-    def _wake(self) -> None:
-        """Has those who wait look again."""
-        with self._changed:
-            self._changed.notify_all()
+                # Who cancels the statement needs no lock to say so: another thread may hold this one for long.
+                self._changed.wait(LOOK if left is None else min(left, LOOK))
 
     def __repr__(self) -> str:
         return f"<job {self.name!r} {self.status}>"

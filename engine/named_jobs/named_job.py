@@ -118,7 +118,7 @@ class NamedJob(JobWaiting):
         except BaseException as error:
             if isinstance(error, OperationalError) and error.code is ErrorCode.TIMEOUT:
                 error.hint = "it goes on as it was; give the statement more time"
-            with self._lock, suppress(Error):
+            with self._changed, suppress(Error):
                 if self._run is not None and self._aim is Aim.SUSPEND and self._resumes:
                     self._aim = Aim.RESTART
                 elif self.status is SUSPENDED and self._record.resumes:
@@ -209,7 +209,7 @@ class NamedJob(JobWaiting):
             kept = self._promises or self._record.is_resumable
             self._home.snapshots.export(name, self._record, self.store, self.store.completed if kept else None)
         finally:
-            with self._lock:
+            with self._changed:
                 if self.status is EXPORTING:
                     self._set(SUSPENDED, "its snapshot was copied")
 
@@ -266,7 +266,7 @@ class NamedJob(JobWaiting):
 
     def forget(self) -> None:
         """Nothing is kept of it any more. What is just being kept is waited for."""
-        with self._lock:
+        with self._changed:
             self.is_forgotten = True
 
     def closed(self) -> None:

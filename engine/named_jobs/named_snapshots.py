@@ -12,13 +12,14 @@ import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from threading import Event, RLock
+from threading import Event, Lock, RLock
 from typing import TYPE_CHECKING, Any
 
 from runnel.disk import sync_folder
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
 from runnel.frozen import frozen
 from runnel.named_jobs.record import JobRecord
+from runnel.patience import LONGEST_WAIT, current
 from runnel.runtime.clock import Clock
 from runnel.snapshots.store import NO_VERTICES, MemorySnapshotStore, Outcome, SnapshotSize, SnapshotStore
 
@@ -107,12 +108,7 @@ class NamedSnapshots:
             store = MemorySnapshotStore()
             size = _copy(source, snapshot_id, store)
         else:
-            try:
-                store, size = _linked(source, snapshot_id, folder, about)  # type: ignore[arg-type]
-            except BaseException:
-                with suppress(OSError):
-                    _remove(folder)
-                raise
+            store, size = _linked(source, snapshot_id, folder, about)  # type: ignore[arg-type]
         made = NamedSnapshot(
             name,
             record.name,
@@ -222,22 +218,61 @@ class NamedSnapshots:
 def _linked(
     source: FileSnapshotStore, snapshot_id: int, folder: Path, about: dict[str, str]
 ) -> tuple[SnapshotStore, SnapshotSize]:
-    """The store of a copy that shares its files with the job's snapshot where the file system can do that."""
+    """The store of a copy that shares its files with the job's snapshot where the file system can do that. Where it raises, the
+    folder goes."""
     from runnel.snapshots.file_store import FileSnapshotStore
 
-    done, failures = Event(), []
-
-    def hear(failure: Exception | None) -> None:
-        failures.append(failure)
-        done.set()
-
-    source.export(snapshot_id, folder, about, hear)
-    done.wait()
-    if failures[0] is not None:
-        raise failures[0]
-    store = FileSnapshotStore(folder, about)
-    manifest = store.manifest(_ID)
+    copy = _Copy(folder)
+    source.export(snapshot_id, folder, about, copy.hear)
+    copy.wait()
+    try:
+        store = FileSnapshotStore(folder, about)
+        manifest = store.manifest(_ID)
+    except BaseException:
+        copy.remove()
+        raise
     return store, SnapshotSize(manifest.rows, manifest.bytes, 0)
+
+
+class _Copy:
+    """A copy that another thread makes in a folder. The folder goes where the copy fails, or where the statement no longer
+    waits for it: then when the thread is done with it, as until then no other copy may have its number."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._wake = Event()
+        self._lock = Lock()
+        self._is_done = self._is_given_up = False
+        self._failure: Exception | None = None
+
+    def hear(self, failure: Exception | None) -> None:
+        """It is done, or failed."""
+        with self._lock:
+            self._failure, self._is_done = failure, True
+            is_given_up = self._is_given_up
+        self._wake.set()
+        if is_given_up:
+            self.remove()
+
+    def wait(self) -> None:
+        """Raises what the copy failed with; OperationalError where the statement is cancelled or times out meanwhile."""
+        patience = current()
+        with patience.telling(self._wake.set):
+            self._wake.wait(patience.left(LONGEST_WAIT))
+        with self._lock:
+            self._is_given_up = not self._is_done
+        if self._is_given_up:
+            patience.check()
+            raise OperationalError(
+                "the statement timed out while its snapshot was copied", code=ErrorCode.TIMEOUT, hint="give it more time"
+            )
+        if self._failure is not None:
+            self.remove()
+            raise self._failure
+
+    def remove(self) -> None:
+        with suppress(OSError):
+            _remove(self._folder)
 
 
 def check_name(name: Any) -> None:

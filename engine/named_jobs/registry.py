@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from secrets import randbits
 from tempfile import mkdtemp
-from threading import RLock
 from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.records import JobRecords
 from runnel.named_jobs.run import PreparedJob, Run
 from runnel.named_jobs.states import COMPLETED, COMPLETING, FAILED, NOT_RUNNING, RUNNING, STARTING
-from runnel.patience import Patience
+from runnel.patience import Patience, PatientLock
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.write import settle_staged
 from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore
@@ -66,7 +65,7 @@ class NamedJobs:
         self._check = check
         self.is_closing = False
         self.is_closed = False
-        self._lock = RLock()
+        self._lock = PatientLock("the jobs")
         self._jobs: dict[int, NamedJob] = {}
         self._temporary: Path | None = None
         self._origin = here()
@@ -76,7 +75,7 @@ class NamedJobs:
         """In a forked child no job runs: whoever waits for one, or wants to change it, is told that the connection is
         closed."""
         self.is_closing = self.is_closed = True
-        self._lock = RLock()
+        self._lock = PatientLock("the jobs")
         for job in self._jobs.values():
             job.leave_parent()
 

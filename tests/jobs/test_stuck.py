@@ -142,6 +142,10 @@ def test_a_sink_that_stands_still_doesn_t_keep_the_connection_from_closing(
         again.execute("DROP JOB j")
 
 
+def _is_waiting(cursor: runnel.Cursor, job: runnel.NamedJob) -> bool:
+    return job.status is JobStatus.COMPLETING or bool(cursor._patience and cursor._patience._wakes)
+
+
 @pytest.mark.parametrize(
     "statement", ["ALTER JOB j SUSPEND", "ALTER JOB j RESTART", "DROP JOB j", "CREATE SNAPSHOT s FOR JOB j"]
 )
@@ -160,12 +164,12 @@ def test_a_statement_that_waits_for_a_job_can_be_cancelled(place: Place, stateme
 
         thread = Thread(target=run)
         thread.start()
-        assert eventually(lambda: bool(cursor._patience and cursor._patience._wakes)), "it waits for the job"
+        job = connection.job("j")
+        assert eventually(lambda: _is_waiting(cursor, job)), "it waits for the job"
         cursor.cancel()
         thread.join(PATIENCE)
         assert [error.code for error in errors] == [ErrorCode.CANCELLED]
         place.gate.free.set()
-        job = connection.job("j")
         wanted = {"ALTER JOB j SUSPEND": JobStatus.SUSPENDED, "DROP JOB j": JobStatus.FAILED}
         assert eventually(lambda: job.status is wanted.get(statement, JobStatus.RUNNING))
 
@@ -207,7 +211,8 @@ def test_a_client_that_is_killed_while_it_waits_for_a_job_leaves_nothing(place: 
         assert place.gate.stands.wait(PATIENCE)
         waiting = connection._database.statements._waiting
         with client(EXECUTING, server, statement) as process:
-            assert eventually(lambda: any(item._wakes for item in waiting)), "it waits for the job"
+            job = connection.job("j")
+            assert eventually(lambda: job.status is JobStatus.COMPLETING or any(item._wakes for item in list(waiting)))
             process.kill()
             assert eventually(lambda: not waiting and not len(server._statements)), "they outlive their client"
         place.gate.free.set()
