@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -12,14 +13,17 @@ import runnel.errors as errors
 from runnel.errors import Error, ErrorCode, Position
 from runnel.expressions.values import array_of, python_values
 from runnel.relation import Field
+from runnel.serving.received_data import value_count
 from runnel.sqltypes import SqlType, to_arrow
 from runnel.type_records import type_of, type_record
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Changes with the meaning of messages: client and server must have the same."""
 
 HEADER = b"authorization"
 _LENGTH = 4
+_LEAST = 8
+"""Bytes that a value counts at least for: Python has a pointer for it."""
 _MOST = 1 << 63
 _LONGEST = 1e9
 """Seconds, 31 years: as good as no limit."""
@@ -115,32 +119,51 @@ def arguments_message(rows: Sequence[tuple[Any, ...]], types: Sequence[SqlType])
     return head, batches_message([batch], batch.schema)
 
 
-def arguments_of(head: dict[str, Any], body: bytes) -> list[tuple[Any, ...]]:
-    """The argument lists that `arguments_message` was given, as Python values; WrongMessage where there are none."""
+def arguments_of(head: dict[str, Any], body: bytes, check_size: Callable[[int], object]) -> list[tuple[Any, ...]]:
+    """The argument lists that `arguments_message` was given, as Python values; WrongMessage where there are none. `check_size`
+    is given the bytes that they need at least, before anything is made of them, and may raise."""
     rows = count_in(head, "rows")
-    try:
+    with understood("the arguments"):
         types = [type_of(item) for item in head["types"]]
-        if not types:
-            return [()] * min(rows, 1)
+    if not types:
+        return [()] * min(rows, 1)
+    with understood("the arguments"):
+        count = value_count(body)
+    check_size(count * _LEAST)
+    with understood("the arguments"):
         (batch,) = batches_of(body)
         batch.validate(full=True)
         if batch.num_rows != rows or [field.type for field in batch.schema] != [to_arrow(item) for item in types]:
-            raise WrongMessage("the arguments aren't of the types, or as many, as the message says")
+            raise WrongMessage("they aren't of the types, or as many, as the message says")
+    check_size(batch.nbytes)  # columns may share the bytes of their texts
+    with understood("the arguments"):
         columns = [python_values(column, item) for column, item in zip(batch.columns, types, strict=True)]
+    return list(zip(*columns, strict=True))
+
+
+@contextmanager
+def understood(what: str) -> Iterator[None]:
+    """Reads what a client sent: what doesn't fit raises whatever the first to notice it raises, and is a WrongMessage here."""
+    try:
+        yield
     except MemoryError:
         raise
-    except Exception as error:  # what doesn't fit raises whatever the first to notice it raises
-        raise WrongMessage(f"the arguments can't be read: {error}") from error
-    return list(zip(*columns, strict=True))
+    except Exception as error:
+        raise WrongMessage(f"{what} can't be read: {error}") from error
 
 
 def batches_message(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:
     """Batches as an Arrow IPC stream."""
+    return bytes(batches_buffer(batches, schema).to_pybytes())
+
+
+def batches_buffer(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Buffer:
+    """As `batches_message`, without a second copy."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
+    return sink.getvalue()
 
 
 def batches_of(message: bytes) -> list[pa.RecordBatch]:

@@ -26,6 +26,7 @@ from runnel.serving.messages import (
     PROTOCOL,
     WrongMessage,
     arguments_message,
+    batches_buffer,
     batches_of,
     error_of,
     fields_of,
@@ -135,9 +136,11 @@ class RemoteDatabase:
 
         def send() -> None:
             with self._call() as client:
-                writer, _ = client.do_put(descriptor, table.schema, self._options)
+                writer, _ = client.do_put(descriptor, pa.schema([]), self._options)
                 with writer:
-                    writer.write_table(table)
+                    # As metadata: the server looks at each message before Arrow reads it.
+                    for batches in [[batch] for batch in table.to_batches()] or [[]]:
+                        writer.write_metadata(batches_buffer(batches, table.schema))
                     writer.done_writing()
 
         self._translated(send)

@@ -206,6 +206,9 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         except Exception as error:
             raise _presentable(error) from error
 
+    def _check_message(self, size: int) -> None:
+        _check_size(size, self._limits.message, "the message", "--message-limit")
+
     def _check_table(self, size: int) -> None:
         _check_size(size, self._limits.table, "the table", "--table-limit")
 
@@ -234,7 +237,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
     def answer(self, kind: str, message: pa.Buffer, context: flight.ServerCallContext) -> bytes:
         """The answer to one message, which may be an error; nothing is raised."""
         try:
-            _check_size(message.size, self._limits.message, "the message", "--message-limit")
+            self._check_message(message.size)
             head, body = request(message.to_pybytes())
             if kind not in _LONG:
                 return self._answer(kind, head, _known(context).caller)
@@ -276,7 +279,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
 
     def _execute(self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller, peer: str) -> bytes:
         sql, timeout = text_in(head, "sql"), timeout_in(head)
-        rows = arguments_of(head, body)
+        rows = arguments_of(head, body, self._check_message)
         outcome = self._database.run(sql, rows[0] if rows else (), timeout, statement.watch, caller)
         if isinstance(outcome, int):
             return packed({"rowcount": outcome})
@@ -295,7 +298,8 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
 
     def _execute_many(self, statement: OpenStatement, head: dict[str, Any], body: bytes, caller: Caller) -> int:
         sql, timeout = text_in(head, "sql"), timeout_in(head)
-        return self._database.run_many(sql, arguments_of(head, body), timeout, statement.watch, caller)
+        rows = arguments_of(head, body, self._check_message)
+        return self._database.run_many(sql, rows, timeout, statement.watch, caller)
 
     def _register(self, name: str, table: pa.Table, caller: Caller) -> None:
         # Loaded on first use: few clients register anything.

@@ -1,4 +1,8 @@
-"""A table on its way from a client: read batch by batch, each checked before anything else looks at it."""
+"""A table on its way from a client: read batch by batch, each checked before anything else looks at it.
+
+To Flight the rows have no columns. They come as Arrow IPC streams in the metadata of Flight's messages: what Flight took for
+rows it would decompress before the server could look at it.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.serving.messages import WrongMessage
+from runnel.serving.messages import WrongMessage, understood
 from runnel.serving.open_calls import Context, OpenCall
+from runnel.serving.received_data import value_count
 
 if TYPE_CHECKING:
     import pyarrow.flight as flight
@@ -17,6 +22,9 @@ if TYPE_CHECKING:
     from runnel.serving.open_calls import OpenCalls
 
 logger = logging.getLogger("runnel.serving")
+
+_ALIGNED = 8
+"""Bytes, of the parts of an Arrow IPC stream."""
 
 
 class TableUpload(OpenCall):
@@ -33,18 +41,26 @@ class TableUpload(OpenCall):
         """The whole table; WrongMessage where it has not `rows` rows, e.g. as the client was killed meanwhile: Flight then ends
         the batches in the same way as after the last one. `check_size` is given the bytes read so far, and may raise."""
         batches: list[pa.RecordBatch] = []
+        schema: pa.Schema | None = None
         size = 0
-        try:
-            with self._calls.watched(self):
-                schema = reader.schema
-                while (batch := self._next(reader)) is not None:
-                    batch.validate(full=True)  # before anything else looks at it: its offsets may lead anywhere
-                    size += batch.nbytes
-                    check_size(size)
-                    batches.append(batch)
-            table = pa.Table.from_batches(batches, schema)
-        except (pa.ArrowException, OSError) as error:
-            raise WrongMessage(f"the rows can't be read: {error}") from error
+        with self._calls.watched(self):
+            with understood("the rows"):
+                if len(reader.schema):
+                    raise WrongMessage("they come outside of messages")
+            while (chunk := self._next(reader)) is not None:
+                with understood("the rows"):
+                    count = value_count(chunk)
+                check_size(size + max(chunk.size, count))  # a value without bytes of its own counts for one
+                with understood("the rows"):
+                    found, read = _read(chunk)
+                    if found != (schema := schema or found):
+                        raise WrongMessage("they aren't all of the same columns")
+                size += max(count, sum(batch.nbytes for batch in read))
+                check_size(size)
+                batches += read
+        if schema is None:
+            raise WrongMessage("no rows came, and no columns")
+        table = pa.Table.from_batches(batches, schema)
         if table.num_rows != rows:
             raise WrongMessage(f"{table.num_rows} rows came of a table of {rows}")
         return table
@@ -58,12 +74,22 @@ class TableUpload(OpenCall):
             logger.warning("a client has sent nothing of its table for %g s: its connection is cut", self._patience)
         self._calls.cut(self)
 
-    def _next(self, reader: flight.MetadataRecordBatchReader) -> pa.RecordBatch | None:
-        try:
-            batch = reader.read_chunk().data
-        except StopIteration:
-            return None
+    def _next(self, reader: flight.MetadataRecordBatchReader) -> pa.Buffer | None:
+        with understood("the rows"):
+            try:
+                chunk = reader.read_chunk().app_metadata
+            except StopIteration:
+                return None
         self._waits_since = self._calls.clock()
-        if batch is None:
+        if chunk is None:
             raise WrongMessage("a message has no rows")
-        return batch
+        # gRPC puts it anywhere; what computes on the values relies on their alignment.
+        return chunk if chunk.address % _ALIGNED == 0 else pa.py_buffer(chunk.to_pybytes())
+
+
+def _read(chunk: pa.Buffer) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+    with pa.ipc.open_stream(chunk) as reader:
+        batches = list(reader)
+        for batch in batches:
+            batch.validate(full=True)  # before anything else looks at it: its offsets may lead anywhere
+        return reader.schema, batches

@@ -110,13 +110,13 @@ remote.execute(sys.argv[3])
 SENDING = """
 import sys, runnel, pyarrow as pa
 import pyarrow.flight as flight
-from runnel.serving.messages import packed
+from runnel.serving.messages import batches_message, packed
 connection = runnel.connect(sys.argv[1], token=sys.argv[2])
 remote = connection._remote
 table = pa.table({"a": [1, 2, 3]})
 target = flight.FlightDescriptor.for_command(packed({"register": "t", "rows": 6}))
-writer, _ = remote._client.do_put(target, table.schema, remote._options)
-writer.write_table(table)
+writer, _ = remote._client.do_put(target, pa.schema([]), remote._options)
+writer.write_metadata(batches_message(table.to_batches(), table.schema))
 print("sent", flush=True)
 sys.stdin.read()
 """

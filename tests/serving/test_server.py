@@ -95,7 +95,7 @@ def test_nonsense_is_an_error_and_no_harm(server: Server, kind: str, body: bytes
 
 
 def test_a_client_that_goes_while_its_arguments_are_read_is_noticed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    def arguments(head: dict[str, object], body: bytes) -> list[tuple[object, ...]]:
+    def arguments(*given: object) -> list[tuple[object, ...]]:
         for call in list(server._calls._open):
             call.on_gone()
         return [()]
