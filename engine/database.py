@@ -119,9 +119,9 @@ class Database:
         if type(plan) is KeyGetPlan:  # it is known, and waits for nothing
             arguments = converted(values, types, plan.parameters, self.settings.time_zone)
             return run(self, plan, Call(sql, arguments, deadline, on_start, timeout, caller))
-        with RunningStatement(deadline, on_start, self.statements):
+        with RunningStatement(deadline, on_start, self.statements, timeout):
             if plan is None:
-                plan = self._planned(key, snapshot, _check(timeout))
+                plan = self._planned(key, snapshot, _check())
             arguments = converted(values, types, plan.parameters, self.settings.time_zone)
             return run(self, plan, Call(sql, arguments, deadline, on_start, timeout, caller))
 
@@ -141,8 +141,8 @@ class Database:
         if not rows:
             return 0
         types = tuple(column_type(values, number) for number, values in enumerate(zip(*rows, strict=True), 1))
-        with RunningStatement(deadline, on_start, self.statements):
-            plan = self.prepare(sql, types, _check(timeout), caller)
+        with RunningStatement(deadline, on_start, self.statements, timeout):
+            plan = self.prepare(sql, types, _check(), caller)
             return run_many(self, plan, Call(sql, (), deadline, on_start, timeout, caller), types, rows)
 
     def prepare(
@@ -170,10 +170,11 @@ class Database:
         return plan
 
     def plan_job(self, query: str, types: tuple[SqlType, ...], zone: str, *, is_confined: bool) -> WritePlan:
-        """The plan of what a named job runs, as the catalog is now. `is_confined`: the files that it names have bounds."""
+        """The plan of what a named job runs, as the catalog is now. `is_confined`: the files that it names have bounds.
+        Planning ends with the statement of this thread, if it runs one: some plan the job again."""
         from runnel.planner.planner import plan_job
 
-        environment = replace(self.planning_environment(zone), is_confined=is_confined)
+        environment = replace(self.planning_environment(zone), check=_check(), is_confined=is_confined)
         return plan_job(query, self.catalog.snapshot, types, environment)
 
     def planning_environment(self, zone: str) -> Environment:
@@ -428,14 +429,16 @@ def _directory(path: object) -> Directory:
     return Directory(Path(path))
 
 
-def _check(timeout: float | None) -> Callable[[], None]:
+def _check() -> Callable[[], None]:
     """What raises when the time of this thread's statement is over, or when it was cancelled."""
     patience = current()
 
     def check() -> None:
         patience.check()
-        if timeout is not None and patience.deadline is not None and monotonic_ns() >= patience.deadline:
-            raise timed_out(round(timeout * 1e9))
+        if patience.timeout is None:
+            patience.check_time()
+        elif patience.deadline is not None and monotonic_ns() >= patience.deadline:
+            raise timed_out(round(patience.timeout * 1e9))
 
     return check
 

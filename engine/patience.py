@@ -27,12 +27,13 @@ LOOK = 0.05
 
 
 class Patience:
-    """Of one statement. `deadline` is a time of `time.monotonic_ns`, None: none. It stands where a job would, so that who
-    cancels the statement ends the waiting, from any thread. As a context it is that of the thread which enters it: what is
-    done within has until then, and no longer than what is around it."""
+    """Of one statement. `deadline` is a time of `time.monotonic_ns`, None: none; `timeout` the seconds that it had until
+    then. It stands where a job would, so that who cancels the statement ends the waiting, from any thread. As a context it is
+    that of the thread which enters it: what is done within has until then, and no longer than what is around it."""
 
     # Of most statements these stay as they are, and each has one.
     is_cancelled = False
+    timeout: float | None = None
     _outer: Patience | None = None
     _wakes: AbstractSet[Callable[[], object]] = frozenset()
 
@@ -53,8 +54,8 @@ class Patience:
 
     def _begin_within(self, outer: Patience) -> None:
         self._outer = outer
-        if outer.deadline is not None:
-            self.deadline = outer.deadline if self.deadline is None else min(self.deadline, outer.deadline)
+        if outer.deadline is not None and (self.deadline is None or outer.deadline < self.deadline):
+            self.deadline, self.timeout = outer.deadline, outer.timeout
         outer.announce()
         outer._tell(self.cancel)
 
@@ -115,6 +116,16 @@ def current() -> Patience:
     return found
 
 
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """What this thread does within doesn't end with its statement: broken off, it would lose something."""
+    token = _OF_THIS_THREAD.set(None)
+    try:
+        yield
+    finally:
+        _OF_THIS_THREAD.reset(token)
+
+
 def seconds(most: float) -> float:
     """How long this thread may wait now, at most so many seconds."""
     patience = current()
@@ -148,8 +159,15 @@ class RunningStatement(Patience):
 
     _is_known = False
 
-    def __init__(self, deadline: int | None, on_start: Callable[[Patience], object], home: RunningStatements) -> None:
+    def __init__(
+        self,
+        deadline: int | None,
+        on_start: Callable[[Patience], object],
+        home: RunningStatements,
+        timeout: float | None = None,
+    ) -> None:
         self.deadline = deadline
+        self.timeout = timeout
         self._on_start = on_start
         self._home = home
 

@@ -18,6 +18,7 @@ from runnel.expressions.nodes import Expression, transform
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.expressions.properties import is_volatile
 from runnel.frozen import frozen
+from runnel.patience import check_time
 from runnel.planner.estimates import estimate
 from runnel.planner.optimize import everything
 from runnel.relation import Aggregate, Relation
@@ -78,15 +79,39 @@ class BoundTables:
     def _read(self, relation: Relation) -> Relation:
         """The relation, or a leaf that stands for it."""
         size = self._measured(relation)
-        bound = sum(map(self._own.__getitem__, size.inside)) + size.own
-        if size.copied > COPIED_STEPS and size.copied > COPIES * bound and self._can_share(relation):
-            self.count += 1
-            return CommonRows(number=self.count, relation=relation, position=relation.position)
-        if size.copied > MOST_STEPS:
+        if self._outgrows(size, COPIED_STEPS) and self._can_share(relation):
+            return self._leaf(relation)
+        if self._outgrows(size, MOST_STEPS):
             raise _too_many_copies()
         self._sizes[id(relation)] = replace(size, inside=size.inside | {id(relation)})
         self._own[id(relation)] = size.own
         return relation
+
+    def bounded(self, relation: Relation) -> Relation:
+        """The statement's own relation, with leaves for the common tables in it where it would have too many copies of them."""
+        if not self._outgrows(self._measured(relation), MOST_STEPS):
+            return relation
+        leaves: dict[int, Relation] = {}
+
+        def with_leaves(node: Relation) -> Relation:
+            if id(node) not in self._sizes:
+                return _over(node, with_leaves)
+            if id(node) not in leaves:
+                leaves[id(node)] = self._leaf(node) if self._can_share(node) else node
+            return leaves[id(node)]
+
+        relation = with_leaves(relation)
+        if self._outgrows(self._measured(relation), MOST_STEPS):
+            raise _too_many_copies()
+        return relation
+
+    def _outgrows(self, size: _Size, most: int) -> bool:
+        """Whether copies, more than `most` nodes with them, outgrow what was bound."""
+        return size.copied > most and size.copied > COPIES * (sum(map(self._own.__getitem__, size.inside)) + size.own)
+
+    def _leaf(self, relation: Relation) -> CommonRows:
+        self.count += 1
+        return CommonRows(number=self.count, relation=relation, position=relation.position)
 
     def _note_again(self) -> None:
         """Counts the use of a table that is bound for each use."""
@@ -98,7 +123,8 @@ class BoundTables:
         own = copied = 0
         inside: frozenset[int] = frozenset()
         waiting = [relation]
-        while waiting and copied <= MOST_STEPS:
+        while waiting:
+            check_time()
             node = waiting.pop()
             known = self._sizes.get(id(node))
             if known is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
+from runnel.patience import check_time
 from runnel.relation import (
     LEFT_ONLY,
     Aggregate,
@@ -35,12 +36,34 @@ EQUALITY_SELECTIVITY = 0.1
 ELEMENTS_PER_ARRAY = 5
 
 
-def estimate(relation: Relation) -> int | None:
-    """About how many rows come out; None if that isn't known, or without end."""
+Of = Callable[[Relation], int | None]
+"""What gives the estimate of an input."""
+
+
+def estimate(relation: Relation, of: Of | None = None) -> int | None:
+    """About how many rows come out; None if that isn't known, or without end. `of` gives the estimates of its inputs, where
+    who asks knows them already."""
+    of = of or estimate
     rule = _ESTIMATES.get(type(relation))
     if rule is not None:
-        return rule(relation)
-    return estimate(relation.input) if isinstance(relation, Single) else None
+        return rule(relation, of)
+    return of(relation.input) if isinstance(relation, Single) else None
+
+
+class Estimates:
+    """Of the nodes of one relation, each found once, however many nodes above it are asked for theirs."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Relation, int | None]] = {}
+
+    def of(self, relation: Relation) -> int | None:
+        """As `estimate`."""
+        known = self._known.get(id(relation))
+        if known is None:
+            check_time()
+            # The node is held, so that no other one gets its identity.
+            known = self._known[id(relation)] = relation, estimate(relation, self.of)
+        return known[1]
 
 
 def selectivity(condition: Expression | None) -> float:
@@ -65,7 +88,7 @@ def _filtered(rows: int | None, condition: Expression | None) -> int | None:
     return max(1, round(rows * selectivity(condition))) if rows else 0
 
 
-def _scan(node: Scan) -> int | None:
+def _scan(node: Scan, of: Of) -> int | None:
     rows = None if node.is_unbounded else _filtered(node.table.row_count(), node.predicate)
     if rows is not None and _finds_one_row(node):
         rows = min(rows, 1)
@@ -86,7 +109,7 @@ def _finds_one_row(node: Scan) -> bool:
     return bool(node.table.key_columns) and fixed.issuperset(node.table.key_columns)
 
 
-def _generate(node: Generate) -> int | None:
+def _generate(node: Generate, of: Of) -> int | None:
     bounds = [literal_count(item) for item in node.arguments]
     if node.unbounded or any(bound is None for bound in bounds) or len(bounds) < 2:
         return None
@@ -95,15 +118,15 @@ def _generate(node: Generate) -> int | None:
     return max(0, (stop - start) // stride + 1) if stride else None
 
 
-def _aggregate(node: Aggregate) -> int | None:
+def _aggregate(node: Aggregate, of: Of) -> int | None:
     if not node.keys:
         return 1
-    rows = estimate(node.input)
+    rows = of(node.input)
     return None if rows is None else max(1, rows // 4)
 
 
-def _join(node: Join) -> int | None:
-    left, right = estimate(node.left), estimate(node.right)
+def _join(node: Join, of: Of) -> int | None:
+    left, right = of(node.left), of(node.right)
     if left is None or right is None:
         return left if node.kind not in (JoinKind.INNER, JoinKind.CROSS, JoinKind.RIGHT, JoinKind.FULL) else None
     if node.kind in LEFT_ONLY:
@@ -115,55 +138,55 @@ def _join(node: Join) -> int | None:
     return left * right if node.condition is None else max(left, right, left * right // 4)
 
 
-def _limit(node: Limit) -> int | None:
-    rows, count = estimate(node.input), literal_count(node.count)
+def _limit(node: Limit, of: Of) -> int | None:
+    rows, count = of(node.input), literal_count(node.count)
     if count is None:
         return rows
     return count if rows is None else min(rows, count)
 
 
-def _union(node: Union) -> int | None:
-    parts = [estimate(part) for part in node.parts]
+def _union(node: Union, of: Of) -> int | None:
+    parts = [of(part) for part in node.parts]
     known = [rows for rows in parts if rows is not None]
     return sum(known) if len(known) == len(parts) else None
 
 
-def _expand(node: Expand) -> int | None:
-    rows = estimate(node.input)
+def _expand(node: Expand, of: Of) -> int | None:
+    rows = of(node.input)
     return None if rows is None else rows * len(node.projections)
 
 
-def _group_limit(node: GroupLimit) -> int | None:
-    rows = estimate(node.input)
+def _group_limit(node: GroupLimit, of: Of) -> int | None:
+    rows = of(node.input)
     return None if rows is None else max(1, rows // 4)
 
 
-def _assign_windows(node: AssignWindows) -> int | None:
+def _assign_windows(node: AssignWindows, of: Of) -> int | None:
     """As many windows as a row is in, on the average."""
-    rows, shape = estimate(node.input), node.shape
+    rows, shape = of(node.input), node.shape
     if rows is None or not shape.step:
         return rows
     windows = shape.size / shape.step
     return round(rows * (windows if shape.kind is WindowKind.HOP else (windows + 1) / 2))
 
 
-def _unnest(node: Unnest | Series | UnnestTogether) -> int | None:
-    rows = estimate(node.input)
+def _unnest(node: Unnest | Series | UnnestTogether, of: Of) -> int | None:
+    rows = of(node.input)
     return None if rows is None else rows * ELEMENTS_PER_ARRAY
 
 
 _ESTIMATES: dict[type[Relation], Callable[..., int | None]] = {
-    Fragment: lambda node: estimate(node.relation),
-    CommonRows: lambda node: node.rows,
+    Fragment: lambda node, of: of(node.relation),
+    CommonRows: lambda node, of: node.rows,
     Scan: _scan,
-    Values: lambda node: len(node.rows),
+    Values: lambda node, of: len(node.rows),
     Generate: _generate,
-    Filter: lambda node: _filtered(estimate(node.input), node.condition),
+    Filter: lambda node, of: _filtered(of(node.input), node.condition),
     Aggregate: _aggregate,
     Join: _join,
     Limit: _limit,
     Union: _union,
-    SetOperation: lambda node: estimate(node.left),
+    SetOperation: lambda node, of: of(node.left),
     Unnest: _unnest,
     Expand: _expand,
     AssignWindows: _assign_windows,

@@ -44,9 +44,15 @@ def tables_in(relation: Relation) -> tuple[Table, ...]:
     return tuple(dict.fromkeys(node.table for node in everything(relation) if isinstance(node, Scan)))
 
 
+def bounded(binder: Binder, relation: Relation) -> Relation:
+    """A bound query without too many copies of its common tables."""
+    return relation if binder.bound_tables is None else binder.bound_tables.bounded(relation)
+
+
 def simplified(binder: Binder, bound: Relation) -> Relation:
     """The relation after the rules."""
     check = binder.environment.check
+    bound = bounded(binder, bound)
     if not _has_commons(binder):
         return apply(bound, check=check)
     from runnel.planner.bound_tables import copied_where_needed, rewritten

@@ -23,7 +23,7 @@ from runnel.planner.bind_query import Binder, Environment
 from runnel.planner.choose import choose, choose_write
 from runnel.planner.key_plans import key_lookup
 from runnel.planner.lower import lower
-from runnel.planner.optimize import chosen, everything, pushed_down, simplified, tables_in
+from runnel.planner.optimize import bounded, chosen, everything, pushed_down, simplified, tables_in
 from runnel.planner.parse import parse
 from runnel.planner.physical import Physical
 from runnel.planner.plans import (
@@ -100,8 +100,9 @@ def plan_job(
     query: str | syntax.Insert, snapshot: Snapshot, parameter_types: tuple[SqlType, ...], environment: Environment
 ) -> WritePlan:
     """The plan of the INSERT or SINK that a job runs. No other engine runs any part: its state would be in no snapshot."""
-    statement = parse(query) if isinstance(query, str) else query
-    found = _plan(statement, snapshot, parameter_types, replace(environment, in_job=True, pushdown=None))
+    with within_time(environment.check):
+        statement = parse(query) if isinstance(query, str) else query
+        found = _plan(statement, snapshot, parameter_types, replace(environment, in_job=True, pushdown=None))
     assert isinstance(found, WritePlan)
     if found.is_unbounded:
         from runnel.planner.statement_time import check_no_statement_time
@@ -272,7 +273,7 @@ def _create_view(binder: Binder, statement: syntax.CreateView) -> Plan:
         )
     inner = replace(binder, views=(statement.name.text.lower(),))
     relation = inner.query(statement.query.expression, None)
-    check_streaming(apply(relation), statement.query.unbounded_state)
+    check_streaming(apply(bounded(inner, relation)), statement.query.unbounded_state)
     return CreateViewPlan(
         name=statement.name.text,
         sql=statement.query.text,

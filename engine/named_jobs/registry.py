@@ -26,7 +26,7 @@ from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.records import JobRecords
 from runnel.named_jobs.run import PreparedJob, Run
 from runnel.named_jobs.states import COMPLETED, COMPLETING, FAILED, NOT_RUNNING, RUNNING, STARTING
-from runnel.patience import Patience, PatientLock
+from runnel.patience import Patience, PatientLock, undisturbed
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.write import settle_staged
 from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore
@@ -196,8 +196,9 @@ class NamedJobs:
                 self._settle_foreign(record)
                 return
             snapshot_id = job.store.completed
-            with Patience(monotonic_ns() + SETTLING):
+            with undisturbed():  # else a time-out during planning would keep back what is staged
                 prepared = self.prepare(record)
+            with Patience(monotonic_ns() + SETTLING):
                 context = JobContext(
                     0, prepared.evaluation, self.jobs.clock.monotonic, owner=str(record.id), guarantee=record.options.guarantee
                 )
@@ -213,7 +214,8 @@ class NamedJobs:
     def _settle_foreign(self, record: JobRecord) -> None:
         place = self.runtime_place(record.id)
         if place.exists():
-            foreign = self.prepare(record).foreign
+            with undisturbed():
+                foreign = self.prepare(record).foreign
             if foreign is not None:
                 foreign.settle(str(record.id), place)
 

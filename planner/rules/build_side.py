@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runnel.planner.estimates import estimate
+from runnel.patience import check_time
+from runnel.planner.estimates import Estimates
 from runnel.planner.rules.rewriting import renumber
 from runnel.relation import Join, JoinKind, Project, Relation, references, transform
 
@@ -23,12 +24,16 @@ _SWAPPED = {
 
 def choose_build_side(relation: Relation) -> Relation:
     """The relation with joins turned so that the better side is built."""
-    return transform(relation, _turn)
+    sizes = Estimates()
+
+    def turn(node: Relation) -> Relation:
+        check_time()
+        return _turned(node) if isinstance(node, Join) and node.kind in _SWAPPED and _should_swap(node, sizes) else node
+
+    return transform(relation, turn)
 
 
-def _turn(node: Relation) -> Relation:
-    if not isinstance(node, Join) or node.kind not in _SWAPPED or not _should_swap(node):
-        return node
+def _turned(node: Join) -> Relation:
     left, right = len(node.left.fields), len(node.right.fields)
     places = {i: i + right if i < left else i - left for i in range(left + right)}
     swapped = replace(
@@ -51,13 +56,13 @@ def _turn(node: Relation) -> Relation:
     )
 
 
-def _should_swap(node: Join) -> bool:
+def _should_swap(node: Join, sizes: Estimates) -> bool:
     left_ends, right_ends = not node.left.never_ends, not node.right.never_ends
     if left_ends != right_ends:
         return left_ends and node.kind is not JoinKind.LEFT
     if node.left.recurs or node.right.recurs:
         return not node.left.recurs and node.kind is not JoinKind.LEFT
-    left, right = estimate(node.left), estimate(node.right)
+    left, right = sizes.of(node.left), sizes.of(node.right)
     if left is None or right is None:
         return False
     return left * _WEIGHTS.get(node.kind, (1, 1))[0] < right * _WEIGHTS.get(node.kind, (1, 1))[1]

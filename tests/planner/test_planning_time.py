@@ -12,12 +12,16 @@ import pytest
 
 import runnel
 from runnel import database
+from runnel.expressions.nodes import Literal
 from runnel.patience import within_time
+from runnel.planner import bound_tables
 from runnel.planner.bind_select import SelectBinder
 from runnel.planner.parse import parse
 from runnel.planner.planner import _plan
 from runnel.planner.rules import RULES, apply
-from runnel.relation import walk
+from runnel.planner.rules.build_side import choose_build_side
+from runnel.relation import Field, Join, JoinKind, Relation, Values, walk
+from runnel.sqltypes import BIGINT
 from runnel.streams import ImposeOrder
 
 
@@ -278,3 +282,67 @@ def test_no_stage_goes_on_for_long_without_a_look_at_the_time(con: runnel.Connec
         sys.setprofile(before)
     gaps = [after - first for first, after in zip(looked, [*looked[1:], calls[0]], strict=True)]
     assert max(gaps) < calls[0] / 3
+
+
+def test_the_statement_itself_may_not_have_too_many_copies(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bound_tables, "MOST_STEPS", 200)
+
+    def planned(column: str, rows: int, uses: int) -> list[str]:
+        table = " UNION ALL ".join([f"SELECT {column} AS a"] * rows)
+        readers = ", ".join(f"w w{i}" for i in range(uses))
+        lines = con.execute(f"EXPLAIN (LOGICAL) WITH w AS ({table}) SELECT COUNT(*) FROM {readers}").fetchall()
+        return [line.strip() for (line,) in lines]
+
+    with pytest.raises(runnel.ProgrammingError, match="name one another too often"):
+        planned("RAND()", 20, 10)
+    assert planned("1", 20, 10).count("Common table 1") == 1
+    assert "Common table 1" not in planned("RAND()", 150, 1)
+
+
+def test_the_side_of_each_of_many_joins_is_found_in_time_with_their_number() -> None:
+    def calls(number: int) -> int:
+        relation: Relation = Values(rows=((Literal(type=BIGINT, value=1),),), columns=(Field("a", BIGINT),))
+        one = relation
+        for _ in range(number):
+            relation = Join(kind=JoinKind.CROSS, left=relation, right=one)
+        return _calls(lambda: choose_build_side(relation))
+
+    assert calls(200) < 6 * calls(50)
+
+
+def test_the_choice_of_sides_hears_the_time_out(con: runnel.Connection) -> None:
+    plan: Any = con._database.prepare(_series("COUNT(*)", "JOIN GENERATE_SERIES(1, 3) AS t(v) ON t.v = s.v"), ())
+    looks: list[int] = []
+    with within_time(lambda: looks.append(1)):
+        choose_build_side(plan.logical)
+    assert looks
+
+
+_JOB = "SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(1))"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"CREATE JOB k AS {_JOB}",
+        "VERIFY JOB j",
+        "ALTER JOB j RESUME",
+    ],
+)
+def test_the_planning_of_a_job_hears_its_statement(con: runnel.Connection, monkeypatch: pytest.MonkeyPatch, sql: str) -> None:
+    con.execute(
+        "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+    )
+    con.execute(f"CREATE JOB j AS {_JOB}")
+    con.execute("ALTER JOB j SUSPEND")
+    plan_job = con._database.plan_job
+    cursor = con.cursor()
+
+    def late(*args: Any, **options: Any) -> Any:
+        cursor.cancel()
+        return plan_job(*args, **options)
+
+    monkeypatch.setattr(con._database, "plan_job", late)
+    with pytest.raises(runnel.OperationalError) as caught:
+        cursor.execute(sql).fetchall()
+    assert caught.value.code is runnel.ErrorCode.CANCELLED
