@@ -24,7 +24,9 @@ class DedicatedThread:
     def __init__(self, tasklet: Tasklet, name: str, clock: Clock, execution: Execution | None = None) -> None:
         """`execution` is the tasklet's, if it has one: when it is cancelled, so are the waits of the processor's calls."""
         self.tasklet = tasklet
-        self._patience = Patience(None) if execution is None else _UntilCancelled(execution)
+        self._patience = Patience(None)
+        if execution is not None:
+            execution.when_cancelled(self._patience.cancel)
         self._clock = clock
         self._parker = Parker()
         self._alarms: list[int] = []
@@ -66,18 +68,3 @@ class DedicatedThread:
                 tasklet.wake()
                 return
             self._parker.park(self._clock.timeout(self._alarms[0]) if self._alarms else None)
-
-
-class _UntilCancelled(Patience):
-    """What the calls of a blocking processor wait with."""
-
-    def __init__(self, execution: Execution) -> None:
-        super().__init__(None)
-        self._execution = execution
-
-    @property
-    def is_cancelled(self) -> bool:  # type: ignore[override]  # the execution says so, whoever cancelled it
-        return self._execution.is_cancelled
-
-    def cancel(self) -> None:
-        self._execution.cancel()

@@ -66,6 +66,7 @@ class Execution:
         self._options = options
         self._on_end = on_end
         self._lock = Lock()
+        self._when_cancelled: list[Callable[[], object]] = []
         self._suppliers: list[tuple[str, ProcessorSupplier]] = []
         # A planned result sink would only pass on what it gets, so the vertex before it gives to the results itself. (Not
         # where snapshots are taken: a barrier must reach every vertex.)
@@ -162,7 +163,15 @@ class Execution:
                 return
             self.error = cancelled() if error is None else error
             self.is_cancelled = True
+        for call in tuple(self._when_cancelled):
+            call()
         self.wake_all()
+
+    def when_cancelled(self, call: Callable[[], object]) -> None:
+        """Calls it when this is cancelled, from any thread, or at once if it is."""
+        self._when_cancelled.append(call)
+        if self.is_cancelled:  # after it was added, so that either this or `cancel` sees the other
+            call()
 
     def wake_all(self) -> None:
         for tasklet in self.tasklets:

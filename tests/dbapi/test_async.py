@@ -274,7 +274,8 @@ def test_a_task_cancelled_in_execute_gives_the_cursor_back(connection: Connectio
 
     async def body() -> Any:
         executing = asyncio.ensure_future(cursor.execute_async(long))
-        await asyncio.sleep(0.01)
+        while not connection.jobs():
+            await asyncio.sleep(0)
         executing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await executing

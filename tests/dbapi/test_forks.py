@@ -329,6 +329,7 @@ connection.execute("CREATE MAPPING t (a BIGINT) TYPE DuckDB")
 connection.execute("CREATE JOB j AS SINK INTO m SELECT v + 1000, v FROM TABLE(GENERATE_STREAM(1000)) WHERE v < 10")
 writer = connection.register_stream("s", {"a": "BIGINT"})
 over = threading.Event()
+turns = threading.Semaphore(0)
 failures = []
 
 def busy(statement, *args):
@@ -337,6 +338,7 @@ def busy(statement, *args):
             cursor = connection.execute(statement, args)
             if cursor.description:
                 cursor.fetchall()
+            turns.release()
     except BaseException as error:
         failures.append(error)
 
@@ -361,7 +363,8 @@ def child():
     assert own.execute("SELECT SUM(v) FROM TABLE(GENERATE_SERIES(1, 10)) AS t(v)").fetchall() == [(55,)]
 
 for number in range(int(sys.argv[2])):
-    time.sleep(random.random() / 50)  # a fork may come at any time
+    for _ in range(random.randrange(8)):  # a fork may come at any time
+        assert turns.acquire(timeout=20), failures
     assert ended(in_child(child)) == 7, number
 over.set()
 for thread in threads:

@@ -26,6 +26,7 @@ from runnel.errors import (
 )
 from runnel.expressions.context import EvaluationContext
 from runnel.jobs import Job, JobOptions, Jobs, JobStatus
+from runnel.patience import Patience, current
 from runnel.processor import Inbox, Processor
 from runnel.processors.result import result_sink
 from runnel.processors.scan import scan
@@ -652,6 +653,27 @@ def test_unknown_job(jobs: Jobs) -> None:
     with pytest.raises(ProgrammingError) as caught:
         jobs.get(99)
     assert caught.value.hint == f"the running jobs are {running.id}"
+
+
+def test_what_a_blocking_processor_waits_with_is_woken_when_its_job_is_cancelled(jobs: Jobs) -> None:
+    entered, outer, inner = (threading.Event() for _ in range(3))
+    woken: list[bool] = []
+
+    class Blocked(Processor):
+        cooperative = False
+
+        def complete(self) -> bool:
+            with current().telling(outer.set), Patience(None) as nested, nested.telling(inner.set):
+                entered.set()
+                woken.extend(event.wait(3) for event in (outer, inner))
+            return True
+
+    job = start(jobs, chain(Blocked), options=HAND_BUILT)
+    assert entered.wait(PATIENCE)
+    job.cancel()
+    with pytest.raises(OperationalError, match="cancelled"):
+        job.join(PATIENCE)
+    assert woken == [True, True]
 
 
 def test_offers_out_of_order_are_an_error(jobs: Jobs) -> None:
