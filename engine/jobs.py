@@ -1,9 +1,8 @@
 """Light jobs: one start, then join or cancel; nothing is kept when they have ended.
 
 `Jobs` belongs to a connection: it starts jobs, lists those that run, and ends them all. A `Job` is the handle. A bounded query
-begins as the property of the thread that fetches (`run_here`, or any read of its results) and goes to the workers when
-it takes long; what has no end, and hand-built DAGs, go to the workers at once. A job holds no reference to who started it, so a
-cursor that is collected can cancel its job.
+begins on the thread that fetches (`run_here`, or any read of its results) and moves to the workers when it takes long; what is
+unbounded or hand-built starts there. A job holds no reference to its starter, so a collected cursor can cancel its job.
 """
 
 from __future__ import annotations
@@ -77,9 +76,8 @@ class JobOptions:
     the user, so its failures are the user's, and it runs on the workers from the start. `timeout`: nanoseconds after which it
     is cancelled with OperationalError (TIMEOUT), which names the `stated_timeout` if the user gave another: that of the whole
     statement, of which this is the rest. `accumulation_limit`: rows that one processor may hold (0: no limit). `is_measured`:
-    the metrics tell bytes, too. `event_time`: the type of the time that watermarks tell, if there are any.
-    `linger`: how long rows of a stream may wait in a source, in nanoseconds. `durability`: of an execution of a named job.
-    `is_confined`: its statement's caller has bounds."""
+    the metrics tell bytes, too. `event_time`: the type of watermarks' times, if there are any. `linger`: nanoseconds that rows
+    of a stream may wait in a source. `durability`: of an execution of a named job. `is_confined`: its caller has bounds."""
 
     name: str = ""
     kind: str = "light"
@@ -136,8 +134,8 @@ class Jobs:
         options: JobOptions = _DEFAULT,
         on_start: Callable[[Job], object] = _nobody,
     ) -> Job:
-        """Starts a job; `on_start` is given it before anything of it runs, so that it can be cancelled from then on. What
-        suppliers raise (a source that can't be split) is raised here, with the vertex named."""
+        """Starts a job; `on_start` is given it before it runs, so that it can be cancelled. Raises what suppliers raise (a
+        source that can't be split), with the vertex named."""
         self._check_open()
         job = Job(self, next(self._ids), query, options)
         context = JobContext(
