@@ -451,8 +451,7 @@ class Job:
                 logger.exception("a callback at the end of job %d failed", self.id)
 
     def _drive(self, budget: int = BUDGET) -> None:
-        caller = self._caller
-        if caller is not None:
+        if (caller := self._caller) is not None:
             if self._deadline is not None and self._jobs.clock.monotonic() >= self._deadline:
                 self._expire()
             caller.drive(budget)
@@ -474,8 +473,7 @@ class Job:
 
     def _cancel(self, error: Error | None) -> None:
         self.execution.cancel(error)
-        caller = self._caller
-        if caller is not None:
+        if (caller := self._caller) is not None:
             caller.sweep()
 
     def _interrupted(self) -> None:
