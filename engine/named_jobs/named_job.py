@@ -19,6 +19,7 @@ from runnel.jobs import JobStatus
 from runnel.named_jobs.job_waiting import JobWaiting
 from runnel.named_jobs.listeners import StatusChange, tell
 from runnel.named_jobs.named_snapshots import check_name
+from runnel.named_jobs.newest_snapshot import NewestSnapshot
 from runnel.named_jobs.record import Failure, JobRecord
 from runnel.named_jobs.run import PreparedJob, Run
 from runnel.named_jobs.states import (
@@ -88,6 +89,7 @@ class NamedJob(JobWaiting):
         self._resumes = False
         self._dag: DAG | None = None
         self._failures = 0
+        self._newest = NewestSnapshot(record.snapshot, home, self._keep)
 
     def start(self) -> None:
         """Starts it for the first time; raises what keeps it from running."""
@@ -362,11 +364,9 @@ class NamedJob(JobWaiting):
                 return
             aim, self._aim, self._run = self._aim, Aim.COMPLETE, None
             error = None if run.is_cut else run.job.error
-            late, before = run.job.late_rows, self._record
+            late, before, batch = run.job.late_rows, self._record, run.last_batch or self._record.last_batch
             self._record = replace(before, rows_in=run.job.rows_in, rows_out=run.rows_out, late_rows=late)
-            self._record = replace(
-                self._record, late_in_all=before.late_in_all + late, last_batch=run.last_batch or before.last_batch
-            )
+            self._record = replace(self._record, late_in_all=before.late_in_all + late, last_batch=batch)
             if aim is Aim.CANCEL:
                 self._end(FAILED, "cancelled", is_user_cancelled=True)
             elif error is None and run.terminal is None and not run.is_cut:
@@ -457,7 +457,7 @@ class NamedJob(JobWaiting):
             self.last_snapshot = report
             self._failures = 0
             if self._record.runtime == TASKLETS and self._home.records.folder is not None:
-                self._home.errands.post(lambda: self._keep(snapshot=report.snapshot_id))
+                self._newest.report(report.snapshot_id)
 
     def _set(self, status: JobStatus, description: str, *, is_user: bool = False, **changes: Any) -> None:
         old = self._record.status
@@ -479,14 +479,14 @@ class NamedJob(JobWaiting):
             if self.unsaved is None:
                 logger.error("%s", error)
             self.unsaved = Failure.of(error)
-            pool, clock = self._home.jobs.pool, self._home.jobs.clock
-            pool.forget((), self._save_due)
-            pool.call_at(clock.monotonic() + SAVE_AGAIN, self._save_due)
+            self._home.jobs.pool.forget((), self._save_due)
+            self._home.jobs.pool.call_at(self._home.jobs.clock.monotonic() + SAVE_AGAIN, self._save_due)
             return
         if self.is_done:
             self._home.errands.post(lambda: self._home.clean(self))
 
     def _save_or_raise(self) -> None:
+        self._record = self._newest.named_in(self._record)
         if not self.is_forgotten:
             self._home.records.save(self._record)
         self.unsaved = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,13 @@ import pytest
 
 import runnel
 from runnel import JobStatus
+from runnel.named_jobs.record import JobRecord
+from runnel.processor import Guarantee
+from runnel.runtime.snapshots import SnapshotReport
+from runnel.snapshots.store import SnapshotSize
 from runnel.testing import ManualClock
 from tests.jobs.named import Bench
+from tests.waiting import eventually
 
 MAP = "(__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
 PATIENCE = 20
@@ -93,6 +99,38 @@ def test_the_uptime_of_a_job_that_has_ended_stands_still() -> None:
     bench.clock.advance(5_000_000_000)
     assert job.uptime == 3 and isinstance(bench.clock, ManualClock)
     bench.close()
+
+
+def test_a_record_names_its_first_snapshot_at_once_and_later_ones_each_second(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    job = bench.create(guarantee=Guarantee.EXACTLY_ONCE, snapshot_interval=3_600_000)
+    saved: list[int | None] = []
+    save = bench.named.records.save
+
+    def noted(record: JobRecord) -> None:
+        saved.append(record.snapshot)
+        save(record)
+
+    def report(snapshot_id: int) -> None:
+        job._reported(SnapshotReport(snapshot_id, is_terminal=False, started=0, duration=1, size=SnapshotSize(1, 1, 1)))
+
+    bench.named.records.save = noted  # type: ignore[method-assign]
+    try:
+        report(1)
+        assert eventually(lambda: saved == [1])
+        for snapshot_id in range(2, 12):
+            report(snapshot_id)
+        bench.clock.advance(999_999_999)
+        bench.named.errands.post((reached := threading.Event()).set)
+        assert reached.wait(PATIENCE)
+        assert saved == [1]
+        bench.clock.advance(1)
+        assert eventually(lambda: saved == [1, 11])
+        report(12)
+        job._keep(last_error=None)  # whatever else is saved names the newest, too
+        assert saved == [1, 11, 12]
+    finally:
+        bench.close()
 
 
 def test_hints_can_be_run_whatever_a_job_is_called(tmp_path: Path) -> None:
