@@ -157,12 +157,14 @@ class ExpressionBinder(AggregateBinder):
     def _column(self, tree: Any) -> Expression:
         if isinstance(tree.this, exp.Star):
             raise ProgrammingError(f"* can't stand in {self._clause}", position=self._at(tree))
+        scope = self._scope
         if tree.args.get("db"):
             self._check_schema(tree)
+            scope = scope.within(tree.text("db"))
         if self._query.emits and self._is_window_final(tree):
             assert self._aggregates is not None
             return self._aggregates.add(Aggregate(function=WINDOW_FINAL, arguments=(), type=BOOLEAN, position=self._at(tree)))
-        return self._scope.resolve(tree.name, tree.table or None, self._at(tree))
+        return scope.resolve(tree.name, tree.table or None, self._at(tree))
 
     def _check_schema(self, tree: Any) -> None:
         """Refuses a name such as a.b.c whose first part is no schema: it may be meant for a field of a column."""

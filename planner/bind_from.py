@@ -15,7 +15,7 @@ from runnel.expressions.nodes import Column, Expression, Literal, transform
 from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.convert import exact_cast, renamed
-from runnel.planner.scope import Bound, Scope, ScopeColumn, check_schema, scope_of
+from runnel.planner.scope import INFORMATION_SCHEMA, Bound, Scope, ScopeColumn, check_schema, scope_of
 from runnel.planner.supported import function_call, position_of
 from runnel.planner.table_arguments import WINDOW_FUNCTIONS
 from runnel.relation import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
@@ -141,11 +141,13 @@ class FromBinder:
                 position=position,
             )
         check_schema(tree.text("catalog"), tree.text("db"), position)
-        if tree.text("db").lower() == "information_schema":
+        if tree.text("db").lower() == INFORMATION_SCHEMA:
             # Loaded on first use: few statements ask for it.
             from runnel.planner.information_schema import schema_table
 
-            return self._scan(schema_table(tree.name, self._binder, position), alias or tree.name, names, position)
+            bound = self._scan(schema_table(tree.name, self._binder, position), alias or tree.name, names, position)
+            columns = tuple(replace(column, schema=INFORMATION_SCHEMA) for column in bound.scope.columns)
+            return Bound(bound.relation, Scope(columns, self._outer))
         name = self._binder.unqualified(tree)
         common = None if tree.text("db") else self._binder.common_table(name, self._outer)
         if common is not None:

@@ -167,9 +167,11 @@ class SelectBinder:
         for tree in trees:
             star = _star_of(tree)
             if star is not None:
-                if isinstance(tree, exp.Column):
-                    check_schema(tree.text("catalog"), tree.text("db"), self._at(tree))
-                shown = self._scope.star(star or None, self._at(tree))
+                scope = self._scope
+                if isinstance(tree, exp.Column) and (schema := tree.text("db")):
+                    check_schema(tree.text("catalog"), schema, self._at(tree))
+                    scope = scope.within(schema)
+                shown = scope.star(star or None, self._at(tree))
                 found = [Item(c.expression(self._at(tree)), c.name, None) for c in shown]
                 items += self._chosen(tree.find(exp.Star), found, binder)
                 continue

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 
 CATALOG = "runnel"
-_SCHEMAS = ("public", "information_schema")
+PUBLIC = "public"
+INFORMATION_SCHEMA = "information_schema"
+_SCHEMAS = (PUBLIC, INFORMATION_SCHEMA)
 
 
 def check_schema(catalog: str, schema: str, position: Position | None) -> None:
@@ -51,6 +53,8 @@ class ScopeColumn:
     qualifier: str | None = None
     hidden: bool = False
     qualified_only: bool = False
+    schema: str = PUBLIC
+    """What may stand before the qualifier."""
 
     def expression(self, position: Position | None = None) -> Column:
         return Column(index=self.index, name=self.name, type=self.type, position=position)
@@ -66,6 +70,12 @@ class Scope:
     """Whether there is a FROM clause."""
     collector: Collector | None = field(default=None, compare=False, repr=False)
     """Where aggregates of this query go that a subquery has; None in FROM, where there are none."""
+
+    def within(self, schema: str) -> Scope:
+        """The scope of names with that schema before them, which only the columns of its tables have."""
+        lower = schema.lower()
+        columns = tuple(column for column in self.columns if column.schema == lower)
+        return replace(self, columns=columns, outer=None if self.outer is None else self.outer.within(schema))
 
     def find(self, name: str, qualifier: str | None) -> list[ScopeColumn]:
         """The columns that a name may mean."""
