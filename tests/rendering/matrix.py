@@ -23,6 +23,8 @@ from tests.rendering.function_cases import FunctionCase, cast_cases, function_ca
 
 PATH = Path(__file__).parents[2] / "docs" / "functions.md"
 ENGINES = (DUCKDB, SPARK)
+INTERNAL = ("decimal_key", "exact_cast")
+"""What only the planner calls: SQL has neither a name nor an operator for it."""
 HEAD = """# Functions, and where they run
 
 Every function runs on Runnel's own operators. Where a sub-plan is handed to DuckDB or Spark, what is called "exact" below is
@@ -104,7 +106,7 @@ def table() -> str:
     """The whole file."""
     parts = [HEAD]
     families: dict[str, list[str]] = {}
-    for name in sorted(FUNCTIONS):
+    for name in sorted(set(FUNCTIONS).difference(INTERNAL)):
         families.setdefault(FUNCTIONS[name].family, []).append(_function_row(name))
     for family, rows in sorted(families.items()):
         parts.append(_section(family.capitalize(), ("function", "arguments", "DuckDB", "Spark"), rows))
