@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -256,3 +258,14 @@ def test_a_certificate_hides_what_is_said(connection: runnel.Connection, tmp_pat
             runnel.connect(server.url, token=TOKEN)
     finally:
         server.stop()
+
+
+def test_a_server_that_has_ended_keeps_no_database() -> None:
+    connection = runnel.connect()
+    server = Server(connection, TOKEN)
+    database = weakref.ref(connection._database)
+    server.stop()
+    connection.close()
+    del server, connection
+    gc.collect()
+    assert database() is None
