@@ -16,7 +16,6 @@ from runnel.subqueries import OuterValue
 if TYPE_CHECKING:
     from runnel.catalog import Snapshot
     from runnel.expressions.python_function import PythonFunction
-    from runnel.planner.bind_query import Environment
 
 
 class QueryBinder(Protocol):
@@ -26,7 +25,6 @@ class QueryBinder(Protocol):
     parameter_types: tuple[SqlType, ...]
     snapshot: Snapshot
     emits: bool
-    environment: Environment
 
     @property
     def is_confined(self) -> bool:
