@@ -325,7 +325,7 @@ class ExpressionBinder(AggregateBinder):
 
             self._query.note("catalog", "", self._query.snapshot.version)
             bound = [self.bind(argument) for argument in arguments]
-            hides = self._query.is_confined
+            hides = self._query.environment.is_confined
             return get_ddl(self._query.snapshot, bound, self._at(tree), hides_secrets=hides)
         own = self._query.python_function(name)
         if own is not None and own.is_aggregate:

@@ -115,10 +115,6 @@ class Binder:
     emits: bool = False
     """Whether the statement has EMIT EVERY or its like, so that window_final is a column."""
 
-    @property
-    def is_confined(self) -> bool:
-        return self.environment.is_confined
-
     def statement_query(self, query: Query) -> Relation:
         """The relation of the query that a statement is, or has."""
         if query.emission is None:

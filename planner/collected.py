@@ -26,10 +26,6 @@ class QueryBinder(Protocol):
     snapshot: Snapshot
     emits: bool
 
-    @property
-    def is_confined(self) -> bool:
-        """Whether the caller has bounds."""
-
     def note(self, kind: str, name: str, version: int) -> None:
         """Notes something of the catalog that the plan depends on."""
 

@@ -112,7 +112,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
         _check_address(address)
         self._connection = connection
         self._database = connection._database
-        self._tokens = TokenCheck(self._database, token, user_token)
+        self._tokens = TokenCheck(self._database.owner, Caller(False, self._database.bounds), token, user_token)
         self._limits = limits or Limits()
         self._statements = OpenStatements(lambda: connected_clients(self.port))
         self._calls = OpenCalls(self._statements.look, lambda peer: cut_connection(peer, self.port))

@@ -12,7 +12,6 @@ from runnel.serving.messages import HEADER
 from runnel.statements.call import Caller
 
 if TYPE_CHECKING:
-    from runnel.database import Database
     from runnel.serving.row_stream import RowStream
 
 LEAST = 16
@@ -37,21 +36,22 @@ class KnownCall(flight.ServerMiddleware):  # type: ignore[misc]
 
 
 class TokenCheck(flight.ServerMiddlewareFactory):  # type: ignore[misc]
-    """Lets no call pass that doesn't carry a token."""
+    """Lets no call pass that doesn't carry a token. `owner` and `user` are who calls with the owner's token and the users'."""
 
-    def __init__(self, database: Database, token: str, user_token: str | None) -> None:
+    def __init__(self, owner: Caller, user: Caller, token: str, user_token: str | None) -> None:
         super().__init__()
-        self._database = database
+        # Flight never lets go of it, so it refers to nothing that is to be closed.
+        self._owner, self._user = owner, user
         self._expected: list[tuple[bytes, Caller]] = []
         self.change(token, user_token)
 
     def change(self, token: str, user_token: str | None) -> None:
         """Calls that begin from now on need one of these tokens. ProgrammingError, and no change, for what can't be one."""
-        callers = {token: self._database.owner}
+        callers = {token: self._owner}
         if user_token is not None:
             if user_token == token:
                 raise ProgrammingError("the owner's token and the user's are the same", hint="give two")
-            callers[user_token] = Caller(False, self._database.bounds)
+            callers[user_token] = self._user
         for item in callers:
             check_token(item)
         self._expected = [(f"Bearer {item}".encode(), caller) for item, caller in callers.items()]
