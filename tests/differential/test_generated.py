@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from math import isnan
 from typing import Any
@@ -52,15 +52,24 @@ class Tally:
 
 
 def differences(
-    seed: int, count: int, make: Callable[[random.Random], Any] = Generator, tally: Tally | None = None
+    seed: int,
+    count: int,
+    make: Callable[[random.Random], Any] = Generator,
+    tally: Tally | None = None,
+    settings: Sequence[str] = (),
 ) -> Iterator[str]:
-    """What the engines disagree on in `count` queries of the generator that `make` makes; `tally` counts the others."""
+    """What the engines disagree on in `count` queries of the generator that `make` makes; `tally` counts the others.
+
+    `settings` are SET statements for Runnel's connection.
+    """
     tally = Tally() if tally is None else tally
     source = random.Random(seed)
     plain = tables(source)
     with runnel.connect() as ours, duckdb.connect() as theirs:
         for setting in SETTINGS:
             theirs.execute(setting)
+        for setting in settings:
+            ours.execute(setting)
         for name, table in plain.items():
             theirs.register(name, table)
             if source.random() < 0.5:
