@@ -37,8 +37,10 @@ def with_emission(binder: Binder, relation: Relation, clauses: EmissionClauses) 
     found = _lowest(relation, clauses)
     if found is None and clauses.late_table is not None and clauses.every is None and clauses.lateness is None:
         # Loaded on first use: few joins have it.
-        from runnel.planner.bind_late_joins import has_joins, with_late_of_joins
+        from runnel.planner.bind_late_joins import has_joins, with_late_of_joins, with_subqueries_as_joins
 
+        if _asks_a_stream(relation):
+            relation = with_subqueries_as_joins(relation)
         if has_joins(relation):
             return with_late_of_joins(relation, _late_table(binder, clauses.late_table), clauses.late_table)
     if found is None:
@@ -86,13 +88,6 @@ def _nothing_to_tell(relation: Relation, clauses: EmissionClauses) -> NotSupport
             hint="put the aggregation into this SELECT: SELECT window_end, COUNT(*) … GROUP BY window_end EMIT EVERY …",
             position=clauses.position,
         )
-    if _asks_a_stream(relation):
-        return NotSupportedError(
-            "LATE DATA INTO doesn't go with EXISTS, IN, ANY and ALL of a second stream",
-            detail="which of the streams a late row is of follows from a join in FROM only",
-            hint="join the streams in FROM, or leave LATE DATA INTO out",
-            position=clauses.position,
-        )
     return NotSupportedError(
         "LATE DATA INTO goes with GROUP BY over windows, joins of streams, OVER, DISTINCT ON and ORDER BY",
         detail="for nothing else a row can be late: all others take rows as they come",
@@ -102,7 +97,7 @@ def _nothing_to_tell(relation: Relation, clauses: EmissionClauses) -> NotSupport
 
 
 def _asks_a_stream(relation: Relation) -> bool:
-    """Whether a SELECT has a subquery over a stream in its conditions."""
+    """Whether a SELECT has a subquery over a stream, beside which nothing else groups or sorts."""
     while isinstance(relation, Project | Filter):
         found = (item for own in relation.own_expressions for item in expression_walk(own))
         if any(isinstance(item, SUBQUERIES) and item.relation.is_unbounded for item in found):

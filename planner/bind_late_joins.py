@@ -13,9 +13,33 @@ from runnel.connector import KeyedTable, WritableTable
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
+from runnel.planner.rules.subqueries import subqueries_to_joins
 from runnel.planner.syntax import Name
-from runnel.relation import Filter, Join, Limit, Project, Relation, references
+from runnel.relation import LEFT_ONLY, MARKS, Filter, Join, Limit, Project, Relation, references
 from runnel.streams import AsOfJoin, LateSides
+
+
+def with_subqueries_as_joins(relation: Relation) -> Relation:
+    """The SELECT with joins in the place of subqueries. The rows of a subquery have all columns of its stream, as its late rows
+    may go to a mapping that has them."""
+    return _with_columns_of_streams(subqueries_to_joins(relation))
+
+
+def _with_columns_of_streams(relation: Relation) -> Relation:
+    if isinstance(relation, Project | Filter | Limit):
+        return relation.with_inputs((_with_columns_of_streams(relation.input),))
+    if isinstance(relation, Join) and relation.kind in (*LEFT_ONLY, *MARKS):
+        return replace(relation, left=_with_columns_of_streams(relation.left), right=_with_columns(relation.right))
+    return relation
+
+
+def _with_columns(side: Relation) -> Relation:
+    """The columns of what is projected come last, so that the others stay where they are, and are found by their names."""
+    if not isinstance(side, Project):
+        return side
+    columns = references(side.input.fields)
+    names = (*(f"${i}" for i in range(len(side.names))), *(item.name for item in columns))
+    return replace(side, expressions=(*side.expressions, *columns), names=names)
 
 
 def has_joins(relation: Relation) -> bool:
@@ -113,4 +137,4 @@ def _values(side: Relation, table: WritableTable, targets: tuple[int, ...], name
 
 
 def _names(side: Relation) -> str:
-    return ", ".join(field.name for field in side.fields)
+    return ", ".join(field.name for field in side.fields if not field.name.startswith("$"))

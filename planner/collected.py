@@ -16,6 +16,7 @@ from runnel.subqueries import OuterValue
 if TYPE_CHECKING:
     from runnel.catalog import Snapshot
     from runnel.expressions.python_function import PythonFunction
+    from runnel.planner.bind_query import Environment
 
 
 class QueryBinder(Protocol):
@@ -25,6 +26,7 @@ class QueryBinder(Protocol):
     parameter_types: tuple[SqlType, ...]
     snapshot: Snapshot
     emits: bool
+    environment: Environment
 
     def note(self, kind: str, name: str, version: int) -> None:
         """Notes something of the catalog that the plan depends on."""
