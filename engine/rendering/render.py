@@ -235,18 +235,18 @@ class Rendering:
         return rule(self, expression, [self._text(item, columns) for item in expression.arguments])
 
     def _connective(self, expression: Call, columns: Sequence[str]) -> str:
-        """AND and OR; what can fail on the right sees only the rows that the left leaves undecided."""
-        is_and = expression.function == "and"
-        first, *rest = expression.arguments
-        text = self._text(first, columns)
-        for part in rest:
-            right = self._text(part, columns)
-            joined = f"({text} {'AND' if is_and else 'OR'} {right})"
-            if _can_fail(part):
-                test, value = ("FALSE", "FALSE") if is_and else ("TRUE", "TRUE")
-                joined = f"CASE WHEN ({text}) IS {test} THEN {value} ELSE {joined} END"
-            text = joined
-        return text
+        """AND and OR; a part that can fail sees only the rows that those before it leave undecided. All parts but the last group
+        stand twice in the text, however many there are: CASE WHEN (a) IS TRUE THEN TRUE WHEN (b) IS TRUE THEN TRUE ELSE
+        (a OR b OR c) END, where b and c can fail."""
+        word, deciding = ("AND", "FALSE") if expression.function == "and" else ("OR", "TRUE")
+        groups: list[list[str]] = []
+        for part in expression.arguments:
+            if not groups or _can_fail(part):
+                groups.append([])
+            groups[-1].append(self._text(part, columns))
+        joined = f"({f' {word} '.join(text for group in groups for text in group)})"
+        whens = [f"WHEN ({f' {word} '.join(group)}) IS {deciding} THEN {deciding}" for group in groups[:-1]]
+        return f"CASE {' '.join(whens)} ELSE {joined} END" if whens else joined
 
     def _case(self, expression: Case, columns: Sequence[str]) -> str:
         whens = [

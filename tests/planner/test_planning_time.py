@@ -346,3 +346,16 @@ def test_the_planning_of_a_job_hears_its_statement(con: runnel.Connection, monke
     with pytest.raises(runnel.OperationalError) as caught:
         cursor.execute(sql).fetchall()
     assert caught.value.code is runnel.ErrorCode.CANCELLED
+
+
+@pytest.mark.parametrize("word", ["AND", "OR"])
+def test_the_text_of_parts_that_can_fail_grows_with_their_number(word: str) -> None:
+    """Each part that can fail stands twice in DuckDB's text, not twice for each one behind it."""
+
+    def length(parts: int) -> int:
+        condition = f" {word} ".join(f"a = a + {number}" for number in range(parts))
+        return sum(len(line) for (line,) in con.execute(f"EXPLAIN SELECT a FROM t WHERE {condition}").fetchall())
+
+    with runnel.connect() as con:
+        con.execute("CREATE MAPPING t (a BIGINT) TYPE DuckDB")
+        assert length(16) < 2.5 * length(8)
