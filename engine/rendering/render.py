@@ -235,9 +235,11 @@ class Rendering:
         return rule(self, expression, [self._text(item, columns) for item in expression.arguments])
 
     def _connective(self, expression: Call, columns: Sequence[str]) -> str:
-        """AND and OR; a part that can fail sees only the rows that those before it leave undecided. All parts but the last group
-        stand twice in the text, however many there are: CASE WHEN (a) IS TRUE THEN TRUE WHEN (b) IS TRUE THEN TRUE ELSE
-        (a OR b OR c) END, where b and c can fail."""
+        """AND and OR; a part that can fail sees only the rows that those before it leave undecided.
+
+        A part stands in the text at most twice, however many there are. Of a OR b OR c, where b and c can fail:
+        CASE WHEN (a) IS TRUE THEN TRUE WHEN (b) IS TRUE THEN TRUE ELSE (a OR b OR c) END.
+        """
         word, deciding = ("AND", "FALSE") if expression.function == "and" else ("OR", "TRUE")
         groups: list[list[str]] = []
         for part in expression.arguments:
