@@ -100,12 +100,7 @@ class SelectBinder:
             relation = Filter(input=relation, condition=self._where(tree, where), position=self._at(where))
         if tree.find(exp.Window) is not None or tree.args.get("qualify") is not None:
             self._windows = self._new_windows(tree)
-        items = self._items(tree.expressions)
-        keys = self._group_keys(tree, items)
-        having, order, qualify = self._having(tree, items), self._order(tree, items), self._qualify(tree, items)
-        on = self._distinct_on(tree, items)
-        calls = () if self._windows is None else tuple(self._windows.calls)
-        upper = Upper(tuple(items), having, calls, tuple(order), qualify, tuple(on), tuple(self._set_calls))
+        keys, upper = self._parts(tree)
         if upper.sets and keys:
             from runnel.planner.bind_sets import sets_before_groups
 
@@ -132,6 +127,15 @@ class SelectBinder:
             upper = replace(upper, having=None, windows=(), qualify=None, sets=()).mapped(change)
         relation = self._projected(tree, relation, upper)
         return self._binder.limited(relation, tree)
+
+    def _parts(self, tree: Any) -> tuple[list[Expression], Upper]:
+        """The keys of GROUP BY, and the expressions of the clauses that are evaluated after it."""
+        items = self._items(tree.expressions)
+        keys = self._group_keys(tree, items)
+        having, order, qualify = self._having(tree, items), self._order(tree, items), self._qualify(tree, items)
+        on = self._distinct_on(tree, items)
+        calls = () if self._windows is None else tuple(self._windows.calls)
+        return keys, Upper(tuple(items), having, calls, tuple(order), qualify, tuple(on), tuple(self._set_calls))
 
     def _where(self, tree: Any, where: Any) -> Expression:
         try:

@@ -319,17 +319,9 @@ def _grouped_side(
     others = (*conditions, *conjuncts(join.condition))
     if not all(groups.by_columns(item) for item in _not_yet(groups, (*node.keys, *others))):
         return None
-    calls: list[tuple[AggregateCall, _Split | None, list[int]]] = []
-    for item in node.aggregates:
-        if groups.reads(item.expressions) or not any(map(columns_of, item.expressions)):
-            split = _split(item) if groups.owns(item.expressions) else None
-            if split is None:
-                return None
-            calls.append((item, split, groups.compute(split.partial)))
-        elif (item.distinct or item.function in _TWICE_OR_ONCE) and not item.order and item.python is None:
-            calls.append((item, None, []))
-        else:
-            return None
+    calls = _split_calls(groups, node.aggregates)
+    if calls is None:
+        return None
     part = groups.aggregate()
     if not runs(engine, part):
         return None
@@ -347,6 +339,25 @@ def _grouped_side(
     ]
     rows = _filtered(joined, [groups.moved(item) for item in conditions])
     return _combined(node, rows, [groups.moved(key) for key in node.keys], moved)
+
+
+def _split_calls(
+    groups: _Groups, aggregates: Sequence[AggregateCall]
+) -> list[tuple[AggregateCall, _Split | None, list[int]]] | None:
+    """Each call with its split and the places of its partial results in `groups`; None where a call can't be split. A call
+    over columns of the other side has no split: rows repeated by the join don't change its result."""
+    calls: list[tuple[AggregateCall, _Split | None, list[int]]] = []
+    for item in aggregates:
+        if groups.reads(item.expressions) or not any(map(columns_of, item.expressions)):
+            split = _split(item) if groups.owns(item.expressions) else None
+            if split is None:
+                return None
+            calls.append((item, split, groups.compute(split.partial)))
+        elif (item.distinct or item.function in _TWICE_OR_ONCE) and not item.order and item.python is None:
+            calls.append((item, None, []))
+        else:
+            return None
+    return calls
 
 
 def _unfiltered(relation: Relation) -> tuple[Relation, list[Expression]]:

@@ -331,21 +331,7 @@ def _view_columns(statement: syntax.CreateView, relation: Relation) -> tuple[str
 def _definition(statement: syntax.Statement) -> Plan:
     match statement:
         case syntax.CreateMapping():
-            return CreateMappingPlan(
-                name=statement.name.text,
-                connector=None if statement.connector is None else statement.connector.text,
-                data_connection=None if statement.data_connection is None else statement.data_connection.text,
-                columns=tuple(
-                    ColumnDefinition(c.name.text, c.type, None if c.external_name is None else c.external_name.text)
-                    for c in statement.columns
-                ),
-                options={option.name.text: option.value for option in statement.options},
-                external_name=None if statement.external_name is None else statement.external_name.text,
-                object_type=None if statement.object_type is None else statement.object_type.text,
-                or_replace=statement.or_replace,
-                if_not_exists=statement.if_not_exists,
-                watermark=_watermark(statement),
-            )
+            return _create_mapping(statement)
         case syntax.CreateIndex():
             return CreateIndexPlan(
                 name=statement.name.text,
@@ -378,6 +364,24 @@ def _definition(statement: syntax.Statement) -> Plan:
         case syntax.SetOption():
             return SetPlan(name=statement.name.text, value=statement.value, position=statement.name.position)
     raise internal(f"no plan for {type(statement).__name__}")
+
+
+def _create_mapping(statement: syntax.CreateMapping) -> CreateMappingPlan:
+    return CreateMappingPlan(
+        name=statement.name.text,
+        connector=None if statement.connector is None else statement.connector.text,
+        data_connection=None if statement.data_connection is None else statement.data_connection.text,
+        columns=tuple(
+            ColumnDefinition(c.name.text, c.type, None if c.external_name is None else c.external_name.text)
+            for c in statement.columns
+        ),
+        options={option.name.text: option.value for option in statement.options},
+        external_name=None if statement.external_name is None else statement.external_name.text,
+        object_type=None if statement.object_type is None else statement.object_type.text,
+        or_replace=statement.or_replace,
+        if_not_exists=statement.if_not_exists,
+        watermark=_watermark(statement),
+    )
 
 
 def _about_a_job(statement: syntax.DropJob | syntax.VerifyJob | syntax.CreateSnapshot | syntax.DropSnapshot) -> Plan:

@@ -48,39 +48,46 @@ def kernel_of(function: Callable[..., Any], types: Sequence[SqlType], result: Sq
             python_values(item, kind) if i in varying else python_values(spread(item, 1), kind) * rows
             for i, (item, kind) in enumerate(zip(arguments, types, strict=True))
         ]
-        return pack(_worked_out(columns), result)
+        return computed(columns)
 
     def _over(arguments: Sequence[Datum], place: int, distinct: pa.Array) -> pa.Array:
         columns = [
             python_values(distinct if i == place else spread(item, len(distinct)), kind)
             for i, (item, kind) in enumerate(zip(arguments, types, strict=True))
         ]
-        return pack(_worked_out(columns), result)
+        return computed(columns)
 
-    def _worked_out(columns: list[list[Any]]) -> list[Any]:
-        known: dict[Any, Any] = {}
-        values: list[Any] = []
-        for row in zip(*columns, strict=True):
-            if is_strict and None in row:
-                values.append(None)
-                continue
-            # -0.0 and 0.0 are one key, but not one text.
-            is_kept = not (has_floats and 0.0 in row)
-            try:
-                values.append(known[row])
-                continue
-            except (KeyError, TypeError):
-                value = function(*row)
-            values.append(value)
-            if is_kept and len(known) < _REMEMBERED:
-                with suppress(TypeError):
-                    known[row] = value
-        return values
+    def computed(columns: list[list[Any]]) -> pa.Array:
+        return pack(_once_per_combination(function, columns, is_strict=is_strict, has_floats=has_floats), result)
 
     return run
 
 
 _REMEMBERED = 10_000
+
+
+def _once_per_combination(
+    function: Callable[..., Any], columns: list[list[Any]], *, is_strict: bool, has_floats: bool
+) -> list[Any]:
+    """The result of each row, with one call for rows of equal values."""
+    known: dict[Any, Any] = {}
+    values: list[Any] = []
+    for row in zip(*columns, strict=True):
+        if is_strict and None in row:
+            values.append(None)
+            continue
+        # -0.0 and 0.0 are one key, but not one text.
+        is_kept = not (has_floats and 0.0 in row)
+        try:
+            values.append(known[row])
+            continue
+        except (KeyError, TypeError):
+            value = function(*row)
+        values.append(value)
+        if is_kept and len(known) < _REMEMBERED:
+            with suppress(TypeError):
+                known[row] = value
+    return values
 
 
 def _can_encode(array: pa.Array, is_strict: bool) -> bool:

@@ -150,6 +150,19 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("--modules", metavar="FOLDER", help="the folder of the Python modules that users' jobs may name")
     serving.add_argument("--certificate", help="a PEM file, for TLS")
     serving.add_argument("--key", help="the PEM file of the certificate's key")
+    _add_limits(serving)
+    serving.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, as SET takes it")
+    serving.add_argument(
+        "--spark",
+        action="append",
+        default=[],
+        metavar="URL|NAME=VALUE",
+        help="the Spark that its mappings and jobs use, such as local[4], spark://host:7077 or sc://host, and settings of it",
+    )
+    return parser
+
+
+def _add_limits(serving: argparse.ArgumentParser) -> None:
     serving.add_argument(
         "--client-timeout",
         type=_seconds,
@@ -163,15 +176,6 @@ def _parser() -> argparse.ArgumentParser:
     ):
         help_text = f"the size of a {what} that the server accepts (default: {most >> 20})"
         serving.add_argument(name, type=_megabytes, default=most >> 20, metavar="MEGABYTES", help=help_text)
-    serving.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting, as SET takes it")
-    serving.add_argument(
-        "--spark",
-        action="append",
-        default=[],
-        metavar="URL|NAME=VALUE",
-        help="the Spark that its mappings and jobs use, such as local[4], spark://host:7077 or sc://host, and settings of it",
-    )
-    return parser
 
 
 def spark_of(given: Sequence[str]) -> dict[str, str] | None:
