@@ -1,0 +1,234 @@
+"""Texts and names use the field's words: no file gains a word of `forbidden_words.py`.
+
+`allowed.txt` counts the remaining hits by file and rule. The counts only shrink. After you
+corrected texts or moved files, run this test with `RUNNEL_REFRESH=1` in the environment: it
+rewrites `allowed.txt`, unless a rule has more hits in total than before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.prose.forbidden_words import NAMES, TEXT, Rule
+from tests.prose.texts import ROOT, Text, files, texts_of, without_code, words_of
+
+ALLOWED = Path(__file__).parent / "allowed.txt"
+MOVED = "(moved files)"
+
+Counts = Counter[tuple[str, str]]
+"""Number of hits by file and name of the rule."""
+
+
+class Hit(NamedTuple):
+    """A forbidden word in a file."""
+
+    path: str
+    line: int
+    words: str
+    rule: Rule
+
+    def __str__(self) -> str:
+        rule = self.rule
+        return f'{self.path}:{self.line}: "{self.words}" ({rule.name}); write: {rule.instead}'
+
+
+def hits_in(path: str, text: Text) -> Iterator[Hit]:
+    for rule in NAMES if text.kind == "name" else TEXT:
+        for match in rule.pattern.finditer(text.text):
+            line = text.line + text.text.count("\n", 0, match.start())
+            yield Hit(path, line, match[0], rule)
+
+
+@cache
+def hits() -> list[Hit]:
+    found: list[Hit] = []
+    for path in files():
+        name = str(path.relative_to(ROOT))
+        for text in texts_of(path):
+            found += hits_in(name, text)
+    return found
+
+
+def counted(found: list[Hit]) -> Counts:
+    return Counter((hit.path, hit.rule.name) for hit in found)
+
+
+def parsed(text: str) -> Counts:
+    """The counts in a text like `allowed.txt`.
+
+    A merge of two branches may leave two lines for one file: then the smaller counts hold.
+    """
+    by_path: dict[str, list[Counter[str]]] = {}
+    for line in text.splitlines():
+        path, *items = line.split()
+        pairs = [item.split("=") for item in items]
+        by_path.setdefault(path, []).append(Counter({rule: int(n) for rule, n in pairs}))
+    counts: Counts = Counter()
+    for path, lines in by_path.items():
+        for rule in lines[0]:
+            counts[path, rule] = min(line[rule] for line in lines)
+    return +counts
+
+
+def written(counts: Counts) -> str:
+    lines: dict[str, list[str]] = {}
+    for (path, rule), count in sorted(counts.items()):
+        lines.setdefault(path, []).append(f"{rule}={count}")
+    return "".join(f"{path} {' '.join(items)}\n" for path, items in lines.items())
+
+
+def without_moves(counts: Counts, paths: set[str]) -> Counts:
+    """The counts of `paths`; those of all other files are added up by rule.
+
+    A file that was moved without a change therefore leaves the result as it was.
+    """
+    result: Counts = Counter()
+    for (path, rule), count in counts.items():
+        result[path if path in paths else MOVED, rule] += count
+    return result
+
+
+def by_rule(counts: Counts) -> Counter[str]:
+    result: Counter[str] = Counter()
+    for (_, rule), count in counts.items():
+        result[rule] += count
+    return result
+
+
+def problems(found: list[Hit], permitted: Counts) -> list[str]:
+    """One line for each hit of a file and rule above its count, and for each count above the hits."""
+    counts = counted(found)
+    paths = {path for path, _ in counts} & {path for path, _ in permitted}
+    now, before = without_moves(counts, paths), without_moves(permitted, paths)
+    lines = []
+    for hit in found:
+        key = (hit.path if hit.path in paths else MOVED, hit.rule.name)
+        if now[key] > before[key]:
+            lines.append(f"{hit}; allowed: {before[key]}, found: {now[key]}")
+    for (path, rule), count in sorted(before.items()):
+        if now[path, rule] < count:
+            lines.append(f"{path}: {rule}={count} is too high: lower it to {now[path, rule]}")
+    return lines
+
+
+def refreshed(found: list[Hit], permitted: Counts) -> str:
+    """The new text of `allowed.txt`; AssertionError if a rule has more hits than before."""
+    grown = by_rule(counted(found)) - by_rule(permitted)
+    assert not grown, f"more hits than before: {dict(grown)}"
+    return written(counted(found))
+
+
+def test_no_file_gains_a_forbidden_word() -> None:
+    permitted = parsed(ALLOWED.read_text("utf-8"))
+    if os.environ.get("RUNNEL_REFRESH"):
+        ALLOWED.write_text(refreshed(hits(), permitted), "utf-8")
+        permitted = parsed(ALLOWED.read_text("utf-8"))
+    assert problems(hits(), permitted) == []
+
+
+def test_names_of_rules_are_distinct_and_known() -> None:
+    names = [rule.name for rule in (*TEXT, *NAMES)]
+    assert len(set(names)) == len(names)
+    assert set(by_rule(parsed(ALLOWED.read_text("utf-8")))) <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("the table is read anew", "anew"),
+        ("What would have to be kept for ever is refused", "for-ever what"),
+        ("Gives those of others that aren't there any more", "any-more gives is-there those-of"),
+        ("so often, in processing time, those open groups come out", "comes-out so-many"),
+        ("the statement's time was over while it waited", "is-over"),
+        ("the watermark behind it is told to whoever waits", "behind told who"),
+        ("LEAD takes at least 1 argument", "takes"),
+        ("a bounded column takes their value no more", "no-more"),
+        ("the job goes on from what was kept", "goes-on what-is-kept"),
+        ("the place at which a piece begins", "piece place"),
+    ],
+)
+def test_rules_find_private_words(text: str, rules: str) -> None:
+    found = {hit.rule.name for hit in hits_in("page.md", Text("page", 1, text))}
+    assert found == set(rules.split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A query that needs unbounded state is refused; the error tells you how to bound it.",
+        "Each statement returns when its effect is complete. A timeout stops the wait.",
+        "every interval of processing time, emits the result of each open group that changed",
+        "An idle stream does not hold back the watermark of a join or union.",
+        "Transient failures are retried. Permanent ones (a bad value) suspend the job.",
+        "a JVM takes 3 s to start; values are sorted in place, with two decimal places",
+        "is there a table of that name? The job takes a snapshot and gives up after 3 retries",
+        "see `what is kept` and https://example.org/what/is/kept/anew",
+    ],
+)
+def test_rules_pass_plain_words(text: str) -> None:
+    found = hits_in("page.md", Text("page", 1, without_code(text)))
+    assert [str(hit) for hit in found] == []
+
+
+SOURCE = '''"""Gives `gives`."""
+class TimedGroups:
+    """Held."""
+    wanted: int  # anew
+def hold_places(given):
+    if given == "SELECT anew FROM once":
+        raise ValueError(f"{given} is there once more")
+    log("no", "anew")
+'''
+
+
+def test_texts_of_a_source_file_are_found(tmp_path: Path) -> None:
+    path = tmp_path / "errands.py"
+    path.write_text(SOURCE, "utf-8")
+    found = [hit for text in texts_of(path) for hit in hits_in("errands.py", text)]
+    assert sorted((hit.line, hit.rule.name) for hit in found) == [
+        *((1, "gives"), (1, "name-errand")),
+        *((2, "name-timed"), (4, "anew"), (4, "name-participle")),
+        *((5, "name-participle"), (5, "name-place"), (7, "anew"), (7, "is-there")),
+    ]
+
+
+def test_words_of_names() -> None:
+    assert words_of("TimedGroups") == words_of("timed_groups") == "timed groups"
+    assert [words_of(name) for name in ("HTTPServer", "_kept")] == ["http server", "kept"]
+
+
+def hit_in(path: str) -> Hit:
+    return Hit(path, 1, "anew", TEXT[0])
+
+
+def test_a_new_hit_and_a_high_count_are_reported() -> None:
+    permitted = Counter({("a.py", "anew"): 1, ("b.py", "anew"): 2})
+    a, b = hit_in("a.py"), hit_in("b.py")
+    assert problems([a, b, b], permitted) == []
+    assert len(problems([a, a, b, b], permitted)) == 2
+    assert problems([a, b], permitted) == ["b.py: anew=2 is too high: lower it to 1"]
+    assert len(problems([a, b, b, hit_in("new.py")], permitted)) == 1
+
+
+def test_a_moved_file_keeps_its_count() -> None:
+    permitted = Counter({("a.py", "anew"): 1, ("b.py", "anew"): 2})
+    a, moved = hit_in("a.py"), hit_in("c/b.py")
+    assert problems([a, moved, moved], permitted) == []
+    assert problems([a, moved, moved, moved], permitted) != []
+    assert problems([a, moved], permitted) != []
+    assert refreshed([a, moved, moved], permitted) == "a.py anew=1\nc/b.py anew=2\n"
+    with pytest.raises(AssertionError, match="more hits than before"):
+        refreshed([a, a, moved, moved], permitted)
+
+
+def test_of_two_lines_for_a_file_the_smaller_counts_hold() -> None:
+    counts = parsed("a.py anew=2 beside=1\na.py anew=1 behind=3\nb.py anew=4\n")
+    assert counts == Counter({("a.py", "anew"): 1, ("b.py", "anew"): 4})
+    assert written(counts) == "a.py anew=1\nb.py anew=4\n"
