@@ -102,8 +102,13 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    for name in ("named_jobs.registry.CLOSING", "named_jobs.named_job.CANCELLING", "jobs.CLOSING", "database.LEFT_BEHIND"):
-        monkeypatch.setattr(f"runnel.{name}", 0.2)
+    for name in (
+        "runnel.named_jobs.registry.CLOSING",
+        "runnel.named_jobs.named_job.CANCELLING",
+        "runnel.jobs.CLOSING",
+        "runnel.database.LEFT_BEHIND",
+    ):
+        monkeypatch.setattr(name, 0.2)
     made = Place(tmp_path)
     yield made
     for gate in made.gates:
