@@ -16,6 +16,7 @@ import pyarrow as pa
 from runnel.connectors.map_layout import Layout
 from runnel.errors import OperationalError
 from runnel.sqltypes import Kind, SqlType
+from runnel.type_records import KIND_NAMES, KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +65,23 @@ def decode(payload: bytes) -> Record:
 
 def encode_type(item: SqlType) -> Any:
     """A type as a JSON value: its name, or a list of the name and what belongs to it."""
-    kind = item.kind
+    kind, name = item.kind, KIND_NAMES[item.kind]
     if kind is Kind.DECIMAL:
-        return [kind.name, item.precision, item.scale]
+        return [name, item.precision, item.scale]
     if kind is Kind.ROW:
-        return [kind.name, *([name, encode_type(field)] for name, field in item.fields)]
+        return [name, *([field, encode_type(inner)] for field, inner in item.fields)]
     if item.element is not None:
         key = [] if item.key is None else [encode_type(item.key)]
-        return [kind.name, encode_type(item.element), *key]
-    return kind.name
+        return [name, encode_type(item.element), *key]
+    return name
 
 
 def decode_type(value: Any) -> SqlType:
     """The type that `encode_type` wrote."""
     name, rest = (value, []) if isinstance(value, str) else (value[0], value[1:])
-    if name not in Kind.__members__:
+    if name not in KINDS:
         raise OperationalError(f'unknown type "{name}" in the log of a map', hint="use the version that wrote it")
-    kind = Kind[name]
+    kind = KINDS[name]
     if kind is Kind.DECIMAL:
         return SqlType(kind, rest[0], rest[1])
     if kind is Kind.ROW:

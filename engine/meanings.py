@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import field, fields
+from dataclasses import field
 from datetime import timedelta
 from enum import Enum
 from typing import Any
 
+from runnel.errors import ErrorCode, OperationalError
 from runnel.frozen import frozen
 from runnel.streams import WindowKind, WindowShape
+
+VERSION = 1
+"""The version of an encoded meaning: of its names, and of the texts in it. The first one isn't written."""
 
 
 class Form(Enum):
@@ -86,7 +90,19 @@ class Meaning:
         """As a text, for `decode`."""
         if not self.is_known:
             return self.text
-        value = {**_plain(self), "form": self.form.value, "windows": _encode_windows(self.windows)}
+        value = {
+            "text": self.text,
+            "name": self.name,
+            "form": self.form.value,
+            "keeps": self.keeps,
+            "same": self.same,
+            "reads": self.reads,
+            "watermarks": self.watermarks,
+            "windows": None if self.windows is None else _encode_windows(self.windows),
+            "columns": self.columns,
+            "column_names": self.column_names,
+            "holds": self.holds,
+        }
         return json.dumps(value, ensure_ascii=False)
 
     @staticmethod
@@ -95,6 +111,13 @@ class Meaning:
         if not text.startswith("{"):
             return Meaning(text=text)
         value = json.loads(text)
+        if value.get("version", VERSION) > VERSION:
+            raise OperationalError(
+                "a state signature was written by a later version of Runnel",
+                code=ErrorCode.GENERIC,
+                detail=f"its version is {value['version']}, and this one knows versions up to {VERSION}",
+                hint="use that version or a later one",
+            )
         windows = value["windows"]
         return Meaning(
             text=value["text"],
@@ -111,16 +134,27 @@ class Meaning:
         )
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    return {item.name: getattr(value, item.name) for item in fields(value)}
-
-
-def _encode_windows(windows: Windows | None) -> dict[str, Any] | None:
-    if windows is None:
-        return None
-    return {**_plain(windows), "shape": {**_plain(windows.shape), "kind": windows.shape.kind.value}}
+def _encode_windows(windows: Windows) -> dict[str, Any]:
+    shape = windows.shape
+    return {
+        "shape": {"kind": shape.kind.value, "size": shape.size, "step": shape.step, "offset": shape.offset},
+        "is_integer": windows.is_integer,
+        "keys": windows.keys,
+        "places": windows.places,
+        "bound": windows.bound,
+        "every": windows.every,
+        "lateness": windows.lateness,
+    }
 
 
 def _decode_windows(value: dict[str, Any]) -> Windows:
-    shape = WindowShape(**{**value["shape"], "kind": WindowKind(value["shape"]["kind"])})
-    return Windows(**{**value, "shape": shape, "keys": tuple(value["keys"]), "places": tuple(value["places"])})
+    shape = value["shape"]
+    return Windows(
+        shape=WindowShape(WindowKind(shape["kind"]), shape["size"], shape["step"], shape["offset"]),
+        is_integer=value["is_integer"],
+        keys=tuple(value["keys"]),
+        places=tuple(value["places"]),
+        bound=value["bound"],
+        every=value["every"],
+        lateness=value["lateness"],
+    )

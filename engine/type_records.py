@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from runnel.sqltypes import Kind, SqlType
 
+KINDS: Mapping[str, Kind] = {
+    "NULL": Kind.NULL,
+    "INTERVAL_MONTH": Kind.INTERVAL_MONTH,
+    "INTERVAL": Kind.INTERVAL,
+    "MAP": Kind.MAP,
+    "ARRAY": Kind.ARRAY,
+    "ROW": Kind.ROW,
+    "JSON": Kind.JSON,
+    "VARBINARY": Kind.VARBINARY,
+    "VARCHAR": Kind.VARCHAR,
+    "BOOLEAN": Kind.BOOLEAN,
+    "TINYINT": Kind.TINYINT,
+    "SMALLINT": Kind.SMALLINT,
+    "INTEGER": Kind.INTEGER,
+    "BIGINT": Kind.BIGINT,
+    "DECIMAL": Kind.DECIMAL,
+    "REAL": Kind.REAL,
+    "DOUBLE": Kind.DOUBLE,
+    "TIME": Kind.TIME,
+    "DATE": Kind.DATE,
+    "TIMESTAMP": Kind.TIMESTAMP,
+    "TIMESTAMP_TZ": Kind.TIMESTAMP_TZ,
+    "UUID": Kind.UUID,
+}
+"""The kinds of types by stored name, which stays as it is when a kind is renamed."""
+
+KIND_NAMES: Mapping[Kind, str] = {kind: name for name, kind in KINDS.items()}
+"""The stored name of each kind."""
+
 
 def type_record(sql_type: SqlType) -> dict[str, Any]:
     """The type as a JSON value."""
-    record: dict[str, Any] = {"kind": sql_type.kind.name}
+    record: dict[str, Any] = {"kind": KIND_NAMES[sql_type.kind]}
     if sql_type.kind is Kind.DECIMAL:
         record |= {"precision": sql_type.precision, "scale": sql_type.scale}
     if sql_type.element is not None:
@@ -24,7 +54,7 @@ def type_record(sql_type: SqlType) -> dict[str, Any]:
 def type_of(record: dict[str, Any]) -> SqlType:
     """The type that `type_record` gave a value for; KeyError, TypeError or AttributeError where it didn't."""
     return SqlType(
-        Kind[record["kind"]],
+        KINDS[record["kind"]],
         record.get("precision", 0),
         record.get("scale", 0),
         type_of(record["element"]) if "element" in record else None,

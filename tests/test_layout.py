@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runnel.connectors"}
 
 LEVELS = {
-    0: ("awaiting", "errors", "forks", "frozen", "patience", "sqltypes"),
+    0: ("awaiting", "error_records", "errors", "forks", "frozen", "patience", "sqltypes"),
     1: (
         *("access", "relation", "subqueries", "windows", "expressions", "catalog", "dag", "processor", "key_hash", "batches"),
         "disk",

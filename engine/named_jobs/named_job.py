@@ -337,7 +337,7 @@ class NamedJob(JobWaiting):
         if passed_over is not None:
             self.last_snapshot = None
             message = f"{passed_over.partition(':')[0]}, so snapshot {run.restored_from} is used instead"
-            found["last_error"] = Failure("OperationalError", ErrorCode.INPUT_OUTPUT.name, message, passed_over)
+            found["last_error"] = Failure.of(OperationalError(message, detail=passed_over))
         if run.restored_from is None:
             found["beginnings"] = beginnings_of(prepared.dag)
         self._set(RUNNING, description, started=now, **found)
@@ -442,7 +442,7 @@ class NamedJob(JobWaiting):
     def _told(self, message: str) -> None:
         """A source has told what its owner should know: in the log and, from soon, in the record. On any thread."""
         logger.warning('job "%s": %s', self.name, message)
-        failure = Failure("OperationalError", ErrorCode.POSITION_EXPIRED.name, message)
+        failure = Failure.of(OperationalError(message, code=ErrorCode.POSITION_EXPIRED))
         self._home.errands.post(lambda: self._keep(last_error=failure))
 
     def _keep(self, **changes: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Any
 
@@ -40,26 +40,43 @@ class NamedJobOptions:
     empties_state: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values by name, without defaults."""
-        given = {item.name: getattr(self, item.name) for item in fields(self)}
-        changed = {name: value for name, value in given.items() if value != getattr(_DEFAULTS, name)}
-        return {name: str(value) if isinstance(value, Enum) else value for name, value in changed.items()}
+        """JSON values by stored name, without defaults."""
+        changed = {
+            name: getattr(self, attribute)
+            for name, attribute in _ATTRIBUTES.items()
+            if getattr(self, attribute) != getattr(_DEFAULTS, attribute)
+        }
+        return {name: value.value if isinstance(value, Enum) else value for name, value in changed.items()}
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> NamedJobOptions:
         """What `to_json` gave."""
-        known = {item.name for item in fields(NamedJobOptions)}
-        given = {name: value for name, value in values.items() if name in known}
+        given = {name: value for name, value in values.items() if name in _ATTRIBUTES}
         if "guarantee" in given:
             given["guarantee"] = Guarantee(given["guarantee"])
         if "expired_position" in given:
             given["expired_position"] = ExpiredPosition(given["expired_position"])
         if "modules" in given:
             given["modules"] = tuple(given["modules"])
-        return NamedJobOptions(**given)
+        return NamedJobOptions(**{_ATTRIBUTES[name]: value for name, value in given.items()})
 
 
 _DEFAULTS = NamedJobOptions()
+
+_ATTRIBUTES = {
+    "guarantee": "guarantee",
+    "snapshot_interval": "snapshot_interval",
+    "initial_snapshot": "initial_snapshot",
+    "suspend_on_failure": "suspend_on_failure",
+    "accumulation_limit": "accumulation_limit",
+    "is_measured": "is_measured",
+    "retention": "retention",
+    "modules": "modules",
+    "runtime": "runtime",
+    "expired_position": "expired_position",
+    "empties_state": "empties_state",
+}
+"""The attributes of the options by stored name. An attribute may be renamed, a stored name may not."""
 
 GivenOption = tuple[str, str, Position | None]
 """Name, value, and where the name stands."""

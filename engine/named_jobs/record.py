@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import field
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from runnel.connector import Token
-from runnel.errors import Error, ErrorCode
+from runnel.error_records import CLASSES, CODES, class_name, code_name
+from runnel.errors import Error, OperationalError
 from runnel.frozen import frozen
 from runnel.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
@@ -23,7 +24,7 @@ FORMAT = 2
 
 @frozen
 class Failure:
-    """An error as it is kept: the name of its class, its code, and what it says."""
+    """An error as it is kept: the stored names of its class and its code (`error_records`), and its texts."""
 
     kind: str
     code: str
@@ -34,16 +35,27 @@ class Failure:
     @staticmethod
     def of(error: Error) -> Failure:
         """What is kept of an error."""
-        return Failure(type(error).__name__, error.code.name, error.message, error.detail, error.hint)
+        return Failure(class_name(error), code_name(error.code), error.message, error.detail, error.hint)
 
     def error(self) -> Error:
         """The error again."""
-        from runnel import errors
+        kind = CLASSES.get(self.kind, OperationalError)
+        return kind(self.message, code=CODES.get(self.code), detail=self.detail, hint=self.hint)
 
-        kind = getattr(errors, self.kind, errors.OperationalError)
-        code = ErrorCode[self.code] if self.code in ErrorCode.__members__ else None
-        made: Error = kind(self.message, code=code, detail=self.detail, hint=self.hint)
-        return made
+    def to_json(self) -> dict[str, Any]:
+        """JSON values by stored name."""
+        return {
+            "kind": self.kind,
+            "code": self.code,
+            "message": self.message,
+            "detail": self.detail,
+            "hint": self.hint,
+        }
+
+    @staticmethod
+    def from_json(value: Mapping[str, Any]) -> Failure:
+        """The failure that `to_json` wrote."""
+        return Failure(value["kind"], value["code"], value["message"], value.get("detail"), value.get("hint"))
 
     def __str__(self) -> str:
         return self.message if self.detail is None else f"{self.message} ({self.detail})"
@@ -94,8 +106,8 @@ class JobRecord:
     snapshot: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values by name."""
-        value = {item.name: getattr(self, item.name) for item in fields(self)}
+        """JSON values by stored name."""
+        value = {name: getattr(self, attribute) for name, attribute in _ATTRIBUTES.items()}
         error = self.last_error
         return {
             "format": FORMAT,
@@ -106,7 +118,7 @@ class JobRecord:
             "beginnings": {vertex: dict(items) for vertex, items in self.beginnings.items()},
             "arguments": [encode(item) for item in self.arguments],
             "status": self.status.value,
-            "last_error": None if error is None else {item.name: getattr(error, item.name) for item in fields(error)},
+            "last_error": None if error is None else error.to_json(),
         }
 
     @staticmethod
@@ -114,18 +126,52 @@ class JobRecord:
         """What `to_json` gave; ValueError, KeyError or TypeError where it is something else."""
         if value["format"] not in (1, FORMAT):
             raise ValueError(f"its format is {value['format']}, not {FORMAT}")
-        known = {item.name for item in fields(JobRecord)}
-        given = {name: item for name, item in value.items() if name in known}
-        return JobRecord(
-            **{
-                **given,
-                "options": NamedJobOptions.from_json(value["options"]),
-                "arguments": tuple(decode(item) for item in value["arguments"]),
-                "status": JobStatus(value["status"]),
-                "last_error": None if value["last_error"] is None else Failure(**value["last_error"]),
-                "last_batch": tuple(value.get("last_batch", ())),
-            }
-        )
+        error = value["last_error"]
+        converted = {
+            **value,
+            "options": NamedJobOptions.from_json(value["options"]),
+            "arguments": tuple(decode(item) for item in value["arguments"]),
+            "status": JobStatus(value["status"]),
+            "last_error": None if error is None else Failure.from_json(error),
+            "last_batch": tuple(value.get("last_batch", ())),
+        }
+        return JobRecord(**{attribute: converted[name] for name, attribute in _ATTRIBUTES.items() if name in converted})
+
+
+_ATTRIBUTES = {
+    "id": "id",
+    "name": "name",
+    "query": "query",
+    "text": "text",
+    "options": "options",
+    "created": "created",
+    "zone": "zone",
+    "arguments": "arguments",
+    "status": "status",
+    "started": "started",
+    "finished": "finished",
+    "restarts": "restarts",
+    "last_error": "last_error",
+    "is_user_cancelled": "is_user_cancelled",
+    "is_unbounded": "is_unbounded",
+    "is_resumable": "is_resumable",
+    "resumes": "resumes",
+    "may_drop_state": "may_drop_state",
+    "promise": "promise",
+    "meanings": "meanings",
+    "modules": "modules",
+    "beginnings": "beginnings",
+    "runtime": "runtime",
+    "is_confined": "is_confined",
+    "rows_in": "rows_in",
+    "rows_out": "rows_out",
+    "late_rows": "late_rows",
+    "late_in_all": "late_in_all",
+    "last_batch": "last_batch",
+    "snapshot": "snapshot",
+}
+"""The attributes of a record by stored name, in the order in which they are written. An attribute may be renamed, a stored name
+may not."""
 
 
 def _microseconds(value: timedelta) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -51,14 +51,31 @@ class SavedPartition:
 
 
 def encode(saved: Sequence[SavedPartition]) -> pa.RecordBatch:
-    columns = [pack([getattr(item, name) for item in saved], kind) for name, kind in zip(SCHEMA.names, _TYPES, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    columns: tuple[list[Any], ...] = (
+        [item.partition for item in saved],
+        [item.position for item in saved],
+        [item.is_begun for item in saved],
+        [item.is_ended for item in saved],
+        [item.watermark for item in saved],
+        [item.is_idle for item in saved],
+    )
+    arrays = [pack(values, kind) for values, kind in zip(columns, _TYPES, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
 def decode(batch: pa.RecordBatch) -> list[SavedPartition]:
-    names = [name for name in SCHEMA.names if name in batch.schema.names]
-    columns = [batch.column(name).to_pylist() for name in names]
-    return [SavedPartition(**dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True)]
+    """The partitions; an earlier version may not have saved all columns."""
+    return [
+        SavedPartition(
+            row["partition"],
+            row.get("position"),
+            row.get("is_begun", False),
+            row.get("is_ended", False),
+            row.get("watermark"),
+            row.get("is_idle", False),
+        )
+        for row in batch.to_pylist()
+    ]
 
 
 def place_of(partition: SourcePartition) -> str | None:

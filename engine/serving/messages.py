@@ -9,8 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-import runnel.errors as errors
-from runnel.errors import Error, ErrorCode, Position
+from runnel.error_records import CLASSES, class_name
+from runnel.errors import Error, ErrorCode, OperationalError, Position
 from runnel.expressions.values import array_of, python_values
 from runnel.relation import Field
 from runnel.serving.received_data import value_count
@@ -27,11 +27,6 @@ _LEAST = 8
 _MOST = 1 << 63
 _LONGEST = 1e9
 """Seconds, 31 years: as good as no limit."""
-_CLASSES = {
-    name: kind
-    for name, kind in vars(errors).items()
-    if isinstance(kind, type) and issubclass(kind, Error) and kind is not Error
-}
 
 
 class WrongMessage(ValueError):
@@ -186,7 +181,7 @@ def error_message(error: Error) -> dict[str, Any]:
     """An error as a JSON value."""
     place = error.position
     return {
-        "class": type(error).__name__,
+        "class": class_name(error),
         "message": error.message,
         "code": int(error.code),
         "detail": error.detail,
@@ -197,7 +192,7 @@ def error_message(error: Error) -> dict[str, Any]:
 
 def error_of(message: dict[str, Any]) -> Error:
     """The error that `error_message` was given."""
-    kind = _CLASSES.get(message["class"], errors.OperationalError)
+    kind = CLASSES.get(message["class"], OperationalError)
     place = message["position"]
     return kind(
         message["message"],

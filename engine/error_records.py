@@ -1,0 +1,65 @@
+"""The names of error classes and codes in files and messages. They are stored: a renamed class or code keeps its name here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from runnel.errors import (
+    DatabaseError,
+    DataError,
+    Error,
+    ErrorCode,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+)
+
+CLASSES: Mapping[str, type[Error]] = {
+    "Error": Error,
+    "InterfaceError": InterfaceError,
+    "DatabaseError": DatabaseError,
+    "DataError": DataError,
+    "OperationalError": OperationalError,
+    "IntegrityError": IntegrityError,
+    "InternalError": InternalError,
+    "ProgrammingError": ProgrammingError,
+    "NotSupportedError": NotSupportedError,
+}
+"""The classes of PEP 249 by stored name."""
+
+CODES: Mapping[str, ErrorCode] = {
+    "GENERIC": ErrorCode.GENERIC,
+    "CONNECTION_PROBLEM": ErrorCode.CONNECTION_PROBLEM,
+    "CANCELLED": ErrorCode.CANCELLED,
+    "TIMEOUT": ErrorCode.TIMEOUT,
+    "PARSING": ErrorCode.PARSING,
+    "INDEX_INVALID": ErrorCode.INDEX_INVALID,
+    "OBJECT_NOT_FOUND": ErrorCode.OBJECT_NOT_FOUND,
+    "RESTARTABLE": ErrorCode.RESTARTABLE,
+    "DATA_EXCEPTION": ErrorCode.DATA_EXCEPTION,
+    "DUPLICATE_KEY": ErrorCode.DUPLICATE_KEY,
+    "NOT_SUPPORTED": ErrorCode.NOT_SUPPORTED,
+    "INPUT_OUTPUT": ErrorCode.INPUT_OUTPUT,
+    "INTERFACE": ErrorCode.INTERFACE,
+    "INTERNAL": ErrorCode.INTERNAL,
+    "OUT_OF_MEMORY": ErrorCode.OUT_OF_MEMORY,
+    "POSITION_EXPIRED": ErrorCode.POSITION_EXPIRED,
+    "NOT_ALLOWED": ErrorCode.NOT_ALLOWED,
+}
+"""The codes by stored name."""
+
+_CLASS_NAMES = {kind: name for name, kind in CLASSES.items()}
+_CODE_NAMES = {code: name for name, code in CODES.items()}
+
+
+def class_name(error: Error) -> str:
+    """The stored name of an error's class; any other subclass has the name of its nearest class of PEP 249."""
+    return next(_CLASS_NAMES[kind] for kind in type(error).__mro__ if kind in _CLASS_NAMES)
+
+
+def code_name(code: ErrorCode) -> str:
+    """The stored name of a code."""
+    return _CODE_NAMES[code]

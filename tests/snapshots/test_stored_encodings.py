@@ -1,0 +1,347 @@
+"""The spelling of what is kept in a directory, byte by byte: no name of a class, a member or an attribute decides it.
+
+A test that fails here says that a directory of an earlier version wouldn't be read. To change a spelling on purpose, write it
+under a new format number or version and go on reading the old one; the old text stays in this file as something to read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import MISSING, fields
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from runnel import errors
+from runnel.connector import WriteMode
+from runnel.connectors.map_layout import Layout
+from runnel.connectors.map_log import read_records
+from runnel.connectors.map_manifest import Manifest as MapManifest
+from runnel.connectors.map_records import Record, decode, decode_type, encode, encode_type
+from runnel.error_records import code_name
+from runnel.errors import (
+    DatabaseError,
+    DataError,
+    Error,
+    ErrorCode,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+)
+from runnel.expressions.result_size import TooManyRows
+from runnel.jobs import JobStatus
+from runnel.meanings import VERSION, Form, Meaning, Windows
+from runnel.named_jobs.options import NamedJobOptions
+from runnel.named_jobs.record import Failure, JobRecord
+from runnel.processor import ExpiredPosition, Guarantee
+from runnel.processors.scan_state import SavedPartition
+from runnel.processors.scan_state import decode as decode_partitions
+from runnel.processors.scan_state import encode as encode_partitions
+from runnel.serving.messages import error_message, error_of
+from runnel.snapshots.manifest import DamagedError, Manifest, Section, encode_manifest
+from runnel.sqltypes import BIGINT, DATE, VARCHAR, Kind, SqlType, array, decimal, map_of, row
+from runnel.streams import WindowKind, WindowShape
+from runnel.type_records import type_of, type_record
+
+CHANGED = "a stored spelling has changed: write it as another version, and go on reading this one"
+
+OPTIONS = NamedJobOptions(
+    guarantee=Guarantee.AT_LEAST_ONCE,
+    snapshot_interval=500,
+    initial_snapshot="s",
+    suspend_on_failure=True,
+    accumulation_limit=7,
+    is_measured=True,
+    retention=60_000,
+    modules=("a.py", "b.py"),
+    runtime="spark",
+    expired_position=ExpiredPosition.EARLIEST,
+    empties_state=True,
+)
+ARGUMENTS = (
+    *(None, True, 3, "x", 0.5, b"ab", Decimal("1.50"), datetime(2026, 1, 2, 3, 4, 5, 6), date(2026, 1, 2), time(3, 4)),
+    *(timedelta(seconds=1), UUID(int=5), [1, b"c"], (1, "y"), {"k": Decimal(2)}),
+)
+RECORD = JobRecord(
+    id=4,
+    name="j",
+    query="SINK INTO m SELECT 1",
+    text="CREATE JOB j AS SINK INTO m SELECT 1",
+    options=OPTIONS,
+    created=1,
+    zone="Europe/Paris",
+    arguments=ARGUMENTS,
+    status=JobStatus.SUSPENDED,
+    started=2,
+    finished=3,
+    restarts=4,
+    last_error=Failure.of(ProgrammingError("wrong", detail="d", hint="h")),
+    is_user_cancelled=True,
+    is_unbounded=True,
+    is_resumable=True,
+    resumes=True,
+    may_drop_state=True,
+    promise="atLeastOnce",
+    meanings={"scan a": "read a"},
+    modules={"m": "x = 1"},
+    beginnings={"scan a": {"0": {"offset": 5}}},
+    runtime="spark",
+    is_confined=True,
+    rows_in=5,
+    rows_out=6,
+    late_rows=7,
+    late_in_all=8,
+    last_batch=(9, 10),
+    snapshot=11,
+)
+MEANING = Meaning(
+    text="t",
+    name="n",
+    form=Form.FRAMES,
+    keeps=True,
+    same={"by": "k"},
+    reads=("a",),
+    watermarks={1: "a"},
+    windows=Windows(
+        shape=WindowShape(WindowKind.HOP, 20, 5, 1),
+        is_integer=True,
+        keys=("k BIGINT",),
+        places=(-2, 0),
+        bound="int64",
+        every=9,
+        lateness=3,
+    ),
+    columns=(("t BIGINT",),),
+    column_names=(("t",),),
+    holds=("a",),
+)
+RECORD_TEXT = (
+    '{"format": 2, "id": 4, "name": "j", "query": "SINK INTO m SELECT 1", "text": "CREATE JOB j AS SINK INTO m SE'
+    'LECT 1", "options": {"guarantee": "atLeastOnce", "snapshot_interval": 500, "initial_snapshot": "s", "suspend'
+    '_on_failure": true, "accumulation_limit": 7, "is_measured": true, "retention": 60000, "modules": ["a.py", "b'
+    '.py"], "runtime": "spark", "expired_position": "earliest", "empties_state": true}, "created": 1, "zone": "Eu'
+    'rope/Paris", "arguments": [null, true, 3, "x", {"float": "0.5"}, {"bytes": "YWI="}, {"decimal": "1.50"}, {"d'
+    'atetime": "2026-01-02T03:04:05.000006"}, {"date": "2026-01-02"}, {"time": "03:04:00"}, {"interval": 1000000}'
+    ', {"uuid": "00000000-0000-0000-0000-000000000005"}, {"list": [1, {"bytes": "Yw=="}]}, {"tuple": [1, "y"]}, {'
+    '"dict": [["k", {"decimal": "2"}]]}], "status": "SUSPENDED", "started": 2, "finished": 3, "restarts": 4, "las'
+    't_error": {"kind": "ProgrammingError", "code": "PARSING", "message": "wrong", "detail": "d", "hint": "h"}, "'
+    'is_user_cancelled": true, "is_unbounded": true, "is_resumable": true, "resumes": true, "may_drop_state": tru'
+    'e, "promise": "atLeastOnce", "meanings": {"scan a": "read a"}, "modules": {"m": "x = 1"}, "beginnings": {"sc'
+    'an a": {"0": {"offset": 5}}}, "runtime": "spark", "is_confined": true, "rows_in": 5, "rows_out": 6, "late_ro'
+    'ws": 7, "late_in_all": 8, "last_batch": [9, 10], "snapshot": 11}'
+)
+MEANING_TEXT = (
+    '{"text": "t", "name": "n", "form": "frames", "keeps": true, "same": {"by": "k"}, "reads": ["a"], "watermarks'
+    '": {"1": "a"}, "windows": {"shape": {"kind": "hop", "size": 20, "step": 5, "offset": 1}, "is_integer": true,'
+    ' "keys": ["k BIGINT"], "places": [-2, 0], "bound": "int64", "every": 9, "lateness": 3}, "columns": [["t BIGI'
+    'NT"]], "column_names": [["t"]], "holds": ["a"]}'
+)
+
+TYPES: list[tuple[SqlType, str, str]] = [
+    (SqlType(Kind.NULL), '{"kind": "NULL"}', '"NULL"'),
+    (SqlType(Kind.INTERVAL_MONTH), '{"kind": "INTERVAL_MONTH"}', '"INTERVAL_MONTH"'),
+    (SqlType(Kind.INTERVAL), '{"kind": "INTERVAL"}', '"INTERVAL"'),
+    (SqlType(Kind.JSON), '{"kind": "JSON"}', '"JSON"'),
+    (SqlType(Kind.VARBINARY), '{"kind": "VARBINARY"}', '"VARBINARY"'),
+    (SqlType(Kind.VARCHAR), '{"kind": "VARCHAR"}', '"VARCHAR"'),
+    (SqlType(Kind.BOOLEAN), '{"kind": "BOOLEAN"}', '"BOOLEAN"'),
+    (SqlType(Kind.TINYINT), '{"kind": "TINYINT"}', '"TINYINT"'),
+    (SqlType(Kind.SMALLINT), '{"kind": "SMALLINT"}', '"SMALLINT"'),
+    (SqlType(Kind.INTEGER), '{"kind": "INTEGER"}', '"INTEGER"'),
+    (SqlType(Kind.BIGINT), '{"kind": "BIGINT"}', '"BIGINT"'),
+    (SqlType(Kind.REAL), '{"kind": "REAL"}', '"REAL"'),
+    (SqlType(Kind.DOUBLE), '{"kind": "DOUBLE"}', '"DOUBLE"'),
+    (SqlType(Kind.TIME), '{"kind": "TIME"}', '"TIME"'),
+    (SqlType(Kind.DATE), '{"kind": "DATE"}', '"DATE"'),
+    (SqlType(Kind.TIMESTAMP), '{"kind": "TIMESTAMP"}', '"TIMESTAMP"'),
+    (SqlType(Kind.TIMESTAMP_TZ), '{"kind": "TIMESTAMP_TZ"}', '"TIMESTAMP_TZ"'),
+    (SqlType(Kind.UUID), '{"kind": "UUID"}', '"UUID"'),
+    (decimal(5, 2), '{"kind": "DECIMAL", "precision": 5, "scale": 2}', '["DECIMAL", 5, 2]'),
+    (array(BIGINT), '{"kind": "ARRAY", "element": {"kind": "BIGINT"}}', '["ARRAY", "BIGINT"]'),
+    (
+        map_of(VARCHAR, DATE),
+        '{"kind": "MAP", "element": {"kind": "DATE"}, "key": {"kind": "VARCHAR"}}',
+        '["MAP", "DATE", "VARCHAR"]',
+    ),
+    (
+        row(("a", BIGINT), ("b", array(VARCHAR))),
+        '{"kind": "ROW", "fields": [["a", {"kind": "BIGINT"}], ["b", {"kind": "ARRAY", "element": {"kind": "VARCHAR"}}]]}',
+        '["ROW", ["a", "BIGINT"], ["b", ["ARRAY", "VARCHAR"]]]',
+    ),
+]
+
+ERRORS: list[tuple[Error, str]] = [
+    (Error("x"), "Error"),
+    (InterfaceError("x"), "InterfaceError"),
+    (DatabaseError("x"), "DatabaseError"),
+    (DataError("x"), "DataError"),
+    (OperationalError("x"), "OperationalError"),
+    (IntegrityError("x"), "IntegrityError"),
+    (InternalError("x"), "InternalError"),
+    (ProgrammingError("x"), "ProgrammingError"),
+    (NotSupportedError("x"), "NotSupportedError"),
+    (TooManyRows("x", "y"), "DataError"),
+    (DamagedError("x"), "OperationalError"),
+]
+
+CODES = {
+    "GENERIC": -1,
+    "CONNECTION_PROBLEM": 1001,
+    "CANCELLED": 1003,
+    "TIMEOUT": 1004,
+    "PARSING": 1008,
+    "INDEX_INVALID": 1009,
+    "OBJECT_NOT_FOUND": 1010,
+    "RESTARTABLE": 1012,
+    "DATA_EXCEPTION": 2000,
+    "DUPLICATE_KEY": 2001,
+    "NOT_SUPPORTED": 2002,
+    "INPUT_OUTPUT": 2003,
+    "INTERFACE": 2004,
+    "INTERNAL": 2005,
+    "OUT_OF_MEMORY": 2006,
+    "POSITION_EXPIRED": 3001,
+    "NOT_ALLOWED": 3002,
+}
+
+NAMES: list[tuple[type[Enum], list[Any]]] = [
+    (Form, ["other", "groups", "frames", "windows", "sessions", "session rows", "rows"]),
+    (WindowKind, ["tumble", "hop", "cumulate", "session"]),
+    (
+        JobStatus,
+        [
+            "NOT_RUNNING",
+            "STARTING",
+            "RUNNING",
+            "SUSPENDED",
+            "SUSPENDED_EXPORTING_SNAPSHOT",
+            "COMPLETING",
+            "FAILED",
+            "COMPLETED",
+        ],
+    ),
+    (Guarantee, ["none", "atLeastOnce", "exactlyOnce"]),
+    (ExpiredPosition, ["fail", "earliest", "latest"]),
+    (WriteMode, ["insert", "sink", "update", "delete"]),
+]
+"""The values of enums that are stored."""
+
+
+def default_fields(value: Any) -> list[str]:
+    """The fields that a value leaves at their defaults: these would come back by themselves."""
+    found = [item for item in fields(value) if item.default is not MISSING and getattr(value, item.name) == item.default]
+    made = [item for item in fields(value) if item.default_factory is not MISSING]
+    return [item.name for item in (*found, *(item for item in made if getattr(value, item.name) == item.default_factory()))]
+
+
+def test_the_record_of_a_job() -> None:
+    assert default_fields(RECORD) == default_fields(OPTIONS) == []
+    assert json.dumps(RECORD.to_json(), ensure_ascii=False) == RECORD_TEXT, CHANGED
+    assert JobRecord.from_json(json.loads(RECORD_TEXT)) == RECORD
+
+
+def test_a_record_of_an_earlier_version_lacks_what_was_added() -> None:
+    value = json.loads(RECORD_TEXT)
+    least = ("format", "id", "name", "query", "text", "options", "created", "arguments", "status", "last_error")
+    found = JobRecord.from_json({**{name: value[name] for name in least}, "options": {}, "unknown": 1})
+    assert found.options == NamedJobOptions()
+    assert (found.zone, found.runtime, found.snapshot, found.last_batch) == ("UTC", "tasklets", None, ())
+    assert found.last_error == RECORD.last_error
+
+
+def test_what_a_vertex_is_for() -> None:
+    assert MEANING.windows is not None
+    assert default_fields(MEANING) == default_fields(MEANING.windows) == default_fields(MEANING.windows.shape) == []
+    assert MEANING.encode() == MEANING_TEXT, CHANGED
+    assert Meaning.decode(MEANING_TEXT) == MEANING
+
+
+def test_what_a_vertex_is_for_has_a_version() -> None:
+    assert VERSION == 1 and "version" not in json.loads(MEANING_TEXT), "only the first version is the one without a number"
+    with pytest.raises(OperationalError, match="later version"):
+        Meaning.decode(json.dumps({**json.loads(MEANING_TEXT), "version": 2}))
+
+
+@pytest.mark.parametrize(("kind", "record", "of_maps"), TYPES, ids=lambda item: str(item)[:40])
+def test_types(kind: SqlType, record: str, of_maps: str) -> None:
+    assert json.dumps(type_record(kind)) == record, CHANGED
+    assert json.dumps(encode_type(kind)) == of_maps, CHANGED
+    assert type_of(json.loads(record)) == decode_type(json.loads(of_maps)) == kind
+
+
+def test_every_kind_of_type_is_written_down() -> None:
+    assert {kind.kind for kind, _, _ in TYPES} == set(Kind)
+
+
+@pytest.mark.parametrize(("error", "name"), ERRORS, ids=lambda item: item if isinstance(item, str) else "")
+def test_errors(error: Error, name: str) -> None:
+    assert Failure.of(error).to_json()["kind"] == error_message(error)["class"] == name, CHANGED
+    assert type(Failure.of(error).error()) is type(error_of(error_message(error))) is getattr(errors, name)
+
+
+def test_every_class_of_errors_is_written_down() -> None:
+    there = [item for item in vars(errors).values() if isinstance(item, type) and issubclass(item, Error)]
+    assert {name for _, name in ERRORS} == {item.__name__ for item in there}
+
+
+def test_codes_of_errors() -> None:
+    assert {code_name(code): int(code) for code in ErrorCode} == CODES, CHANGED
+    for code in ErrorCode:
+        assert Failure.from_json(Failure.of(OperationalError("x", code=code)).to_json()).error().code is code
+
+
+@pytest.mark.parametrize(("kind", "values"), NAMES, ids=lambda item: getattr(item, "__name__", ""))
+def test_values_of_enums(kind: type[Enum], values: list[Any]) -> None:
+    assert [item.value for item in kind] == values, CHANGED
+
+
+def test_an_error_of_a_class_that_is_unknown_is_operational() -> None:
+    found = Failure.from_json({"kind": "GoneError", "code": "GONE", "message": "x"}).error()
+    assert type(found) is OperationalError and found.code is OperationalError.default_code
+
+
+def test_the_manifest_of_a_snapshot() -> None:
+    text = encode_manifest(Manifest(3, 4, {"job": "j"}, (Section("f", "v", 0, 1, 2, 3),)))
+    expected = b'{"format": 2, "snapshot": 3, "created": 4, "about": {"job": "j"}, "sections": [["f", "v", 0, 1, 2, 3]]}'
+    assert text.partition(b"\n")[2] == expected, CHANGED
+
+
+def test_the_log_of_a_map() -> None:
+    record = Record("stage", Layout(("__key", "this.a"), (BIGINT, VARCHAR)), (), "n", "insert")
+    fields = b'"fields": [["__key", "BIGINT"], ["this.a", "VARCHAR"]], "sizes": []'
+    expected = b'{"kind": "stage", "name": "n", "mode": "insert", %b}\n' % fields
+    assert encode(record) == expected, CHANGED
+    found = decode(expected)
+    assert (found.kind, found.name, found.mode, list(found.batches)) == ("stage", "n", "insert", [])
+
+
+def test_the_manifest_of_a_map(tmp_path: Path) -> None:
+    MapManifest(2, 30, 40).write(tmp_path)
+    (found,) = [payload for payload, _ in read_records(tmp_path / "current", may_be_torn=False)]
+    assert found == b'{"generation": 2, "checkpoint": 30, "log": 40}', CHANGED
+
+
+def test_the_positions_of_a_scan() -> None:
+    saved = [SavedPartition("p", '{"rows": 1}', True, True, 7, True), SavedPartition("q")]
+    batch = encode_partitions(saved)
+    assert batch.to_pylist()[0] == {
+        "partition": "p",
+        "position": '{"rows": 1}',
+        "is_begun": True,
+        "is_ended": True,
+        "watermark": 7,
+        "is_idle": True,
+    }, CHANGED
+    assert decode_partitions(batch) == saved
+    assert decode_partitions(batch.select(["partition", "position"])) == [
+        SavedPartition("p", '{"rows": 1}'),
+        SavedPartition("q"),
+    ]
