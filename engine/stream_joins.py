@@ -1,8 +1,8 @@
 """Joins of streams: what a condition says of the times of both sides, and what follows for the rows that wait.
 
-All in units of event time (see `runnel.streams`). A pair of rows is within `TimeLink` where the right time less the left one is
-not below `low` and not above `high`. From that and the bounds of the columns comes when a row can't be matched any
-more: at a watermark of the other side (`WaitingSide`).
+All times are in units of event time (see `runnel.streams`). A pair of rows matches a `TimeLink` if
+`low <= right time - left time <= high`. This and the bounds of the columns determine the watermark
+of the other side after which a row can't find a match (`WaitingSide`).
 """
 
 from __future__ import annotations
