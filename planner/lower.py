@@ -19,7 +19,36 @@ from runnel.connector import Source
 from runnel.dag import DAG, between
 from runnel.planner import physical, physical_streams
 from runnel.planner.choose import needed_rows
-from runnel.planner.lowering import Lowering, Output, Rule, key_names
+from runnel.planner.lowering import (
+    ACCUMULATE,
+    AGGREGATE,
+    CALC,
+    COMBINE,
+    EXPAND,
+    FRAGMENT,
+    HOLD,
+    IMPOSE_ORDER,
+    JOIN,
+    LIMIT,
+    LIMIT_PER_GROUP,
+    LOOK_UP,
+    RECURSION,
+    SCAN,
+    SERIES,
+    SESSION,
+    SORT,
+    TOP,
+    TOP_PER_PROCESSOR,
+    UNION,
+    UNNEST,
+    VALUES,
+    WINDOW,
+    WRITE,
+    Lowering,
+    Output,
+    Rule,
+    key_names,
+)
 from runnel.planner.physical import Physical, column_names
 from runnel.processors.result import result_sink
 from runnel.relation import JoinKind
@@ -44,7 +73,7 @@ def _scan(to: Lowering, node: physical.SourceScan) -> Output:
     from runnel.processors.scan import scan
 
     names = column_names(node.fields)
-    name = f"scan {node.table.name}"
+    name = f"{SCAN}{node.table.name}"
     supplier = scan(source_of(node, to.next_name(name)), node.condition, node.projections, names, node.time)
     return to.source(name, supplier, names, is_parallel=True)
 
@@ -72,14 +101,14 @@ def _hold(to: Lowering, node: physical.Hold) -> Output:
     from runnel.processors.hold import hold
 
     rows = to.lower(node.input)
-    return to.follow(rows, "hold", hold(), to.beside(rows))
+    return to.follow(rows, HOLD, hold(), to.beside(rows))
 
 
 def _impose_order(to: Lowering, node: physical_streams.ImposeOrder) -> Output:
     from runnel.processors.impose_order import impose_order
 
     rows = to.lower(node.input)
-    return to.follow(rows, "impose order", impose_order(node.time), to.beside(rows))
+    return to.follow(rows, IMPOSE_ORDER, impose_order(node.time), to.beside(rows))
 
 
 def _assign_windows(to: Lowering, node: physical_streams.AssignWindows) -> Output:
@@ -99,7 +128,7 @@ def _session_rows(to: Lowering, node: physical_streams.SessionRows) -> Output:
     width = len(node.fields) - len(WINDOW_COLUMNS)
     keys = tuple(dict.fromkeys(key.index for key in node.keys))
     supplier = session_rows(node.gap, node.time, keys, width, names, node.bound, node.passes_late)
-    return to.by_key(rows, "session", supplier, tuple(rows.names[key] for key in keys), names)
+    return to.by_key(rows, SESSION, supplier, tuple(rows.names[key] for key in keys), names)
 
 
 def _index_scan(to: Lowering, node: physical.IndexScan) -> Output:
@@ -108,7 +137,7 @@ def _index_scan(to: Lowering, node: physical.IndexScan) -> Output:
     names = column_names(node.fields)
     source = node.indexed_table.index_scan(node.request, node.lookup)
     supplier = scan(source, node.condition, node.projections, names)
-    name = f"scan {node.table.name} using {node.lookup.index.name}"
+    name = f"{SCAN}{node.table.name} using {node.lookup.index.name}"
     return to.source(name, supplier, names, is_parallel=not node.lookup.ordered)
 
 
@@ -116,7 +145,7 @@ def _fragment(to: Lowering, node: physical.Fragment) -> Output:
     from runnel.processors.scan import scan
 
     names = column_names(node.fields)
-    return to.source(f"fragment on {node.source.engine}", scan(node.source, None, None, names), names)
+    return to.source(f"{FRAGMENT}{node.source.engine}", scan(node.source, None, None, names), names)
 
 
 def _narrowed(to: Lowering, node: physical.NarrowedFragment) -> Output:
@@ -124,7 +153,7 @@ def _narrowed(to: Lowering, node: physical.NarrowedFragment) -> Output:
 
     inputs = [to.lower(feed) for feed in node.feeds]
     names = column_names(node.fields)
-    vertex = to.vertex(f"fragment on {node.source.engine}", narrowed_scan(node.source, node.keys, names), 1)
+    vertex = to.vertex(f"{FRAGMENT}{node.source.engine}", narrowed_scan(node.source, node.keys, names), 1)
     for ordinal, rows in enumerate(inputs):
         to.connect(rows, vertex, 1, ordinal)
     return Output(vertex, False, names)
@@ -134,7 +163,7 @@ def _values(to: Lowering, node: physical.Values) -> Output:
     from runnel.processors.values import values
 
     names = column_names(node.fields)
-    return to.source("values", values(node.values, names), names)
+    return to.source(VALUES, values(node.values, names), names)
 
 
 def _generate(to: Lowering, node: physical.Generate) -> Output:
@@ -150,7 +179,7 @@ def _calc(to: Lowering, node: physical.Calc) -> Output:
     rows = to.lower(node.input)
     names = column_names(node.fields)
     supplier = calc(node.condition, node.projections, names)
-    return to.follow(rows, "calc", supplier, to.beside(rows), names)
+    return to.follow(rows, CALC, supplier, to.beside(rows), names)
 
 
 def _aggregate(to: Lowering, node: physical.HashAggregate) -> Output:
@@ -162,16 +191,16 @@ def _aggregate(to: Lowering, node: physical.HashAggregate) -> Output:
     names = column_names(node.fields)
     if not rows.is_parallel:
         supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
-        return to.follow(rows, "aggregate", supplier, 1, names)
+        return to.follow(rows, AGGREGATE, supplier, 1, names)
     if not node.two_stage:
         return _aggregate_by_key(to, node, rows, names)
     first = aggregate(node.keys, node.aggregates, names, Stage.ACCUMULATE)
     keys = tuple(f"k{i}" for i in range(len(node.keys)))
-    partial = to.follow(rows, "accumulate", first, to.parallelism, keys)
+    partial = to.follow(rows, ACCUMULATE, first, to.parallelism, keys)
     last = aggregate(node.keys, node.aggregates, names, Stage.COMBINE)
     if not keys:
-        return to.follow(partial, "combine", last, 1, names)
-    combine = to.vertex("combine", last, to.parallelism)
+        return to.follow(partial, COMBINE, last, 1, names)
+    combine = to.vertex(COMBINE, last, to.parallelism)
     to.dag.edge(between(partial.vertex, combine).partitioned(*keys))
     return Output(combine, True, names)
 
@@ -182,7 +211,7 @@ def _aggregate_by_key(to: Lowering, node: physical.HashAggregate, rows: Output, 
     from runnel.processors.aggregation import Stage
 
     supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
-    return to.by_key(rows, "aggregate", supplier, key_names(node.keys, rows.names), names)
+    return to.by_key(rows, AGGREGATE, supplier, key_names(node.keys, rows.names), names)
 
 
 def _stream_aggregate(
@@ -215,7 +244,7 @@ def _join(to: Lowering, node: physical.HashJoin) -> Output:
         (can_divide and (probe.is_parallel or build.is_parallel)) or (whole_build and probe.is_parallel)
     )
     parallelism = to.parallelism if is_parallel else 1
-    vertex = to.vertex("join", supplier, parallelism)
+    vertex = to.vertex(JOIN, supplier, parallelism)
     build_edge = between(build.vertex, vertex).with_priority(BUILD_PRIORITY)
     probe_edge = between(probe.vertex, vertex).to_input(1).with_priority(PROBE_PRIORITY)
     if is_parallel and can_divide:
@@ -246,7 +275,7 @@ def _lookup_join(to: Lowering, node: physical_streams.LookupJoin) -> Output:
     names = column_names(node.fields)
     shape = JoinShape(node.kind, node.condition, node.columns)
     supplier = lookup_join(node.lookup, shape, node.keys, (node.input.fields, node.right), names)
-    return to.follow(rows, f"look-up {node.lookup.table.name}", supplier, to.beside(rows), names)
+    return to.follow(rows, f"{LOOK_UP}{node.lookup.table.name}", supplier, to.beside(rows), names)
 
 
 def _as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
@@ -259,7 +288,7 @@ def _sort(to: Lowering, node: physical.Sort) -> Output:
     from runnel.processors.sort import sort
 
     rows = to.lower(node.input)
-    return to.follow(rows, "sort", sort(node.keys, None, None), 1)
+    return to.follow(rows, SORT, sort(node.keys, None, None), 1)
 
 
 def _late_filter(to: Lowering, node: physical_streams.LateFilter) -> Output:
@@ -271,7 +300,7 @@ def _late_filter(to: Lowering, node: physical_streams.LateFilter) -> Output:
 def _timed_sort(to: Lowering, node: physical_streams.TimedSort) -> Output:
     from runnel.planner.lower_streams import timed_sort_of
 
-    return to.with_late(to.follow(to.lower(node.input), "sort", timed_sort_of(node), 1), node.late)
+    return to.with_late(to.follow(to.lower(node.input), SORT, timed_sort_of(node), 1), node.late)
 
 
 def _top(to: Lowering, node: physical.TopN) -> Output:
@@ -280,15 +309,15 @@ def _top(to: Lowering, node: physical.TopN) -> Output:
     rows = to.lower(node.input)
     if rows.is_parallel:
         first = sort(node.keys, needed_rows(node.count, node.offset), None)
-        rows = to.follow(rows, "top per processor", first, to.parallelism)
-    return to.follow(rows, "top", sort(node.keys, node.count, node.offset), 1)
+        rows = to.follow(rows, TOP_PER_PROCESSOR, first, to.parallelism)
+    return to.follow(rows, TOP, sort(node.keys, node.count, node.offset), 1)
 
 
 def _limit(to: Lowering, node: physical.Limit) -> Output:
     from runnel.processors.limit import limit
 
     rows = to.lower(node.input)
-    return to.follow(rows, "limit", limit(node.count, node.offset), 1)
+    return to.follow(rows, LIMIT, limit(node.count, node.offset), 1)
 
 
 def _union(to: Lowering, node: physical.Union) -> Output:
@@ -298,7 +327,7 @@ def _union(to: Lowering, node: physical.Union) -> Output:
     names = column_names(node.fields)
     is_parallel = any(part.is_parallel for part in parts)
     parallelism = to.parallelism if is_parallel else 1
-    vertex = to.vertex("union", union(names), parallelism)
+    vertex = to.vertex(UNION, union(names), parallelism)
     for ordinal, part in enumerate(parts):
         to.connect(part, vertex, parallelism, ordinal, None if node.watermarks is None else node.watermarks[ordinal])
     return Output(vertex, is_parallel, names)
@@ -321,7 +350,7 @@ def _unnest(to: Lowering, node: physical.Unnest) -> Output:
     rows = to.lower(node.input)
     names = column_names(node.fields)
     supplier = unnest(node.array, node.outer, node.ordinality, names, node.columns, node.more)
-    return to.follow(rows, "unnest", supplier, to.beside(rows), names)
+    return to.follow(rows, UNNEST, supplier, to.beside(rows), names)
 
 
 def _expand(to: Lowering, node: physical.Expand) -> Output:
@@ -329,7 +358,7 @@ def _expand(to: Lowering, node: physical.Expand) -> Output:
 
     rows = to.lower(node.input)
     names = column_names(node.fields)
-    return to.follow(rows, "expand", expand(node.projections, names), to.beside(rows), names)
+    return to.follow(rows, EXPAND, expand(node.projections, names), to.beside(rows), names)
 
 
 def _window(to: Lowering, node: physical.Window) -> Output:
@@ -339,7 +368,7 @@ def _window(to: Lowering, node: physical.Window) -> Output:
     names = column_names(node.fields)
     most = None if node.most is None else (node.most.call, node.most.number)
     supplier = window(node.calls, node.width, names, most, node.input.fields)
-    return to.by_key(rows, "window", supplier, key_names(node.keys, rows.names), names)
+    return to.by_key(rows, WINDOW, supplier, key_names(node.keys, rows.names), names)
 
 
 def _timed_window(to: Lowering, node: physical_streams.TimedWindow) -> Output:
@@ -347,7 +376,7 @@ def _timed_window(to: Lowering, node: physical_streams.TimedWindow) -> Output:
 
     rows = to.lower(node.input)
     names = column_names(node.fields)
-    window = to.by_key(rows, "window", timed_window_of(node, names), key_names(node.keys, rows.names), names)
+    window = to.by_key(rows, WINDOW, timed_window_of(node, names), key_names(node.keys, rows.names), names)
     return to.with_late(window, node.late)
 
 
@@ -358,7 +387,7 @@ def _series(to: Lowering, node: physical.Series) -> Output:
     names = column_names(node.fields)
     has_ordinality = node.ordinality is not None
     supplier = series(node.arguments, names, outer=node.outer, ordinality=has_ordinality, columns=node.columns)
-    return to.follow(rows, "series", supplier, to.beside(rows), names)
+    return to.follow(rows, SERIES, supplier, to.beside(rows), names)
 
 
 def _group_limit(to: Lowering, node: physical.GroupLimit) -> Output:
@@ -366,7 +395,7 @@ def _group_limit(to: Lowering, node: physical.GroupLimit) -> Output:
 
     rows = to.lower(node.input)
     supplier = group_limit(node.keys, node.order, node.count, node.offset)
-    return to.by_key(rows, "limit per group", supplier, key_names(node.keys, rows.names))
+    return to.by_key(rows, LIMIT_PER_GROUP, supplier, key_names(node.keys, rows.names))
 
 
 def _recursion(to: Lowering, node: physical.Recursion) -> Output:
@@ -375,7 +404,7 @@ def _recursion(to: Lowering, node: physical.Recursion) -> Output:
 
     inputs = [to.lower(item) for item in (*node.sides, node.anchor)]
     schema = schema_of(node)
-    vertex = to.vertex("recursion", recursion(stage_definitions(node), schema, node.distinct), 1)
+    vertex = to.vertex(RECURSION, recursion(stage_definitions(node), schema, node.distinct), 1)
     for ordinal, rows in enumerate(inputs):
         priority = BUILD_PRIORITY if ordinal < len(node.sides) else PROBE_PRIORITY
         to.dag.edge(between(rows.vertex, vertex).to_input(ordinal).with_priority(priority))
@@ -386,7 +415,7 @@ def _write(to: Lowering, node: physical.Write) -> Output:
     from runnel.processors.write import write
 
     rows = to.lower(node.input)
-    return to.follow(rows, f"write {node.table.name}", write(node.table, node.request), 1, column_names(node.fields))
+    return to.follow(rows, f"{WRITE}{node.table.name}", write(node.table, node.request), 1, column_names(node.fields))
 
 
 RULES: dict[type[Physical], Rule] = {

@@ -8,7 +8,7 @@ from runnel.dag import Supplier
 from runnel.expressions.nodes import Expression
 from runnel.frozen import frozen
 from runnel.planner import physical, physical_streams
-from runnel.planner.lowering import Lowering, Output, key_names
+from runnel.planner.lowering import ACCUMULATE, AGGREGATE, COMBINE, Lowering, Output, key_names
 from runnel.planner.physical import column_names
 from runnel.processors.aggregation import Stage
 
@@ -32,10 +32,10 @@ def lower_stream_aggregate(to: Lowering, node: StreamAggregate, rows: Output) ->
     names = column_names(node.fields)
     stages = _STAGES[type(node)](node, names)
     if rows.is_parallel and stages.two_stage:
-        partial = to.follow(rows, "accumulate", stages.make(Stage.ACCUMULATE), to.parallelism, stages.state_names)
-        return to.by_key(partial, "combine", stages.make(Stage.COMBINE), stages.state_keys, names)
+        partial = to.follow(rows, ACCUMULATE, stages.make(Stage.ACCUMULATE), to.parallelism, stages.state_names)
+        return to.by_key(partial, COMBINE, stages.make(Stage.COMBINE), stages.state_keys, names)
     keys = key_names(stages.divided_by, rows.names)
-    return to.with_late(to.by_key(rows, "aggregate", stages.make(Stage.SINGLE), keys, names), node.late)
+    return to.with_late(to.by_key(rows, AGGREGATE, stages.make(Stage.SINGLE), keys, names), node.late)
 
 
 def _timed(node: physical_streams.TimedAggregate, names: tuple[str, ...]) -> _Stages:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runnel.dag import Vertex, between
-from runnel.planner.lowering import Lowering, Output
+from runnel.planner.lowering import LATE_ROWS, WRITE, Lowering, Output
 from runnel.planner.physical_streams import LateRows
 from runnel.processors.calc import calc
 from runnel.processors.write import late_write
@@ -21,7 +21,7 @@ def write_late_rows(
     table = own[0].table
     assigned = [_assigned(to, *item) for item in found]
     supplier = late_write(table, own[0].request, f"late rows of {rows.vertex.name}")
-    target = to.vertex(f"write {table.name}", supplier, 1)
+    target = to.vertex(f"{WRITE}{table.name}", supplier, 1)
     for number, assign in enumerate(assigned):
         to.dag.edge(between(assign, target).to_input(number))
 
@@ -30,7 +30,7 @@ def _assigned(to: Lowering, rows: Output, output: int, side: LateRows) -> Vertex
     """The vertex that makes rows of the mapping of those that come by an output."""
     names = tuple(side.table.columns[i].name for i in side.request.columns)
     parallelism = rows.vertex.parallelism if rows.is_parallel else 1
-    assign = to.vertex("late rows", calc(None, side.expressions, names), parallelism)
+    assign = to.vertex(LATE_ROWS, calc(None, side.expressions, names), parallelism)
     edge = between(rows.vertex, assign).from_output(output)
     to.dag.edge(edge.isolated() if rows.is_parallel else edge)
     return assign

@@ -6,7 +6,7 @@ from runnel.connector import Source
 from runnel.errors import internal
 from runnel.planner import physical
 from runnel.planner.lower import source_of
-from runnel.planner.lowering import Lowering, Output
+from runnel.planner.lowering import REFRESHED_JOIN, Lowering, Output
 from runnel.planner.physical import Physical, column_names
 from runnel.processors.join_table import JoinShape
 from runnel.processors.refreshed_join import Calculation, RefreshedTable, refreshed_join
@@ -27,7 +27,7 @@ def lower_refreshed_join(to: Lowering, node: physical.HashJoin) -> Output:
         (node.probe.fields, node.build.fields),
         names,
     )
-    return to.follow(rows, "refreshed join", supplier, to.beside(rows), names)
+    return to.follow(rows, REFRESHED_JOIN, supplier, to.beside(rows), names)
 
 
 def _reading(node: Physical) -> tuple[Source, tuple[Calculation, ...]]:

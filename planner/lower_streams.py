@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runnel.dag import Supplier, between
 from runnel.planner import physical_streams
-from runnel.planner.lowering import Lowering, Output
+from runnel.planner.lowering import AS_OF_JOIN, JOIN, LATE_FILTER, Lowering, Output
 from runnel.planner.physical import column_names
 from runnel.stream_joins import divided_by
 
@@ -27,7 +27,7 @@ def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Ou
         (node.left.fields, node.right.fields),
         names,
     )
-    vertex = to.vertex("join", supplier, to.parallelism if is_parallel else 1)
+    vertex = to.vertex(JOIN, supplier, to.parallelism if is_parallel else 1)
     for ordinal, (rows, side) in enumerate(((left, node.times.left), (right, node.times.right))):
         edge = between(rows.vertex, vertex).to_input(ordinal).with_watermarks({number: number for number in side.numbers})
         to.dag.edge(edge.partitioned(*(rows.names[place] for place in keys[ordinal])) if is_parallel else edge)
@@ -50,7 +50,7 @@ def lower_timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
         (node.left.fields, node.right.fields),
         names,
     )
-    vertex = to.vertex("join", supplier, to.parallelism if is_parallel else 1)
+    vertex = to.vertex(JOIN, supplier, to.parallelism if is_parallel else 1)
     for ordinal, (rows, column) in enumerate(((left, link.left), (right, link.right))):
         numbers = {bound.watermark: bound.watermark for _, bound in node.times.bounds[ordinal]}
         edge = between(rows.vertex, vertex).to_input(ordinal).with_watermarks(numbers)
@@ -77,7 +77,7 @@ def lower_as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
         names,
         node.columns,
     )
-    vertex = to.vertex("as-of join", supplier, to.parallelism if is_parallel else 1)
+    vertex = to.vertex(AS_OF_JOIN, supplier, to.parallelism if is_parallel else 1)
     edges = [between(left.vertex, vertex), between(right.vertex, vertex).to_input(RIGHT)]
     if version is None:
         # What ends is read first.
@@ -103,9 +103,9 @@ def lower_late_filter(to: Lowering, node: physical_streams.LateFilter) -> Output
     rows = to.lower(node.input)
     supplier = late_filter(Holding(node.bounded), node.lateness)
     if node.is_beside or not rows.is_parallel:
-        made = to.follow(rows, "late filter", supplier, to.beside(rows))
+        made = to.follow(rows, LATE_FILTER, supplier, to.beside(rows))
     else:
-        vertex = to.vertex("late filter", supplier, to.parallelism)
+        vertex = to.vertex(LATE_FILTER, supplier, to.parallelism)
         to.dag.edge(between(rows.vertex, vertex))
         made = Output(vertex, True, rows.names)
     to.late_filters.append((made, node.late))

@@ -17,7 +17,38 @@ if TYPE_CHECKING:
     from runnel.planner.lower_shared import SharedVertices
 
 
-_NAMED_BY_TABLE = ("scan ", "write ")
+HOLD = "hold"
+IMPOSE_ORDER = "impose order"
+SESSION = "session"
+VALUES = "values"
+CALC = "calc"
+AGGREGATE = "aggregate"
+ACCUMULATE = "accumulate"
+COMBINE = "combine"
+JOIN = "join"
+SORT = "sort"
+TOP_PER_PROCESSOR = "top per processor"
+TOP = "top"
+LIMIT = "limit"
+UNION = "union"
+UNNEST = "unnest"
+EXPAND = "expand"
+WINDOW = "window"
+SERIES = "series"
+LIMIT_PER_GROUP = "limit per group"
+RECURSION = "recursion"
+LATE_ROWS = "late rows"
+LATE_FILTER = "late filter"
+AS_OF_JOIN = "as-of join"
+REFRESHED_JOIN = "refreshed join"
+PIECES = "pieces"
+SCAN = "scan "
+WRITE = "write "
+FRAGMENT = "fragment on "
+LOOK_UP = "look-up "
+"""The names of vertices. Snapshots find their state by them, so a name never changes. The last four are prefixes."""
+
+_NAMED_BY_TABLE = (SCAN, WRITE)
 
 
 @frozen
@@ -123,7 +154,7 @@ class Lowering:
             return rows
         from runnel.processors.calc import in_pieces
 
-        return self.follow(rows, "pieces", in_pieces(), self.beside(rows))
+        return self.follow(rows, PIECES, in_pieces(), self.beside(rows))
 
     def beside(self, rows: Output) -> int:
         """The parallelism of a vertex that works on each row by itself."""
