@@ -73,6 +73,10 @@ class SparkJobs(JobRuntime):
                 ddl(column.type)  # refuses what Spark has no type for
 
 
+_STATE_TEXT = "a query that ends"
+"""The `state_text` of each such plan, as the query starts again or is written already. It is stored, so it never changes."""
+
+
 class BatchPlan(RuntimePlan):
     """A query that ends."""
 
@@ -81,7 +85,7 @@ class BatchPlan(RuntimePlan):
         self._write = write
         self._fragment: SparkFragment = engine.fragment(write.relation)
         self.text = self._fragment.text
-        self.state_text = "a query that ends"  # it is begun anew, or all of it is written
+        self.state_text = _STATE_TEXT
         self.guarantee = promise_of(write.table)
         again = "a failure before the end begins anew" if self.guarantee is Guarantee.EXACTLY_ONCE else "rows may come twice"
         self.notes = [

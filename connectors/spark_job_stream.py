@@ -21,7 +21,7 @@ from runnel.connectors.spark_owner import SessionOwner
 from runnel.connectors.spark_replay import NOT_TOLD, Told, read_so_far
 from runnel.connectors.spark_session import CHECKPOINT_ELSEWHERE, Spark, spark_errors
 from runnel.connectors.spark_source import Views
-from runnel.connectors.spark_state_text import state_text
+from runnel.connectors.spark_state_text import state_text, without_messages
 from runnel.connectors.spark_stream import SparkStreamTable
 from runnel.connectors.spark_table import SparkTable
 from runnel.connectors.spark_types import quoted
@@ -61,6 +61,9 @@ class StreamPlan(RuntimePlan):
         self.state_text = state_text(relation, _preview, _preview_order)
         self.guarantee = promise_of(write.table)
         self.notes = _notes(relation, write.table)
+
+    def has_state_of(self, state_text: str) -> bool:
+        return without_messages(state_text) == without_messages(self.state_text)
 
     def start(self, start: JobStart) -> RuntimeExecution:
         _check_checkpoint(start)

@@ -6,15 +6,21 @@ gives: in which order these tables are joined depends on how large they are, and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from runnel.catalog import Table, TableColumn
 from runnel.relation import Relation, Scan, walk
+from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark import SPARK
 from runnel.rendering.spark_streams import render_stream
 from runnel.sqltypes import BOOLEAN
 from runnel.streams import ImposeOrder
+from runnel.type_records import type_spelling
+
+_MARKED = rf"'{re.escape(ERROR_MARK)}[^']*'"
+_MESSAGE = re.compile(rf"raise_error\((?:{_MARKED}|concat\({_MARKED}(?:, (?:'[^']*'|char\(\d+\)))*\))\)")
 
 
 class _Lookup(Table):
@@ -24,7 +30,7 @@ class _Lookup(Table):
 
     def __init__(self, relation: Relation) -> None:
         names = sorted(node.table.name for node in walk(relation) if isinstance(node, Scan))
-        types = ", ".join(str(field.type) for field in relation.fields)
+        types = ", ".join(type_spelling(field.type) for field in relation.fields)
         self.name = f"{', '.join(names)} ({types})"
         # A table has columns, though nothing but the number of its rows may be asked for.
         self.columns = tuple(TableColumn(field.name, field.type) for field in relation.fields) or (TableColumn("row", BOOLEAN),)
@@ -44,6 +50,11 @@ def state_text(
         return f"(SELECT {', '.join(f'{i} AS c{place}' for place, i in enumerate(read))} FROM {node.table.name})"
 
     return render_stream(_without_lookups(relation), Rendering(SPARK), scanned, order)
+
+
+def without_messages(text: str) -> str:
+    """The text without the messages of errors that it may raise: no state depends on their words."""
+    return _MESSAGE.sub("raise_error()", text)
 
 
 def _without_lookups(relation: Relation) -> Relation:

@@ -123,6 +123,10 @@ class RuntimePlan(ABC):
     guarantee: Guarantee
     """What it can promise from end to end."""
 
+    def has_state_of(self, state_text: str) -> bool:
+        """Whether the plan may use the state that was stored with that `state_text`."""
+        return state_text == self.state_text
+
     @abstractmethod
     def start(self, start: JobStart) -> RuntimeExecution:
         """Begins, where the last execution of the owner stopped. Raises what keeps it from that, and then nothing runs."""

@@ -37,6 +37,27 @@ KIND_NAMES: Mapping[Kind, str] = {kind: name for name, kind in KINDS.items()}
 """The stored name of each kind."""
 
 
+_SPELLINGS = {
+    **KIND_NAMES,
+    Kind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE",
+    Kind.INTERVAL: "INTERVAL DAY TO SECOND",
+    Kind.INTERVAL_MONTH: "INTERVAL YEAR TO MONTH",
+}
+
+
+def type_spelling(item: SqlType) -> str:
+    """The type as SQL text, as it is stored with the state of jobs: it never changes, whatever error messages show."""
+    if item.kind is Kind.DECIMAL:
+        return f"DECIMAL({item.precision}, {item.scale})"
+    if item.kind is Kind.ARRAY and item.element is not None:
+        return f"{type_spelling(item.element)}[]"
+    if item.kind is Kind.MAP and item.key is not None and item.element is not None:
+        return f"MAP({type_spelling(item.key)}, {type_spelling(item.element)})"
+    if item.kind is Kind.ROW:
+        return "ROW(" + ", ".join(f"{name} {type_spelling(field)}" for name, field in item.fields) + ")"
+    return _SPELLINGS[item.kind]
+
+
 def type_record(sql_type: SqlType) -> dict[str, Any]:
     """The type as a JSON value."""
     record: dict[str, Any] = {"kind": KIND_NAMES[sql_type.kind]}

@@ -217,7 +217,7 @@ class ForeignRun:
                 detail=f"{kept}: {error.strerror or error}",
                 hint="make room on the disk",
             ) from error
-        if before != self._plan.state_text:
+        if not self._plan.has_state_of(before):
             raise OperationalError(
                 f'job "{self._record.name}" can\'t go on from its checkpoint: its query is another one now',
                 code=ErrorCode.GENERIC,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,3 +45,26 @@ def test_the_checkpoint_of_a_server_is_not_looked_for_here(tmp_path: Path) -> No
     (tmp_path / "checkpoint").mkdir()
     _named_checkpoint(tmp_path / "checkpoint", "s3://somewhere")
     _check_checkpoint(start)
+
+
+def test_the_words_of_errors_are_no_part_of_it() -> None:
+    most = "SELECT a, MAX(CAST(b AS DECIMAL(5, 2))) AS c FROM one GROUP BY a"
+    query = f"SELECT SQRT(s.v), x.c FROM s JOIN ({most}) x ON x.a = s.v"
+    plan = plan_of(query, 5, 5)
+    assert "FROM one (BIGINT, DECIMAL(5, 2))" in plan.state_text, "it is stored with the checkpoints of jobs"
+    message = re.search(r"raise_error\('\[data error\] [^']*'\)", plan.state_text)
+    assert message is not None
+    for other in ("raise_error('[data error] too large')", "raise_error(concat('[data error] it', char(39), 's', char(0)))"):
+        assert plan.has_state_of(plan.state_text.replace(message[0], other))
+    for other in ("raise_error('too large')", "coalesce('[data error] too large')"):
+        assert not plan.has_state_of(plan.state_text.replace(message[0], other))
+    assert not plan.has_state_of(plan.state_text.replace("FROM one", "FROM two"))
+
+
+def test_a_query_that_ends_may_always_go_on() -> None:
+    with runnel.connect() as connection:
+        connection.register("one", pa.table({"a": [1]}))
+        connection.execute("CREATE MAPPING o (v BIGINT) TYPE Spark OPTIONS ('path' = 'o.parquet')")
+        write = connection._database.plan_job("INSERT INTO o SELECT a FROM one", (), "UTC", is_confined=False)
+        plan = foreign_plan(connection._database, write, "spark")
+    assert plan.state_text == "a query that ends", "it is stored with the checkpoints of jobs"
