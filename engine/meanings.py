@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import timedelta
@@ -15,6 +16,12 @@ from runnel.streams import WindowKind, WindowShape
 
 VERSION = 1
 """The version of an encoded meaning: of its names, and of the texts in it. The first one isn't written."""
+
+
+_NOTES = re.compile(r"\A(Fragment on \w+ \((?:only: .*?; )?)(?:(?:chosen for|differs|stopped by): .*?; )+(?=sql: )", re.DOTALL)
+"""The notes in the text of a fragment that tell people why another engine runs it."""
+_MESSAGES = re.compile(r"'\[data error\] (?:[^']|'')*'(?:, (?:'[^']*'|char\(\d+\)))*")
+"""The messages of errors that the SQL of a fragment may raise."""
 
 
 class Form(Enum):
@@ -62,7 +69,8 @@ class Windows:
 
 @frozen(kw_only=True)
 class Meaning:
-    """`text`: all that EXPLAIN says of a vertex, with the windows below it. `same`: what of that may not change, part by part,
+    """`text`: the identity of a vertex (`planner.identity_nodes`), with the windows below it.
+    `same`: what of that may not change, part by part,
     where it keeps state. `reads`: the tables that its rows are from. `watermarks`: by their numbers, what they are of.
     `windows`: for all forms but OTHER. `name`: what a hint calls it. One that an earlier version made has only the text.
     `columns`: where the state consists of rows of the inputs, the columns of each input, with their types, and `column_names`
@@ -120,11 +128,11 @@ class Meaning:
             )
         windows = value["windows"]
         return Meaning(
-            text=value["text"],
+            text=_without_prose(value["text"]),
             name=value.get("name", ""),
             form=Form(value["form"]),
             keeps=value["keeps"],
-            same=value["same"],
+            same={name: _without_prose(of) for name, of in value["same"].items()},
             reads=tuple(value["reads"]),
             watermarks={int(number): of for number, of in value["watermarks"].items()},
             windows=None if windows is None else _decode_windows(windows),
@@ -132,6 +140,13 @@ class Meaning:
             column_names=tuple(tuple(names) for names in value.get("column_names", ())),
             holds=tuple(value.get("holds", ())),
         )
+
+
+def _without_prose(text: str) -> str:
+    """The text of a fragment without the words for people in it, on which no state depends; any other text as it is."""
+    if not text.startswith("Fragment on "):
+        return text
+    return _MESSAGES.sub("''", _NOTES.sub(r"\1", text))
 
 
 def _encode_windows(windows: Windows) -> dict[str, Any]:

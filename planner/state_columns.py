@@ -9,6 +9,7 @@ from __future__ import annotations
 from runnel.expressions.nodes import Column
 from runnel.planner import physical, physical_streams
 from runnel.planner.physical import Physical, unique_names
+from runnel.type_records import type_spelling
 
 
 def state_columns(node: Physical) -> tuple[tuple[str, ...], ...]:
@@ -18,7 +19,7 @@ def state_columns(node: Physical) -> tuple[tuple[str, ...], ...]:
 
 def _columns(node: Physical) -> tuple[str, ...]:
     names = unique_names(f"{_side(node, place)}{field.name}" for place, field in enumerate(node.fields))
-    return tuple(f"{name} {field.type}" for name, field in zip(names, node.fields, strict=True))
+    return tuple(f"{name} {type_spelling(field.type)}" for name, field in zip(names, node.fields, strict=True))
 
 
 def _side(node: Physical, place: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from runnel.connector import WritableTable
 from runnel.dag import Supplier, Vertex
@@ -10,22 +10,23 @@ from runnel.expressions.nodes import WINDOW_FINAL, Expression
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.meanings import Form, Meaning, Windows
 from runnel.planner import physical, physical_streams
-from runnel.planner.describe import describe
-from runnel.planner.describe_parts import listed
-from runnel.planner.describe_state import keeps
+from runnel.planner.identity_expressions import outer_text, outer_texts, text
+from runnel.planner.identity_nodes import (
+    EMISSION,
+    LATE,
+    columns_text,
+    keeps,
+    node_text,
+    types_text,
+)
 from runnel.planner.lower import RULES
-from runnel.planner.lowering import Lowering, Output
+from runnel.planner.lowering import WRITE, Lowering, Output
 from runnel.planner.physical import Physical, column_names
 from runnel.planner.state_columns import state_columns
 from runnel.relation import JoinKind
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 from runnel.streams import WindowKind, WindowShape
-
-_PASSING = ("late rows",)
-"""Properties of a node that its state doesn't depend on."""
-
-_EMITTING = ("early results every", "allowed lateness", "until")
-"""Properties that say when results come, not what is kept."""
+from runnel.type_records import type_spelling
 
 _HOLDING_ROWS = (
     physical_streams.IntervalJoin,
@@ -70,7 +71,7 @@ class _Recording(Lowering):
         made = super().with_late(rows, *sides)
         tables = [side.table for side in sides if side is not None]
         for vertex in self.meanings.keys() - before:
-            is_sink = vertex.startswith("write ")
+            is_sink = vertex.startswith(WRITE)
             self.meanings[vertex] = _written(tables[0]) if is_sink else Meaning(text="late rows", same={"": "late rows"})
         return made
 
@@ -105,29 +106,19 @@ def _written(table: WritableTable, watermarks: Mapping[int, str] | None = None) 
 
 
 def _whole_text(node: Physical) -> str:
-    """What EXPLAIN says of a node, and of the windows below, whose bounds are columns like others to it."""
-    over = "".join(f" over {_text(item)}" for item in _below(node) if isinstance(item, physical_streams.AssignWindows))
-    return f"{_text(node)} of {_types(node)}{over}"
-
-
-def _text(node: Physical, without: Iterable[str] = _PASSING) -> str:
-    shown = describe(node)
-    properties = [f"{name}: {text}" for name, text in shown.properties.items() if name not in without]
-    return f"{shown.title} ({'; '.join(properties)})"
-
-
-def _types(node: Physical) -> str:
-    return ", ".join(str(field.type) for field in node.fields)
+    """The text of a node, and of the windows below, whose bounds are plain columns to it."""
+    over = "".join(f" over {node_text(item)}" for item in _below(node) if isinstance(item, physical_streams.AssignWindows))
+    return f"{node_text(node)} of {types_text(node.fields)}{over}"
 
 
 def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
     """The form of a node's state, its windows, and what may not change, part by part."""
     if isinstance(node, physical_streams.SessionAggregate):
-        partition = listed(node.keys[place] for place in node.partition)
+        partition = outer_texts(node.keys[place] for place in node.partition)
         same = {**_grouped(node.keys, node.aggregates, node.time), "of": partition}
         return Form.SESSIONS, _sessions(node.gap, node.time.type, node.every, node.lateness), same
     if isinstance(node, physical_streams.SessionRows):
-        same = {"time": str(node.time), "of": listed(node.keys), "columns": _columns(node.input)}
+        same = {"time": text(node.time), "of": outer_texts(node.keys), "columns": columns_text(node.input.fields)}
         return Form.SESSION_ROWS, _sessions(node.gap, node.time.type), same
     if isinstance(node, physical_streams.FramedAggregate):
         same = _grouped((), node.aggregates, node.time)
@@ -145,7 +136,7 @@ def _state_of(node: Physical) -> tuple[Form, Windows | None, dict[str, str]]:
         return Form.ROWS, None, {"": _rows_text(node)}
     if isinstance(node, physical_streams.LateFilter):
         return Form.OTHER, None, {"": "late filter"}  # it keeps watermarks, whatever is bounded by them
-    return Form.OTHER, None, {"": f"{_text(node, (*_PASSING, *_EMITTING))} of {_types(node)}"}
+    return Form.OTHER, None, {"": f"{node_text(node, (LATE, *EMISSION))} of {types_text(node.fields)}"}
 
 
 def _rows_text(node: Physical) -> str:
@@ -154,10 +145,10 @@ def _rows_text(node: Physical) -> str:
     if not isinstance(node, physical_streams.TimedWindow):
         is_inner = isinstance(node, physical_streams.StreamJoin) and node.kind is JoinKind.INNER
         # A condition on pairs is a filter where no row comes out without a pair.
-        return _text(node, (*_PASSING, *_EMITTING, "columns", *(["where"] if is_inner else [])))
-    types = ", ".join(str(field.type) for field in node.fields[-len(node.calls) :])
-    most = "" if node.most is None else f"; keep: {node.most.call} <= {node.most.number}"
-    return f"{_text(node, (*_PASSING, 'compute', 'keep'))}: {listed(node.calls)} of {types}{most}"
+        return node_text(node, (LATE, *EMISSION, "columns", *(["where"] if is_inner else [])))
+    types = types_text(node.fields[-len(node.calls) :])
+    most = "" if node.most is None else f"; keep: {node.most.call} <= {text(node.most.number)}"
+    return f"{node_text(node, (LATE, 'compute', 'keep'))}: {outer_texts(node.calls)} of {types}{most}"
 
 
 def _kept_input(node: Physical) -> Physical:
@@ -221,17 +212,13 @@ def _grouped(keys: tuple[Expression, ...], aggregates: tuple[AggregateCall, ...]
     return {
         "time": _typed(time),
         "by": ", ".join(map(_typed, keys)),
-        "compute": listed(calls),
-        "types": ", ".join([*(str(call.type) for call in calls), *(str(item.type) for item in arguments)]),
+        "compute": outer_texts(calls),
+        "types": ", ".join([*(type_spelling(call.type) for call in calls), *(type_spelling(item.type) for item in arguments)]),
     }
 
 
 def _typed(expression: Expression) -> str:
-    return f"{listed([expression])} {expression.type}"
-
-
-def _columns(node: Physical) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in node.fields)
+    return f"{outer_text(expression)} {type_spelling(expression.type)}"
 
 
 def _reads(node: Physical) -> tuple[str, ...]:

@@ -144,6 +144,20 @@ def test_meanings_of_earlier_versions_are_texts() -> None:
     assert [item.fate for item in fates(["a"], {"a": new}, {}, DAG())] == [Fate.DROPPED]
 
 
+def test_words_for_people_in_a_fragment_do_not_matter() -> None:
+    def fragment(notes: str, message: str = "it''s too large") -> str:
+        sql = f"SELECT 'stopped by: x; sql: y', error('[data error] {message}')"
+        text = f"Fragment on DuckDB ({notes}sql: {sql}) of BIGINT"
+        return Meaning(text=text, same={"": text}).encode()
+
+    before = {"a": fragment("only: k among the rows of the input; chosen for: groups; big; stopped by: a; ")}
+    for notes in ("", "chosen for: joins; ", "differs: sums; stopped by: b; "):
+        after = {"a": fragment(f"only: k among the rows of the input; {notes}", f"too large: {notes}")}
+        assert [item.fate for item in fates(["a"], before, after, _alone("a"))] == [Fate.KEPT]
+    for other in (fragment("only: n among the rows of the input; "), fragment("").replace("SELECT", "VALUES")):
+        assert [item.fate for item in fates(["a"], before, {"a": other}, _alone("a"))] == [Fate.REFUSED]
+
+
 def _alone(name: str) -> DAG:
     dag = DAG()
     dag.vertex(name, lambda: None)  # type: ignore[arg-type,return-value]

@@ -1,0 +1,371 @@
+"""Nodes as they stand in the identity of state, version 1: a title and properties, one function per kind of node.
+
+The texts are stored with snapshots and compared with the texts of a later plan. They began as copies of EXPLAIN's texts, and
+never change when EXPLAIN changes or a class is renamed; `identity_expressions` says the same of expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from runnel.errors import internal
+from runnel.expressions.nodes import Expression
+from runnel.planner import physical, physical_streams
+from runnel.planner.identity_expressions import (
+    named_texts,
+    outer_text,
+    outer_texts,
+    span_text,
+    text,
+)
+from runnel.planner.physical import Physical
+from runnel.relation import Field, JoinKind
+from runnel.streams import WindowKind
+from runnel.type_records import type_spelling
+
+if TYPE_CHECKING:
+    from runnel.processors.event_time import TimeRule
+    from runnel.sqltypes import SqlType
+    from runnel.stream_joins import TimeLink
+
+Properties = dict[str, str]
+Identity = tuple[str, Properties]
+"""A title, and properties by name; those without a text are left out."""
+
+LATE = "late rows"
+"""The property that says where late rows go: no state depends on it."""
+
+EMISSION = ("early results every", "allowed lateness", "until")
+"""Properties that say when results come. No state depends on them."""
+
+_JOINS = {
+    JoinKind.INNER: "Inner join",
+    JoinKind.LEFT: "Left join",
+    JoinKind.RIGHT: "Right join",
+    JoinKind.FULL: "Full join",
+    JoinKind.CROSS: "Cross join",
+    JoinKind.SEMI: "Semi join",
+    JoinKind.ANTI: "Anti join",
+    JoinKind.NULL_ANTI: "Null-aware anti join",
+    JoinKind.MARK: "Mark join",
+    JoinKind.EXISTS_MARK: "Exists mark join",
+    JoinKind.SINGLE: "Single join",
+}
+_WINDOWS = {
+    WindowKind.TUMBLE: "Tumble windows",
+    WindowKind.HOP: "Hop windows",
+    WindowKind.CUMULATE: "Cumulate windows",
+    WindowKind.SESSION: "Session windows",
+}
+_BOUNDS = ("window_start", "window_end", "window_time")
+"""The columns of a window that the indexes −3, −2 and −1 stand for."""
+
+_KEEPING = frozenset(
+    {
+        physical.HashAggregate,
+        physical.HashJoin,
+        physical.Sort,
+        physical.TopN,
+        physical.SetOperation,
+        physical.Window,
+        physical.GroupLimit,
+        physical.Recursion,
+        physical_streams.TimedAggregate,
+        physical_streams.FramedAggregate,
+        physical_streams.SessionAggregate,
+        physical_streams.SessionRows,
+        physical_streams.IntervalJoin,
+        physical_streams.TimedJoin,
+        physical_streams.AsOfJoin,
+        physical_streams.TimedSort,
+        physical_streams.TimedWindow,
+    }
+)
+
+
+def keeps(node: Physical) -> bool:
+    """Whether a step keeps rows, or results of rows."""
+    return type(node) in _KEEPING
+
+
+def node_text(node: Physical, without: Iterable[str] = (LATE,)) -> str:
+    """The text of a node, without some properties."""
+    rule = RULES.get(type(node))
+    if rule is None:
+        raise internal(f"no identity of a node of class {type(node).__name__}")
+    title, properties = rule(node)
+    shown = [f"{name}: {value}" for name, value in properties.items() if value and name not in without]
+    return f"{title} ({'; '.join(shown)})"
+
+
+def columns_text(fields: Iterable[Field]) -> str:
+    """The names and types of columns."""
+    return ", ".join(f"{field.name} {type_spelling(field.type)}" for field in fields)
+
+
+def types_text(fields: Iterable[Field]) -> str:
+    """The types of columns."""
+    return ", ".join(type_spelling(field.type) for field in fields)
+
+
+def _optional(item: Expression | None) -> str:
+    return "" if item is None else outer_text(item)
+
+
+def _names(fields: Iterable[Field]) -> str:
+    return ", ".join(field.name for field in fields)
+
+
+def _chosen(node: Any) -> str:
+    """The columns of a node that may leave some out."""
+    return "" if node.columns is None else _names(node.fields) or "none"
+
+
+def _pairs(left: Sequence[Expression], right: Sequence[Expression], null_safe: tuple[int, ...] = ()) -> str:
+    signs = ["IS NOT DISTINCT FROM" if number in null_safe else "=" for number in range(len(left))]
+    return ", ".join(f"{text(a)} {sign} {text(b)}" for a, sign, b in zip(left, signs, right, strict=True))
+
+
+def _link(link: TimeLink, left: Sequence[Field], right: Sequence[Field]) -> str:
+    first, second = left[link.left], right[link.right]
+    low = "" if link.low is None else f"{_signed(link.low, first.type)} <= "
+    high = "" if link.high is None else f" <= {_signed(link.high, first.type)}"
+    return f"{low}{second.name} - {first.name}{high}"
+
+
+def _signed(units: int, time: SqlType) -> str:
+    return f"-{span_text(-units, time)}" if units < 0 else span_text(units, time)
+
+
+def _watermark(rule: TimeRule) -> str:
+    return f"{outer_text(rule.time)} - {span_text(rule.lag, rule.time.type)}"
+
+
+def _late(*sides: physical_streams.LateRows | None) -> Properties:
+    return next(({LATE: side.table.name} for side in sides if side is not None), {})
+
+
+def _emission(every: int | None, lateness: int, time: SqlType) -> Properties:
+    early = "" if every is None else str(timedelta(microseconds=every))
+    return {"early results every": early, "allowed lateness": span_text(lateness, time) if lateness else ""}
+
+
+def _aggregate(node: physical.HashAggregate) -> Identity:
+    stages = "one" if node.aggregates and not node.two_stage else ""
+    properties = {"by": outer_texts(node.keys), "compute": outer_texts(node.aggregates), "stages": stages}
+    return "Aggregate" if node.aggregates else "Distinct", properties
+
+
+def _event_time_aggregate(node: physical_streams.TimedAggregate) -> Identity:
+    title, properties = _aggregate(node)
+    until = {"until": outer_texts(node.keys[number] for number, _ in node.bounds)}
+    emission = _emission(node.every, node.lateness, node.keys[node.bounds[0][0]].type)
+    return title, properties | until | emission | _late(node.late)
+
+
+def _window_keys(keys: Sequence[Expression], columns: Iterable[int]) -> str:
+    return ", ".join(_BOUNDS[place] if place < 0 else text(keys[place]) for place in columns)
+
+
+def _session_aggregate(node: physical_streams.SessionAggregate) -> Identity:
+    properties = {
+        "by": _window_keys(node.keys, node.columns),
+        "compute": outer_texts(node.aggregates),
+        "time": text(node.time),
+        "gap": span_text(node.gap, node.time.type),
+        "of": outer_texts(node.keys[place] for place in node.partition),
+    }
+    emission = _emission(node.every, node.lateness, node.time.type)
+    return "Aggregate by sessions", properties | emission | _late(node.late)
+
+
+def _framed_aggregate(node: physical_streams.FramedAggregate) -> Identity:
+    shape, time = node.shape, node.time.type
+    properties = {
+        "by": _window_keys(node.keys, node.columns),
+        "compute": outer_texts(node.aggregates),
+        "time": text(node.time),
+        "size": span_text(shape.size, time),
+        "step": span_text(shape.step, time),
+        "offset": span_text(shape.offset, time) if shape.offset else "",
+        "complete": "by the watermark" if node.bound is not None else "at the end",
+    }
+    return f"Aggregate in frames of {_WINDOWS[shape.kind]}", properties | _late(node.late)
+
+
+def _session_rows(node: physical_streams.SessionRows) -> Identity:
+    return "Session windows", {
+        "time": text(node.time),
+        "gap": span_text(node.gap, node.time.type),
+        "of": outer_texts(node.keys),
+        "complete": "by the watermark" if node.bound is not None else "at the end",
+    }
+
+
+def _assign_windows(node: physical_streams.AssignWindows) -> Identity:
+    shape, time = node.shape, node.time.type
+    return _WINDOWS[shape.kind], {
+        "time": text(node.time),
+        "gap" if shape.kind is WindowKind.SESSION else "size": span_text(shape.size, time),
+        "step": span_text(shape.step, time) if shape.step else "",
+        "offset": span_text(shape.offset, time) if shape.offset else "",
+        "columns": _chosen(node),
+    }
+
+
+def _stream_join(node: physical_streams.IntervalJoin | physical_streams.TimedJoin) -> Identity:
+    link = node.times.link
+    complete = "" if isinstance(node, physical_streams.IntervalJoin) else ", when complete"
+    return f"{_JOINS[node.kind]} of streams{complete}", {
+        "on": _pairs(node.left_keys, node.right_keys, node.null_safe),
+        "times": "" if link is None else _link(link, node.left.fields, node.right.fields),
+        "where": _optional(node.condition),
+        "columns": _chosen(node),
+    } | _late(*node.late)
+
+
+def _as_of_join(node: physical_streams.AsOfJoin) -> Identity:
+    sign = ("<" if node.shape.forward else ">") + ("" if node.shape.strict else "=")
+    return "Left as-of join" if node.shape.outer else "As-of join", {
+        "on": _pairs(node.left_keys, node.right_keys),
+        "time": f"{text(node.left_time)} {sign} {text(node.right_time)}",
+        "columns": _chosen(node),
+    } | _late(*node.late)
+
+
+def _lookup_join(node: physical_streams.LookupJoin) -> Identity:
+    table = node.lookup.table
+    names = [table.columns[place].name for place in table.key_columns]
+    conditions = [text(item) for item in (node.lookup.predicate, node.condition) if item is not None]
+    return f"{_JOINS[node.kind]} by look-up in {table.name}", {
+        "key": ", ".join(f"{name} = {text(key)}" for name, key in zip(names, node.keys, strict=True)),
+        "where": " AND ".join(conditions),
+        "values": "as they are when the row comes",
+        "columns": _chosen(node),
+    }
+
+
+def _hash_join(node: physical.HashJoin) -> Identity:
+    how = " by hash" if node.probe_keys else "" if node.condition is None else " by nested loop"
+    divided = ", divided by key" if node.is_partitioned else _refreshed(node.refresh)
+    return f"{_JOINS[node.kind]}{how}", {
+        "on": _pairs(node.probe_keys, node.build_keys, node.null_safe),
+        "where": _optional(node.condition),
+        "build": f"second input{divided}",
+        "columns": _chosen(node),
+    }
+
+
+def _refreshed(millis: int | None) -> str:
+    if millis is None:
+        return ""
+    return f", refreshed every {f'{millis} ms' if millis % 1000 else f'{millis // 1000} s'}"
+
+
+def _window(node: physical.Window) -> Identity:
+    names = [field.name for field in node.fields[-len(node.calls) :]]
+    computed = ", ".join(f"{text(call)} AS {name}" for call, name in zip(node.calls, names, strict=True))
+    most = "" if node.most is None else f"{names[node.most.call]} <= {text(node.most.number)}"
+    return "Window", {"compute": computed, "keep": most}
+
+
+def _event_time_window(node: physical_streams.TimedWindow) -> Identity:
+    title, properties = _window(node)
+    lead = max((reach.lead for reach in node.reaches), default=0)
+    order = {"in order of" if node.reaches else "until": outer_texts(item for item, _ in node.held)}
+    behind = {"behind": span_text(lead, node.held[0][0].type) if lead else ""}
+    return title, properties | order | behind | _late(node.late)
+
+
+def _late_filter(node: physical_streams.LateFilter) -> Identity:
+    bounded = [item for item, _ in node.bounded]
+    lateness = span_text(node.lateness, bounded[0].type) if node.lateness else ""
+    return "Late filter", {"in time by": outer_texts(bounded), "allowed lateness": lateness} | _late(node.late)
+
+
+def _calc(node: physical.Calc) -> Identity:
+    names = [field.name for field in node.fields]
+    columns = "" if node.projections is None else named_texts(node.projections, names) or "none"
+    return "Calc", {"where": _optional(node.condition), "columns": columns}
+
+
+def _expand(node: physical.Expand) -> Identity:
+    differing = [place for place, items in enumerate(zip(*node.projections, strict=True)) if len(set(items)) > 1]
+    lists = "; ".join(", ".join(text(items[place]) for place in differing) for items in node.projections)
+    columns = _names(node.fields[place] for place in differing)
+    return f"Expand, {len(node.projections)} times", {"columns": columns, "lists": lists}
+
+
+def _fragment(node: physical.Fragment) -> Identity:
+    source = node.source
+    told = {"chosen for": source.reason, "differs": source.differs, "stopped by": node.stopped}
+    return f"Fragment on {source.engine}", {**told, "sql": source.text}
+
+
+def _narrowed(node: physical.NarrowedFragment) -> Identity:
+    title, properties = _fragment(node)
+    inputs = [f"input {number}" for number in range(1, len(node.keys) + 1)] if len(node.feeds) > 1 else ["the input"]
+    only = [f"{outer_texts(keys)} among the rows of {of}" for keys, of in zip(node.keys, inputs, strict=True)]
+    return title, {"only": "; ".join(only), **properties}
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else ""
+
+
+RULES: dict[type[Physical], Callable[[Any], Identity]] = {
+    physical.Calc: _calc,
+    physical.Expand: _expand,
+    physical.Fragment: _fragment,
+    physical.Generate: lambda node: (node.function.capitalize(), {"arguments": outer_texts(node.arguments)}),
+    physical.GroupLimit: lambda node: (
+        "Limit per group",
+        {
+            "of": outer_texts(node.keys),
+            "by": outer_texts(node.order),
+            "count": _optional(node.count),
+            "offset": _optional(node.offset),
+        },
+    ),
+    physical.HashAggregate: _aggregate,
+    physical.HashJoin: _hash_join,
+    physical.Hold: lambda node: ("Hold", {}),
+    physical.Limit: lambda node: ("Limit", {"count": _optional(node.count), "offset": _optional(node.offset)}),
+    physical.NarrowedFragment: _narrowed,
+    physical.Recursion: lambda node: ("Recursion", {"rows": "each once" if node.distinct else ""}),
+    physical.Series: lambda node: (
+        "Generate_series per row",
+        {"arguments": outer_texts(node.arguments), "outer": _yes(node.outer)},
+    ),
+    physical.SetOperation: lambda node: (node.operation.capitalize() + (" all" if node.all else ""), {}),
+    physical.Sort: lambda node: ("Sort", {"by": outer_texts(node.keys)}),
+    physical.TopN: lambda node: (
+        "Top",
+        {"count": outer_text(node.count), "offset": _optional(node.offset), "by": outer_texts(node.keys)},
+    ),
+    physical.Union: lambda node: ("Union all", {}),
+    physical.Unnest: lambda node: (
+        "Unnest",
+        {"array": outer_texts((node.array, *node.more)), "outer": _yes(node.outer)},
+    ),
+    physical.Values: lambda node: ("Values", {"columns": _names(node.fields)}),
+    physical.Window: _window,
+    physical_streams.AsOfJoin: _as_of_join,
+    physical_streams.AssignWindows: _assign_windows,
+    physical_streams.FramedAggregate: _framed_aggregate,
+    physical_streams.ImposeOrder: lambda node: ("Impose order", {"watermark": _watermark(node.time)}),
+    physical_streams.IntervalJoin: _stream_join,
+    physical_streams.LateFilter: _late_filter,
+    physical_streams.LookupJoin: _lookup_join,
+    physical_streams.SessionAggregate: _session_aggregate,
+    physical_streams.SessionRows: _session_rows,
+    physical_streams.TimedAggregate: _event_time_aggregate,
+    physical_streams.TimedJoin: _stream_join,
+    physical_streams.TimedSort: lambda node: (
+        "Sort",
+        {"by": outer_texts(node.keys), "complete": "by the watermark"} | _late(node.late),
+    ),
+    physical_streams.TimedWindow: _event_time_window,
+}

@@ -1,0 +1,126 @@
+"""The names by which state is found again are those of the first version: names of vertices, identities, columns of state.
+
+`stored_names/identities.txt` and `columns.txt` say what is in the directories of users. For new queries at the end of
+`queries.sql` run `python -m tests.snapshots.named_states`; no other line of these files may change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from runnel.connection import Connection
+from runnel.expressions.aggregates import AGGREGATES
+from runnel.expressions.functions import FUNCTIONS
+from runnel.expressions.nodes import Aggregate as AggregateCall
+from runnel.expressions.nodes import Call, Column
+from runnel.expressions.window_functions import WINDOW_FUNCTIONS
+from runnel.meanings import Form
+from runnel.planner import describe, describe_streams, identity_expressions, physical
+from runnel.planner.identity_nodes import RULES
+from runnel.planner.lower import RULES as VERTICES
+from runnel.planner.physical import Physical
+from runnel.sqltypes import BIGINT, Kind, SqlType, array, decimal, map_of, row
+from runnel.type_records import type_spelling
+from tests.snapshots.named_states import (
+    FOLDER,
+    column_lines,
+    connected,
+    identity_lines,
+    may_end,
+    plan_of,
+    queries,
+    written_down,
+)
+
+CHANGED = (
+    "the name of stored state has changed, so jobs would not find it. Keep the old spelling; or write the new one "
+    "as another version (meanings.VERSION), go on reading the old one, and pin both"
+)
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    with connected(tmp_path_factory.mktemp("tables")) as made:
+        yield made
+
+
+def test_identities(connection: Connection) -> None:
+    pinned = written_down("identities")
+    assert list(pinned) == queries(), "run python -m tests.snapshots.named_states"
+    for sql, lines in pinned.items():
+        assert identity_lines(connection, sql) == lines, f"{CHANGED}\n{sql}"
+
+
+def test_columns_of_state(connection: Connection) -> None:
+    """When snapshots are taken decides which of these are met."""
+    pinned = written_down("columns")
+    assert list(pinned) == queries(), "run python -m tests.snapshots.named_states"
+    for sql in filter(may_end, queries()):
+        found = column_lines(connection, sql)
+        assert set(found) <= set(pinned[sql]), f"{CHANGED}\n{sql}"
+        assert bool(found) is bool(pinned[sql])
+
+
+def test_queries_have_all_forms_and_steps(connection: Connection) -> None:
+    found = [line.partition(": {")[2] for lines in written_down("identities").values() for line in lines]
+    assert {json.loads(f"{{{text}")["form"] for text in found} == {form.value for form in Form}
+    kinds = {kind for sql in queries() for kind in _kinds(plan_of(connection, sql).physical)}
+    assert set(RULES) - kinds == {physical.NarrowedFragment}, "add a query to queries.sql"
+
+
+def _kinds(node: Physical) -> Iterator[type[Physical]]:
+    yield type(node)
+    for item in (node.shared,) if isinstance(node, physical.Shared) else node.inputs:
+        yield from _kinds(item)
+
+
+def test_every_step_that_is_a_vertex_has_an_identity() -> None:
+    """Scans and writes go by their tables; the other two make no vertices of their own."""
+    others = {physical.SourceScan, physical.IndexScan, physical.Write, physical.Shared}
+    assert set(VERTICES) - others == set(RULES)
+
+
+def test_identities_do_not_depend_on_explain(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in ((describe, "_RULES"), (describe_streams, "STREAM_RULES")):
+        for kind, rule in getattr(module, name).items():
+            monkeypatch.setitem(getattr(module, name), kind, _reworded(rule))
+    for kind in list(identity_expressions._RULES):
+        monkeypatch.setattr(kind, "__str__", lambda item: "other words")
+    monkeypatch.setattr(SqlType, "__str__", lambda item: "another type")
+    for sql, lines in written_down("identities").items():
+        assert identity_lines(connection, sql) == lines, sql
+    plan = connection._database.prepare("SELECT k FROM a LIMIT 5", ())
+    assert describe.describe(plan.physical).title == "Reworded"  # type: ignore[attr-defined]
+
+
+def _reworded(rule: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda node: ("Reworded", {f"other {name}": text[::-1] for name, text in rule(node)[1].items()})
+
+
+def test_names_of_functions() -> None:
+    """A function that is renamed keeps its name in identities: add it to `identity_expressions`."""
+    pinned = (FOLDER / "functions.txt").read_text("utf-8").splitlines()
+    assert set(pinned) <= set(function_lines()), CHANGED
+
+
+def function_lines() -> list[str]:
+    """Calls as they stand in identities, of each function with two arguments."""
+    arguments = tuple(Column(index=place, name=f"c{place}", type=BIGINT) for place in range(2))
+    calls = [Call(function=name, arguments=arguments, type=BIGINT) for name in FUNCTIONS]
+    names = (*AGGREGATES, *WINDOW_FUNCTIONS)
+    aggregates = [AggregateCall(function=name, arguments=arguments, type=BIGINT) for name in names]
+    return sorted({identity_expressions.text(item) for item in (*calls, *aggregates)})
+
+
+def test_spelling_of_types() -> None:
+    kinds = [SqlType(kind) for kind in Kind if kind not in (Kind.DECIMAL, Kind.ARRAY, Kind.MAP, Kind.ROW)]
+    nested = [decimal(5, 2), array(array(BIGINT)), map_of(BIGINT, decimal(3, 0)), row(("a", BIGINT), ("b", array(BIGINT)))]
+    assert [type_spelling(item) for item in (*kinds, *nested)] == [
+        *("NULL", "INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND", "JSON", "VARBINARY", "VARCHAR", "BOOLEAN", "TINYINT"),
+        *("SMALLINT", "INTEGER", "BIGINT", "REAL", "DOUBLE", "TIME", "DATE", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID"),
+        *("DECIMAL(5, 2)", "BIGINT[][]", "MAP(BIGINT, DECIMAL(3, 0))", "ROW(a BIGINT, b BIGINT[])"),
+    ], CHANGED
