@@ -67,15 +67,7 @@ def read_so_far(relation: Relation, checkpoint: Path, written: int) -> ReadSoFar
     batch = max([written - 1, *done])
     if batch < 0:
         return None
-    try:
-        lines = (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()
-    except OSError as error:
-        raise OperationalError(
-            "where the job is in its streams can't be told: Spark's checkpoint can't be read",
-            code=ErrorCode.GENERIC,
-            detail=str(error),
-            hint="a job whose checkpoint is in the connection's directory can be verified",
-        ) from error
+    lines = _offsets(checkpoint, batch)
     tables = [node.table for node in walk(relation) if isinstance(node, Scan)]
     streams = [(scan, table) for scan, table in enumerate(tables) if isinstance(table, SparkStreamTable)]
     if lines[0] != _KNOWN or len(lines) != 2 + len(streams):
@@ -99,6 +91,19 @@ def read_so_far(relation: Relation, checkpoint: Path, written: int) -> ReadSoFar
     return ReadSoFar(
         batch=batch + 1, watermark=watermark * 1000 if watermark else None, inputs=inputs, close=lambda: _remove(place)
     )
+
+
+def _offsets(checkpoint: Path, batch: int) -> list[str]:
+    """The lines that Spark wrote of a batch before it ran: a version, the batch's metadata, an offset for each source."""
+    try:
+        return (checkpoint / "offsets" / str(batch)).read_text("utf-8").splitlines()
+    except OSError as error:
+        raise OperationalError(
+            "where the job is in its streams can't be told: Spark's checkpoint can't be read",
+            code=ErrorCode.GENERIC,
+            detail=str(error),
+            hint="a job whose checkpoint is in the connection's directory can be verified",
+        ) from error
 
 
 def _batch_of_files(offset: str) -> int:

@@ -97,8 +97,9 @@ def _check_two_streams(node: Join, unbounded_state: bool) -> None:
         raise NotSupportedError(
             "a stream-to-stream join must have a join condition constraining the maximum difference between time values of the "
             "joined tables in both directions",
-            detail=f"time columns on the left side: [{', '.join(name for name, _ in names[0])}], on the right side: "
-            f"[{', '.join(name for name, _ in names[1])}]{_missing(shape.left.watermark, shape.right.watermark)}",
+            detail=f"time columns on the left side: [{_listed(names[0])}], "
+            f"on the right side: [{_listed(names[1])}]"
+            f"{_missing(shape.left.watermark, shape.right.watermark)}",
             hint=_remedy(*names),
             position=node.position,
         )
@@ -114,6 +115,10 @@ def _times(side: Relation, bounds: Bounds) -> _Times:
     else:
         fields = [part.input.fields[part.time] for part in walk(side) if isinstance(part, ImposeOrder)]
     return [(field.name, field.type) for field in fields]
+
+
+def _listed(times: _Times) -> str:
+    return ", ".join(name for name, _ in times)
 
 
 def _missing(for_left: int | None, for_right: int | None) -> str:

@@ -1,6 +1,7 @@
 """The command `runnel serve DIR`: keeps a directory's jobs running, and lets other processes' cursors in, until told to end.
 
-    runnel serve DIR [--host H] [--port P] [--token-file F] [--user-token-file F] [--certificate F --key F] [--set NAME=VALUE]…
+    runnel serve DIR [--host H] [--port P] [--token-file F] [--user-token-file F]
+                     [--certificate F --key F] [--set NAME=VALUE]…
                      [--files FOLDER…] [--modules FOLDER] [--spark URL]
 
 It stays in the foreground. SIGTERM and Ctrl-C end it cleanly: statements are cancelled, named jobs stop at a last snapshot, the
@@ -132,22 +133,8 @@ def _parser() -> argparse.ArgumentParser:
     serving.add_argument("directory", help="the directory of the connection; made if there is none")
     serving.add_argument("--host", default="127.0.0.1", help="the address to listen on; any but loopback needs a certificate")
     serving.add_argument("--port", type=_port, default=0, help="0, the default, takes a free one")
-    serving.add_argument(
-        "--token-file", help=f"the file that holds the owner's token (else: ${TOKEN}, or DIR/token, made if need be)"
-    )
-    serving.add_argument(
-        "--user-token-file",
-        help=f"the file that holds the users' token (else: ${USER_TOKEN}, or DIR/user-token, made if need be)",
-    )
-    serving.add_argument(
-        "--files",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FOLDER|URL",
-        help="what users' statements may read and write, such as /data or s3://bucket/folder (else: no file and no URL)",
-    )
-    serving.add_argument("--modules", metavar="FOLDER", help="the folder of the Python modules that users' jobs may name")
+    _add_tokens(serving)
+    _add_users_bounds(serving)
     serving.add_argument("--certificate", help="a PEM file, for TLS")
     serving.add_argument("--key", help="the PEM file of the certificate's key")
     _add_limits(serving)
@@ -160,6 +147,29 @@ def _parser() -> argparse.ArgumentParser:
         help="the Spark that its mappings and jobs use, such as local[4], spark://host:7077 or sc://host, and settings of it",
     )
     return parser
+
+
+def _add_tokens(serving: argparse.ArgumentParser) -> None:
+    serving.add_argument(
+        "--token-file", help=f"the file that holds the owner's token (else: ${TOKEN}, or DIR/token, made if need be)"
+    )
+    serving.add_argument(
+        "--user-token-file",
+        help=f"the file that holds the users' token (else: ${USER_TOKEN}, or DIR/user-token, made if need be)",
+    )
+
+
+def _add_users_bounds(serving: argparse.ArgumentParser) -> None:
+    """What statements of users may reach; the owner's reach everything."""
+    serving.add_argument(
+        "--files",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FOLDER|URL",
+        help="what users' statements may read and write, such as /data or s3://bucket/folder (else: no file and no URL)",
+    )
+    serving.add_argument("--modules", metavar="FOLDER", help="the folder of the Python modules that users' jobs may name")
 
 
 def _add_limits(serving: argparse.ArgumentParser) -> None:

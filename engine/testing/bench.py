@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -161,9 +162,9 @@ class Bench:
                 self._process(last)
             last, ended = ordinal, item is None
             if item is None:
-                self._until_true(lambda o=ordinal: self._processor.complete_edge(o), "complete_edge")  # type: ignore[misc]
+                self._until_true(partial(self._processor.complete_edge, ordinal), "complete_edge")
             elif isinstance(item, Watermark):
-                self._until_true(lambda w=item: self._processor.process_watermark(w), "process_watermark")  # type: ignore[misc]
+                self._until_true(partial(self._processor.process_watermark, item), "process_watermark")
             else:
                 self._inbox.append(item)
                 if self._conditions.slicing != "all at once":
@@ -192,7 +193,7 @@ class Bench:
         self._processor, self._close_supplier = self._make(self._job)
         self._init()
         for batch in state:
-            self._call(lambda b=batch: self._processor.restore_snapshot(b), "restore_snapshot")  # type: ignore[misc]
+            self._call(partial(self._processor.restore_snapshot, batch), "restore_snapshot")
         self._until_true(self._processor.finish_restore, "finish_restore")
 
     def _init(self) -> None:
