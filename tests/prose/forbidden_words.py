@@ -79,7 +79,7 @@ TEXT = (
     ),
     rule("any-more", r"\bany ?more\b(?! (?:\w+s|than)\b)", "no longer"),
     rule("no-more", r"\bno more\b(?=[,.;:)]|\Z)", "no longer"),
-    rule("what", r"(?:\A|(?<=[.;] )|(?<=[.;]\n))what\b(?![^.;:]*\?)", "a noun as the subject"),
+    rule("what", r"(?:\A|(?<=[.;] ))what\b(?![^.;:]*\?)", "a noun as the subject"),
     rule(
         "what-is-kept",
         r"\bwhat (?:is|are|was|were|it|they|would be|(?:\w+ )?\w+) (?:kept|keeps?)\b",

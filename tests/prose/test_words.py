@@ -8,9 +8,11 @@ rewrites `allowed.txt`, unless a rule has more hits in total than before.
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,10 +42,12 @@ class Hit(NamedTuple):
 
 
 def hits_in(path: str, text: Text) -> Iterator[Hit]:
+    """The hits in a text, also across the ends of lines, but not of paragraphs."""
+    lines = [" ".join(line.split()) for line in text.text.split("\n")]
+    ends = list(accumulate(len(line) + 1 for line in lines))
     for rule in NAMES if text.kind == "name" else TEXT:
-        for match in rule.pattern.finditer(text.text):
-            line = text.line + text.text.count("\n", 0, match.start())
-            yield Hit(path, line, match[0], rule)
+        for match in rule.pattern.finditer(" ".join(lines)):
+            yield Hit(path, text.line + bisect_right(ends, match.start()), match[0], rule)
 
 
 @cache
@@ -202,6 +206,18 @@ def test_texts_of_a_source_file_are_found(tmp_path: Path) -> None:
 def test_words_of_names() -> None:
     assert words_of("TimedGroups") == words_of("timed_groups") == "timed groups"
     assert [words_of(name) for name in ("HTTPServer", "_kept")] == ["http server", "kept"]
+
+
+def test_a_hit_may_span_lines_of_a_paragraph() -> None:
+    (hit,) = hits_in("a.py", Text("docstring", 7, "The result is kept for\n    ever.\n\nOnce\n\nmore."))
+    assert (hit.line, hit.words, hit.rule.name) == (7, "for ever", "for-ever")
+
+
+def test_a_block_of_comments_is_one_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("# Kept for\n# ever.\nx = 1  # one\n\n# Another.\n", "utf-8")
+    texts = [(text.line, text.text) for text in texts_of(path) if text.kind == "comment"]
+    assert texts == [(1, "Kept for\never."), (3, "one"), (5, "Another.")]
 
 
 def hit_in(path: str) -> Hit:

@@ -78,9 +78,17 @@ def words_of(name: str) -> str:
 def _comments(content: str) -> Iterator[Text]:
     if not _COMMENT.search(content):
         return
+    blocks: list[list[tokenize.TokenInfo]] = []
     for token in tokenize.generate_tokens(io.StringIO(content).readline):
         if token.type == tokenize.COMMENT:
-            yield Text("comment", token.start[0], without_code(token.string.lstrip("#: ")))
+            row, column = token.start
+            if blocks and blocks[-1][-1].start == (row - 1, column):
+                blocks[-1].append(token)
+            else:
+                blocks.append([token])
+    for block in blocks:
+        lines = [token.string.lstrip("#: ") for token in block]
+        yield Text("comment", block[0].start[0], without_code("\n".join(lines)))
 
 
 def _docstrings(values: list[ast.expr]) -> Iterator[Text]:
