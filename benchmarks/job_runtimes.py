@@ -99,7 +99,8 @@ def results(rounds: int, most: int = 1_000_000) -> Iterator[Result]:
 
 def _job(connection: runnel.Connection, place: Path, job: str, query: str, rounds: int) -> Result:
     for name, folder in (("source", "in"), ("sink", "out")):
-        connection.execute(f"""CREATE MAPPING IF NOT EXISTS {name} (id BIGINT, k BIGINT, v DOUBLE) TYPE Spark
+        connection.execute(f"""CREATE MAPPING IF NOT EXISTS {name} (id BIGINT, k BIGINT, v DOUBLE)
+            TYPE Spark
             OPTIONS ('format' = 'parquet', 'path' = '{place / folder}')""")
     rows = connection.execute("SELECT COUNT(*) FROM source").fetchall()[0][0]
     contestants = [Contestant(name, run_on(name, connection, query, place / "out")) for name in RUNTIMES]

@@ -1,6 +1,7 @@
 """Runs the benchmarks and writes RESULTS.md.
 
-    python -m benchmarks.run [rounds] [minutes] [suite …] [--gb=N] [--events=N] [--rows=N] [--folder=PATH]
+    python -m benchmarks.run [rounds] [minutes] [suite …] [--gb=N] [--events=N] [--rows=N]
+        [--folder=PATH]
 
 With names of suites only their sections are measured, and take the place of the old ones. Every benchmark's contestants take
 turns for `rounds` rounds (7 by default, at least 5); the figures are medians. A job at full speed is watched for `minutes`

@@ -68,10 +68,12 @@ MAPPING = (
     "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'json-flat')"
 )
 JOB = """
-CREATE JOB counts OPTIONS ('processingGuarantee' = '{guarantee}', 'snapshotIntervalMillis' = '1000') AS
+CREATE JOB counts OPTIONS ('processingGuarantee' = '{guarantee}',
+    'snapshotIntervalMillis' = '1000') AS
 SINK INTO results
 SELECT k, COUNT(*) AS n, SUM(v) AS s, MAX(v) AS m
-FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '{window}' SECOND)) GROUP BY window_end, k HAVING COUNT(*) < 0
+FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '{window}' SECOND)) GROUP BY window_end, k
+    HAVING COUNT(*) < 0
 """
 
 

@@ -22,13 +22,15 @@ SOURCE = """
         ts AS CAST(TO_TIMESTAMP_LTZ(n / 1000, 3) AS TIMESTAMP(3)),
         WATERMARK FOR ts AS ts
     ) WITH (
-        'connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '{last}',
+        'connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0',
+        'fields.n.end' = '{last}',
         'rows-per-second' = '100000000'
     )
 """
 QUERY = """
     INSERT INTO results
-    SELECT k, COUNT(*), SUM(v), MAX(v) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '{seconds}' SECOND))
+    SELECT k, COUNT(*), SUM(v), MAX(v) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts),
+        INTERVAL '{seconds}' SECOND))
     GROUP BY window_start, window_end, k HAVING COUNT(*) < 0
 """
 SINK = "CREATE TABLE results (k BIGINT, n BIGINT, s BIGINT, m BIGINT) WITH ('connector' = 'blackhole')"

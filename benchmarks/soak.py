@@ -90,8 +90,10 @@ Two streaming queries over NEXMark bids at full speed for {len(memory)} s, from 
     threads  {graph(threads)}
     rows     {graph(speed)}
 
-Memory: {min(half) >> 20}–{max(half) >> 20} MiB in the second half, {slope / (1 << 20):+.2f} MiB a minute.
-Threads: at most {max(threads)}, {threads[-1]} at the end. Rows out: {told[-1]:,}, {told[-1] / len(told):,.0f} a second.
+Memory: {min(half) >> 20}–{max(half) >> 20} MiB in the second half,
+{slope / (1 << 20):+.2f} MiB a minute.
+Threads: at most {max(threads)}, {threads[-1]} at the end.
+Rows out: {told[-1]:,}, {told[-1] / len(told):,.0f} a second.
 
 {"No growth." if is_flat else "**Growth.**"}"""
 

@@ -99,14 +99,17 @@ def processors() -> float:
 def job(session: Any, events: Events, scratch: Path) -> Seen:
     """One run as a job of ours."""
     with runnel.connect(scratch / "db", spark=session) as connection:
-        connection.execute(f"""CREATE MAPPING events (at TIMESTAMP WITH TIME ZONE, k BIGINT, v BIGINT,
+        connection.execute(f"""CREATE MAPPING events (at TIMESTAMP WITH TIME ZONE, k BIGINT,
+                v BIGINT,
                 WATERMARK FOR at AS at - INTERVAL '{LAG}' SECOND) TYPE Spark
             OPTIONS ('format' = 'parquet', 'path' = '{events.folder}', 'follow' = 'true',
                 'maxFilesPerTrigger' = '{FILES_A_BATCH}')""")
-        connection.execute(f"""CREATE MAPPING sink (ended TIMESTAMP WITH TIME ZONE, k BIGINT, n BIGINT, total BIGINT) TYPE Spark
+        connection.execute(f"""CREATE MAPPING sink (ended TIMESTAMP WITH TIME ZONE, k BIGINT,
+            n BIGINT, total BIGINT) TYPE Spark
             OPTIONS ('format' = 'parquet', 'path' = '{scratch / "out"}')""")
         began, before = monotonic(), processors()
-        connection.execute(f"""CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '100') AS
+        connection.execute(f"""CREATE JOB j OPTIONS ('runtime' = 'spark',
+            'snapshotIntervalMillis' = '100') AS
             INSERT INTO sink SELECT window_end, k, COUNT(*), SUM(v)
             FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(at), INTERVAL '{WINDOW}' SECOND))
             GROUP BY window_end, window_start, k""")

@@ -1,7 +1,8 @@
 """TYPE Kafka: topics as streams, and as sinks.
 
     CREATE MAPPING trades EXTERNAL NAME trades_topic (__key VARCHAR, price DOUBLE, at TIMESTAMP)
-    TYPE Kafka OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'json-flat', 'bootstrap.servers' = 'localhost:9092')
+    TYPE Kafka OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'json-flat',
+        'bootstrap.servers' = 'localhost:9092')
 
 The external name is the topic. Columns of the key are `__key`, or have an external name `__key.field`; all others are of the
 value: `this`, or its fields. Beside them there are three that are not part of `*`: __partition, __offset and __timestamp.

@@ -79,8 +79,14 @@ class Malformed:
         error, record = self._first
         _LOGGER.warning(
             "%s: %d malformed records left out, %d in all; the first: %s (%s): %.*s",
-            self._source, self.count - self._logged, self.count, error.message, error.detail, SHOWN_CHARACTERS, record,
-        )  # fmt: skip
+            self._source,
+            self.count - self._logged,
+            self.count,
+            error.message,
+            error.detail,
+            SHOWN_CHARACTERS,
+            record,
+        )
         self._first, self._logged = None, self.count
 
     def take(self) -> Sequence[MalformedRecord]:

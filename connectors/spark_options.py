@@ -16,22 +16,24 @@ from runnel.errors import ProgrammingError
 from runnel.frozen import frozen
 
 _FILES = """
-    basePath ignoreCorruptFiles ignoreMissingFiles maxFilesPerTrigger mergeSchema modifiedAfter modifiedBefore pathGlobFilter
-    recursiveFileLookup compression
+    basePath ignoreCorruptFiles ignoreMissingFiles maxFilesPerTrigger mergeSchema modifiedAfter
+    modifiedBefore pathGlobFilter recursiveFileLookup compression
 """
 _TEXT = """
-    encoding charset lineSep locale mode columnNameOfCorruptRecord dateFormat timestampFormat timestampNTZFormat timeFormat
-    timeZone samplingRatio enableDateTimeParsingFallback
+    encoding charset lineSep locale mode columnNameOfCorruptRecord dateFormat timestampFormat
+    timestampNTZFormat timeFormat timeZone samplingRatio enableDateTimeParsingFallback
 """
 _CSV = """
-    sep delimiter quote escape charToEscapeQuoteEscaping comment header inferSchema preferDate enforceSchema
-    ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace nullValue emptyValue nanValue positiveInf negativeInf maxColumns
-    maxCharsPerColumn multiLine escapeQuotes quoteAll unescapedQuoteHandling
+    sep delimiter quote escape charToEscapeQuoteEscaping comment header inferSchema preferDate
+    enforceSchema ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace nullValue emptyValue nanValue
+    positiveInf negativeInf maxColumns maxCharsPerColumn multiLine escapeQuotes quoteAll
+    unescapedQuoteHandling
 """
 _JSON = """
-    primitivesAsString prefersDecimal allowComments allowUnquotedFieldNames allowSingleQuotes allowNumericLeadingZeros
-    allowBackslashEscapingAnyCharacter allowUnquotedControlChars allowNonNumericNumbers multiLine dropFieldIfAllNull
-    ignoreNullFields writeNonAsciiCharacterAsCodePoint
+    primitivesAsString prefersDecimal allowComments allowUnquotedFieldNames allowSingleQuotes
+    allowNumericLeadingZeros allowBackslashEscapingAnyCharacter allowUnquotedControlChars
+    allowNonNumericNumbers multiLine dropFieldIfAllNull ignoreNullFields
+    writeNonAsciiCharacterAsCodePoint
 """
 _PARQUET = "datetimeRebaseMode int96RebaseMode parquet.block.size parquet.page.size parquet.enable.dictionary"
 
@@ -45,9 +47,10 @@ FILE_FORMATS: Mapping[str, tuple[str, ...]] = {
 """Spark's own file formats with the options that their readers and writers know."""
 
 _FLAGS = frozenset(
-    """header inferschema multiline mergeschema enforceschema recursivefilelookup ignorecorruptfiles ignoremissingfiles
-    ignoreleadingwhitespace ignoretrailingwhitespace quoteall escapequotes preferdate primitivesasstring prefersdecimal
-    allowcomments allowunquotedfieldnames allowsinglequotes ignorenullfields dropfieldifallnull wholetext""".split()
+    """header inferschema multiline mergeschema enforceschema recursivefilelookup ignorecorruptfiles
+    ignoremissingfiles ignoreleadingwhitespace ignoretrailingwhitespace quoteall escapequotes
+    preferdate primitivesasstring prefersdecimal allowcomments allowunquotedfieldnames
+    allowsinglequotes ignorenullfields dropfieldifallnull wholetext""".split()
 )
 """Options that are true or false, in small letters."""
 _MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")

@@ -1,8 +1,9 @@
 """The directory of a durable connection: who owns it, and the catalog in it.
 
-    lock          held by the one process that has the directory open; the kernel frees it whatever way that process ends
-    catalog.json  mappings, views, indexes and data connections; replaced as a whole, by an atomic rename, before a DDL
-                  statement returns
+    lock          held by the one process that has the directory open; the kernel frees it
+                  whatever way that process ends
+    catalog.json  mappings, views, indexes and data connections; replaced as a whole, by an
+                  atomic rename, before a DDL statement returns
     maps/         the rows of maps (the map connector's)
     tables.duckdb the connection's own DuckDB tables (the DuckDB connector's), once there are any
 

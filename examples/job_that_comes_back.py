@@ -22,7 +22,8 @@ COUNTS = "(__key INT, orders BIGINT, total BIGINT) TYPE IMap OPTIONS ('keyFormat
 JOB = """
     CREATE JOB IF NOT EXISTS counting OPTIONS ('snapshotIntervalMillis'='50') AS
     INSERT INTO counts
-    SELECT window_end, COUNT(*), SUM(price) FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(n), 100)) GROUP BY window_end
+    SELECT window_end, COUNT(*), SUM(price) FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(n), 100))
+        GROUP BY window_end
 """
 
 

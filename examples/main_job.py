@@ -34,7 +34,8 @@ NEXMARK = {
         FROM bid b JOIN auction a ON a.id = b.auction
         GROUP BY b.auction, a.item ORDER BY bids DESC, b.auction LIMIT 10""",
     "turnover by the seller's state": """
-        SELECT p.state, COUNT(DISTINCT a.id) AS auctions, SUM(b.price) AS turnover, AVG(b.price) AS average
+        SELECT p.state, COUNT(DISTINCT a.id) AS auctions, SUM(b.price) AS turnover,
+            AVG(b.price) AS average
         FROM bid b JOIN auction a ON a.id = b.auction JOIN person p ON p.id = a.seller
         GROUP BY p.state ORDER BY turnover DESC""",
     "sellers nobody bid a reserve for": """

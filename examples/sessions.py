@@ -12,7 +12,8 @@ import runnel
 START = datetime(2026, 1, 1, 9)
 COLUMNS = {"visitor": "VARCHAR", "page": "VARCHAR", "ts": "TIMESTAMP"}
 VISITS = """
-    SELECT visitor, window_start, MAX(ts) AS left_at, COUNT(*) AS pages, STRING_AGG(page, ' > ' ORDER BY ts) AS path
+    SELECT visitor, window_start, MAX(ts) AS left_at, COUNT(*) AS pages,
+        STRING_AGG(page, ' > ' ORDER BY ts) AS path
     FROM TABLE(SESSION(TABLE clicks PARTITION BY visitor, DESCRIPTOR(ts), INTERVAL '10' MINUTE))
     GROUP BY visitor, window_start, window_end
     LATE DATA INTO late_clicks

@@ -17,7 +17,8 @@ def main() -> None:
         # A mapping in Spark: here a query in Spark's own SQL; 'format' and 'path' read files, 'table' a table of its catalog.
         cursor.execute("""
             CREATE MAPPING rides TYPE Spark OPTIONS ('query' =
-                'SELECT id AS ride, id % 4 AS driver, CAST(5 + id % 17 AS DECIMAL(8, 2)) AS fare FROM range(100000)')""")
+                'SELECT id AS ride, id % 4 AS driver, CAST(5 + id % 17 AS DECIMAL(8, 2)) AS fare
+                FROM range(100000)')""")
 
         # A map: look-ups by key take microseconds, and start no Spark job.
         cursor.execute("""

@@ -32,7 +32,8 @@ def prepare(connection: runnel.Connection, folder: Path) -> None:
         TYPE File OPTIONS ('format' = 'parquet', 'path' = '{folder}/orders')""")
     connection.execute("""
         INSERT INTO orders
-        SELECT TIMESTAMP '2024-05-01 00:00:00' + v * INTERVAL '1' SECOND, v % 4, CAST(v % 1000 AS DECIMAL(8, 2)) / 100
+        SELECT TIMESTAMP '2024-05-01 00:00:00' + v * INTERVAL '1' SECOND, v % 4,
+            CAST(v % 1000 AS DECIMAL(8, 2)) / 100
         FROM TABLE(GENERATE_SERIES(0, 172799))""")
     connection.execute("""
         CREATE MAPPING products (__key BIGINT, name VARCHAR)
@@ -44,7 +45,8 @@ def run(connection: runnel.Connection, folder: Path, runtime: str) -> list[tuple
     """Runs the pipeline on a runtime, and gives what it has written."""
     name = f"on_{runtime}"
     connection.execute(f"""
-        CREATE MAPPING {name} ("from" TIMESTAMP, product VARCHAR, orders BIGINT, turnover DECIMAL(38, 2), largest DECIMAL(8, 2))
+        CREATE MAPPING {name} ("from" TIMESTAMP, product VARCHAR, orders BIGINT,
+            turnover DECIMAL(38, 2), largest DECIMAL(8, 2))
         TYPE File OPTIONS ('format' = 'parquet', 'path' = '{folder}/{name}')""")
     connection.execute(PIPELINE.format(name=name, runtime=runtime))
     connection.job(name).join()

@@ -73,7 +73,8 @@ def comparison_sql(compared: Compared) -> str:
     kept = ", ".join(f"CASE WHEN NOT fits THEN {name} END AS {name}" for name in shown)
     numbers = ", ".join(str(place) for place in (1, *range(5, 5 + len(shown))))
     return f"""
-        SELECT NOT fits AS differs, SUM(expected_rows) AS expected_rows, SUM(actual_rows) AS actual_rows,
+        SELECT NOT fits AS differs, SUM(expected_rows) AS expected_rows,
+            SUM(actual_rows) AS actual_rows,
             SUM(same_rows) AS same_rows, {kept}
         FROM ({judged}) AS judged GROUP BY {numbers} ORDER BY {order}"""
 
@@ -84,11 +85,13 @@ def _as_bags(compared: Compared) -> str:
     columns = ", ".join(f"c{i}" for i in range(compared.count))
     counted = f"""
         SELECT {columns}, SUM(e) AS e, SUM(a) AS a FROM (
-            SELECT {columns}, 1 AS e, 0 AS a FROM {EXPECTED} UNION ALL SELECT {columns}, 0 AS e, 1 AS a FROM {ACTUAL}
+            SELECT {columns}, 1 AS e, 0 AS a FROM {EXPECTED} UNION ALL
+                SELECT {columns}, 0 AS e, 1 AS a FROM {ACTUAL}
         ) AS both_sides GROUP BY {columns}"""
     if not compared.loose:
         return f"""
-            SELECT e = a AS fits, GREATEST(e - a, 0) AS expected_rows, GREATEST(a - e, 0) AS actual_rows,
+            SELECT e = a AS fits, GREATEST(e - a, 0) AS expected_rows,
+                GREATEST(a - e, 0) AS actual_rows,
                 LEAST(e, a) AS same_rows, {columns}
             FROM ({counted}) AS counted"""
     exact = [f"c{i}" for i in compared.together]
@@ -102,10 +105,12 @@ def _as_bags(compared: Compared) -> str:
     fits = " AND ".join(["more = fewer", *(_close(f"e{i}", f"a{i}", compared.tolerance(i)) for i in compared.loose)])
     names = "".join(f", e{i}, a{i}" for i in compared.loose)
     return f"""
-        SELECT fits, CASE WHEN fits THEN 0 ELSE more END AS expected_rows, CASE WHEN fits THEN 0 ELSE fewer END AS actual_rows,
+        SELECT fits, CASE WHEN fits THEN 0 ELSE more END AS expected_rows,
+            CASE WHEN fits THEN 0 ELSE fewer END AS actual_rows,
             same + CASE WHEN fits THEN more ELSE 0 END AS same_rows{shown}{names}
         FROM (SELECT *, {fits} AS fits FROM (
-            SELECT SUM(GREATEST(e - a, 0)) AS more, SUM(GREATEST(a - e, 0)) AS fewer, SUM(LEAST(e, a)) AS same{shown}, {sides}
+            SELECT SUM(GREATEST(e - a, 0)) AS more, SUM(GREATEST(a - e, 0)) AS fewer,
+                SUM(LEAST(e, a)) AS same{shown}, {sides}
             FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {parts} ORDER BY {order}) AS number
                 FROM ({counted}) AS counted) AS numbered
             GROUP BY {keys}) AS paired) AS judged_pairs"""
@@ -119,7 +124,8 @@ def _by_key(compared: Compared) -> str:
     must = "must" if compared.may_lack else "TRUE"
     expected = EXPECTED
     if compared.is_ordered:
-        expected = f"""(SELECT * FROM (SELECT *, RANK() OVER (PARTITION BY {key_list} ORDER BY happened DESC) AS place
+        expected = f"""(SELECT * FROM (SELECT *, RANK() OVER (PARTITION BY {key_list}
+            ORDER BY happened DESC) AS place
             FROM {EXPECTED}) AS ranked WHERE place = 1)"""
     candidates = f"SELECT DISTINCT {columns}, {must} AS must FROM {expected} AS candidates"
     both = ", ".join(f"COALESCE(x.{key}, y.{key}) AS {key}" for key in keys)
@@ -132,14 +138,16 @@ def _by_key(compared: Compared) -> str:
     fits = " AND ".join(["x.here", "y.here", *same])
     on = " AND ".join(f"x.{key} = y.{key}" for key in keys)
     paired = f"""
-        SELECT {both}{values}, COALESCE(x.here, FALSE) AS is_expected, COALESCE(y.here, FALSE) AS is_actual,
+        SELECT {both}{values}, COALESCE(x.here, FALSE) AS is_expected,
+            COALESCE(y.here, FALSE) AS is_actual,
             COALESCE(x.must, TRUE) AS must, CASE WHEN {fits} THEN 1 ELSE 0 END AS fitting
         FROM (SELECT *, TRUE AS here FROM ({candidates}) AS every) AS x
         FULL JOIN (SELECT *, TRUE AS here FROM {ACTUAL}) AS y ON {on}"""
     # One of several rows that are expected will do, and the one that is there is shown once.
     over = f"OVER (PARTITION BY {key_list})"
     judged = f"""
-        SELECT *, MAX(fitting) {over} = 1 OR (NOT is_actual AND MAX(CASE WHEN must THEN 1 ELSE 0 END) {over} = 0) AS fits,
+        SELECT *, MAX(fitting) {over} = 1 OR (NOT is_actual AND MAX(CASE WHEN must THEN 1 ELSE 0
+            END) {over} = 0) AS fits,
             ROW_NUMBER() OVER (PARTITION BY {key_list} ORDER BY fitting DESC) AS number
         FROM ({paired}) AS paired"""
     return f"""
@@ -151,7 +159,8 @@ def _by_key(compared: Compared) -> str:
 
 def _close(left: str, right: str, tolerance: str) -> str:
     """Whether two floating-point numbers, or NULLs, are the same but for rounding."""
-    return f"""CASE WHEN {left} IS NOT DISTINCT FROM {right} THEN TRUE WHEN {left} IS NULL OR {right} IS NULL THEN FALSE
+    return f"""CASE WHEN {left} IS NOT DISTINCT FROM {right} THEN TRUE WHEN {left} IS NULL OR
+        {right} IS NULL THEN FALSE
         WHEN ABS({left}) > {_ALMOST_INFINITE} OR ABS({right}) > {_ALMOST_INFINITE} THEN FALSE
         ELSE ABS({left} - {right}) <= {tolerance} * GREATEST(ABS({left}), ABS({right})) END"""
 

@@ -22,10 +22,12 @@ for _ in range(2):  # the second time it is opened with its mappings and its job
         connection.execute('''CREATE MAPPING IF NOT EXISTS kept TYPE IMap
             OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')''')
         print(connection.execute("SELECT SUM(v) FROM near").fetchall())
-        connection.execute("EXPLAIN SELECT COUNT(*) FROM far JOIN near ON near.id = far.id").fetchall()
-        lines = connection.execute("EXPLAIN CREATE JOB k AS SINK INTO kept SELECT id, v FROM far").fetchall()
+        connection.execute("EXPLAIN SELECT COUNT(*) FROM far JOIN near USING (id)").fetchall()
+        explain = "EXPLAIN CREATE JOB k AS SINK INTO kept SELECT id, v FROM far"
+        lines = connection.execute(explain).fetchall()
         print([row[0] for row in lines if "on spark" in row[0]])
-        connection.execute("CREATE JOB IF NOT EXISTS j OPTIONS ('runtime' = 'auto') AS SINK INTO kept SELECT id, v FROM near")
+        connection.execute('''CREATE JOB IF NOT EXISTS j OPTIONS ('runtime' = 'auto') AS
+            SINK INTO kept SELECT id, v FROM near''')
         connection.job("j").join(60)
         print(connection.execute("SELECT SUM(this) FROM kept").fetchall())
         connection.execute("SHOW JOBS").fetchall()

@@ -84,11 +84,14 @@ def test_sizes_that_the_disk_has_room_for(tmp_path: Path) -> None:
 
 
 TABLES = {
-    "orders": """SELECT i AS o_orderkey, DATE '1992-01-01' + CAST(i * 7 % 2400 AS INTEGER) AS o_orderdate,
+    "orders": """SELECT i AS o_orderkey, DATE '1992-01-01' + CAST(i * 7 % 2400 AS INTEGER) AS
+        o_orderdate,
         'priority ' || i % 5 AS o_orderpriority FROM range(2000) t(i)""",
     "lineitem": """SELECT i // 4 AS l_orderkey, CAST(i % 50 + 1 AS DECIMAL(15, 2)) AS l_quantity,
-        CAST(i * 7919 % 100003 / 100 AS DECIMAL(15, 2)) AS l_extendedprice, 'mode ' || i % 7 AS l_shipmode,
-        DATE '1992-02-01' + CAST(i // 4 * 7 % 2400 AS INTEGER) AS l_shipdate FROM range(8000) t(i)""",
+        CAST(i * 7919 % 100003 / 100 AS DECIMAL(15, 2)) AS l_extendedprice,
+        'mode ' || i % 7 AS l_shipmode,
+        DATE '1992-02-01' + CAST(i // 4 * 7 % 2400 AS INTEGER) AS l_shipdate
+            FROM range(8000) t(i)""",
 }
 
 

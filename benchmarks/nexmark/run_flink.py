@@ -26,13 +26,16 @@ DATAGEN = """
     CREATE TABLE bid (
         n BIGINT,
         auction AS 1000 + MOD(n * 7919, 50000), bidder AS 1000 + MOD(n * 104729, 20000),
-        price AS 100 + MOD(n * 15485863, 10000000), channel AS CONCAT('channel-', CAST(MOD(n, 10000) AS STRING)),
-        url AS CONCAT('https://www.nexmark.com/abo/foo/item.htm?query=1&channel_id=', CAST(MOD(n, 10000) AS STRING)),
+        price AS 100 + MOD(n * 15485863, 10000000),
+        channel AS CONCAT('channel-', CAST(MOD(n, 10000) AS STRING)),
+        url AS CONCAT('https://www.nexmark.com/abo/foo/item.htm?query=1&channel_id=',
+        CAST(MOD(n, 10000) AS STRING)),
         extra AS 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz',
         date_time AS CAST(TO_TIMESTAMP_LTZ(n / 10, 3) AS TIMESTAMP(3)),
         WATERMARK FOR date_time AS date_time
     ) WITH (
-        'connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0', 'fields.n.end' = '{last}',
+        'connector' = 'datagen', 'fields.n.kind' = 'sequence', 'fields.n.start' = '0',
+        'fields.n.end' = '{last}',
         'rows-per-second' = '100000000'
     )
 """

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 QUERY = """
-    SELECT o_orderpriority, l_shipmode, COUNT(*) AS lines, SUM(l_quantity) AS pieces, SUM(l_extendedprice) AS price,
+    SELECT o_orderpriority, l_shipmode, COUNT(*) AS lines, SUM(l_quantity) AS pieces,
+        SUM(l_extendedprice) AS price,
         MAX(l_shipdate) AS last_shipped
     FROM lineitem JOIN orders ON o_orderkey = l_orderkey
     WHERE l_shipdate >= DATE '1995-01-01' AND o_orderdate >= DATE '1995-01-01'

@@ -1,7 +1,7 @@
 """Measures the query of `benchmarks.scale` at every size that the disk has room for.
 
-    python -m benchmarks.scale [--largest GB] [--folder FOLDER] [--rounds N] [--sizes "1 GB,5 GB"] [--contestants a,b]
-        [--seconds N] [--delete] [--results]
+    python -m benchmarks.scale [--largest GB] [--folder FOLDER] [--rounds N]
+        [--sizes "1 GB,5 GB"] [--contestants a,b] [--seconds N] [--delete] [--results]
 
 The tables are made in the folder and kept there, and each point is written to `points.jsonl` there as soon as it is measured.
 So a run may be ended at any time; the next one goes on. The picture, docs/images/scale.png, is drawn of all points there are.

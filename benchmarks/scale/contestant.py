@@ -1,6 +1,7 @@
 """One run of the query, in a process of its own; prints a line of JSON.
 
-    python -m benchmarks.scale.contestant <name> <folder of the tables> <folder for spilled rows> <time of the start>
+    python -m benchmarks.scale.contestant <name> <folder of the tables>
+        <folder for spilled rows> <time of the start>
 
 The first time that the query runs is not repeated where it takes long.
 """

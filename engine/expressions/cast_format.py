@@ -4,10 +4,10 @@
 |---|---|
 | BOOLEAN | true, false |
 | DECIMAL | plain digits, with all of its scale: 1.50 |
-| REAL, DOUBLE | the shortest digits that read back as the same value, always with a point: 100.0, 0.001 |
+| REAL, DOUBLE | the shortest digits that read back as the same value, with a point: 100.0, 0.001 |
 | … from 1E15 on, below 1E-6 | with an exponent: 1.0E20, 2.5E-7 |
 | … NaN, infinities | NaN, Infinity, -Infinity |
-| DATE, TIME, TIMESTAMP | 2020-01-31, 10:00:00, 2020-01-31 10:00:00.5: ISO, a fraction of seconds only if there is one |
+| DATE, TIME, TIMESTAMP | ISO, no fraction of seconds if it is 0: 2020-01-31, 10:00:00.5 |
 | TIMESTAMP WITH TIME ZONE | the session zone's local time and offset: 2020-01-31 10:00:00+01 |
 | INTERVAL | 3 days 04:05:06.5, 1 year 2 months, as PostgreSQL |
 | VARBINARY | its bytes as UTF-8 |

@@ -4,7 +4,7 @@
 |---|---|
 | DATE ± INTERVAL | TIMESTAMP |
 | TIME ± INTERVAL | TIME, around the clock |
-| TIMESTAMP ± INTERVAL, with or without zone | the same type; months keep the day, or take the month's last |
+| TIMESTAMP ± INTERVAL, any zone | the same type; months keep the day, or take the month's last |
 | DATE ± integer | DATE, in days |
 | DATE − DATE | INTEGER, in days |
 | TIMESTAMP − TIMESTAMP, TIME − TIME | INTERVAL |

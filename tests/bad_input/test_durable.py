@@ -71,7 +71,11 @@ room(4096)
 text = "y" * 8000
 refuse(lambda: cursor.execute("SINK INTO m VALUES (5, ?)", (text,)))
 refuse(lambda: cursor.executemany("SINK INTO m VALUES (?, ?)", [(i, text) for i in range(9)]))
-refuse(lambda: cursor.execute("INSERT INTO m SELECT v + 10, ? FROM TABLE(GENERATE_SERIES(1, 1000))", (text[:100],)))
+refuse(
+    lambda: cursor.execute(
+        "INSERT INTO m SELECT v + 10, ? FROM TABLE(GENERATE_SERIES(1, 1000))", (text[:100],)
+    )
+)
 refuse(lambda: cursor.execute("UPDATE m SET v = ?", (text,)))
 refuse(lambda: cursor.execute(f"CREATE VIEW big AS SELECT '{text}'"))
 keys()
@@ -92,12 +96,19 @@ def test_a_full_disk_below_a_file_sink(tmp_path: Path, kind: str) -> None:
         f"""
 cursor = runnel.connect().cursor()
 cursor.execute(
-    f"CREATE MAPPING o (a BIGINT, b VARCHAR) TYPE File OPTIONS ('path'='{{sys.argv[1]}}/out', 'format'='{kind}')")
+    "CREATE MAPPING o (a BIGINT, b VARCHAR) TYPE File "
+    f"OPTIONS ('path'='{{sys.argv[1]}}/out', 'format'='{kind}')"
+)
 room(4096)
-refuse(lambda: cursor.execute("INSERT INTO o SELECT v, CAST(v * 7919 AS VARCHAR) FROM TABLE(GENERATE_SERIES(1, 50000))"))
+refuse(
+    lambda: cursor.execute(
+        "INSERT INTO o SELECT v, CAST(v * 7919 AS VARCHAR) FROM TABLE(GENERATE_SERIES(1, 50000))"
+    )
+)
 print([p for p in pathlib.Path(sys.argv[1]).rglob("*") if p.is_file()])
 room(resource.RLIM_INFINITY)
-print(cursor.execute("INSERT INTO o VALUES (1, 'x')").rowcount, cursor.execute("SELECT * FROM o").fetchall())
+written = cursor.execute("INSERT INTO o VALUES (1, 'x')").rowcount
+print(written, cursor.execute("SELECT * FROM o").fetchall())
 """,
         tmp_path,
     )

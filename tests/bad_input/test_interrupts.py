@@ -54,12 +54,17 @@ print("done")
 """
 CASES = {
     "a write that is being started": """
-cursor.execute("CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')")
+cursor.execute(
+    "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+)
 sql = "INSERT INTO m SELECT v, v FROM TABLE(GENERATE_SERIES(1, 10000000000)) WHERE v % 100000 = 0"
 for _ in range(20):
+
     def interrupt():
         wait_for(connection.jobs)
         os.kill(os.getpid(), signal.SIGINT)
+
     threading.Thread(target=interrupt, daemon=True).start()
     assert is_interrupted(lambda: cursor.execute(sql))
     wait_for(lambda: not connection.jobs())
@@ -78,16 +83,25 @@ interrupt_when_inside()
 assert is_interrupted(cursor.fetchall)
 """,
     "a fetch of much": """
-cursor.execute("SELECT v FROM TABLE(GENERATE_SERIES(1, 1000000000)) WHERE v % 1000000007 = 1000000006")
+cursor.execute(
+    "SELECT v FROM TABLE(GENERATE_SERIES(1, 1000000000)) WHERE v % 1000000007 = 1000000006"
+)
 interrupt_when_inside()
 assert is_interrupted(cursor.fetchall)
 """,
     "an aggregation": """
 interrupt_when_inside()
-assert is_interrupted(lambda: cursor.execute("SELECT SUM(v * 3) FROM TABLE(GENERATE_SERIES(1, 10000000000))").fetchall())
+assert is_interrupted(
+    lambda: cursor.execute(
+        "SELECT SUM(v * 3) FROM TABLE(GENERATE_SERIES(1, 10000000000))"
+    ).fetchall()
+)
 """,
     "a write": """
-cursor.execute("CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')")
+cursor.execute(
+    "CREATE MAPPING m (__key BIGINT, this BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')"
+)
 interrupt_when_inside()
 sql = "INSERT INTO m SELECT v, v FROM TABLE(GENERATE_SERIES(1, 10000000000)) WHERE v % 100000 = 0"
 assert is_interrupted(lambda: cursor.execute(sql))

@@ -24,10 +24,13 @@ TOPICS = (
 CASES = [(topic, sql) for topic in TOPICS for sql in sections(topic)]
 
 TRADES = """
-    CREATE MAPPING trades (__key BIGINT, ticker VARCHAR, price DECIMAL(10, 2), qty INT, t TINYINT, s SMALLINT, d DOUBLE,
-    r REAL, at TIMESTAMP, day DATE, ok BOOLEAN) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"""
+    CREATE MAPPING trades (__key BIGINT, ticker VARCHAR, price DECIMAL(10, 2), qty INT, t TINYINT,
+    s SMALLINT, d DOUBLE,
+    r REAL, at TIMESTAMP, day DATE, ok BOOLEAN) TYPE IMap OPTIONS
+        ('keyFormat'='bigint', 'valueFormat'='json-flat')"""
 ROWS = """
-    SINK INTO trades VALUES (1, 'ACME', 10.5, 3, 1, 1, 1.5, 1.5, '2024-01-01T00:00:00', '2024-01-01', true),
+    SINK INTO trades VALUES (1, 'ACME', 10.5, 3, 1, 1, 1.5, 1.5, '2024-01-01T00:00:00',
+        '2024-01-01', true),
     (2, 'BOLT', 7, 10, 127, 32767, 1e308, 3e38, NULL, NULL, NULL)"""
 
 

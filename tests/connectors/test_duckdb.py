@@ -172,7 +172,8 @@ def test_a_column_called_rowid(con: Connection, tmp_path: Path) -> None:
 def test_names_that_need_quotes(con: Connection, tmp_path: Path) -> None:
     path = made(tmp_path / """it's "a" file.duckdb""", 'CREATE TABLE "my ""table" ("a b" INTEGER, "select" VARCHAR)')
     sql_path = str(path).replace("'", "''")
-    con.execute(f"""CREATE MAPPING t EXTERNAL NAME "my ""table" TYPE DuckDB OPTIONS ('path' = '{sql_path}')""")
+    con.execute(f"""CREATE MAPPING t EXTERNAL NAME "my ""table" TYPE DuckDB
+                    OPTIONS ('path' = '{sql_path}')""")
     con.execute("INSERT INTO t VALUES (1, 'x')")
     con.execute("""UPDATE t SET "a b" = "a b" + 1""")
     assert rows(con, """SELECT "a b", "select" FROM t""") == [(2, "x")]

@@ -306,6 +306,7 @@ from runnel.connector import IndexLookup, ScanRequest, WriteMode
 from runnel.connectors.imap import MapConnector
 from tests.connectors.conformance import read_source
 from tests.connectors.maps import open_map, write
+
 connector = MapConnector(Path(sys.argv[1]))
 table = open_map(connector, value="varchar")
 write(table, WriteMode.INSERT, [(i, str(i)) for i in range(50)])
@@ -314,7 +315,9 @@ write(table, WriteMode.DELETE, [(2,)], (0,))
 table.put((3, "z"), WriteMode.SINK)
 assert table.get((3,)) == (3, "z")
 index = Index("i", "m", ("this",), "sorted")
-assert len(read_source(table.index_scan(ScanRequest((0, 1)), IndexLookup(index, ordered=True)))) == 1
+assert (
+    len(read_source(table.index_scan(ScanRequest((0, 1)), IndexLookup(index, ordered=True)))) == 1
+)
 assert len(read_source(table.scan(ScanRequest((0, 1))))) == 1
 connector.close()
 print([name for name in ("pandas", "duckdb", "polars") if name in sys.modules])
@@ -462,7 +465,10 @@ from pathlib import Path
 from runnel.connector import MappingDefinition, WriteMode
 from runnel.connectors.imap import MapConnector
 from runnel.errors import OperationalError
-table = MapConnector(Path(sys.argv[1])).open(MappingDefinition("m", (), {"keyFormat": "bigint", "valueFormat": "bigint"}))
+
+table = MapConnector(Path(sys.argv[1])).open(
+    MappingDefinition("m", (), {"keyFormat": "bigint", "valueFormat": "bigint"})
+)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
 for i in range(100):
     try:
@@ -478,7 +484,10 @@ import sys
 from pathlib import Path
 from runnel.connector import MappingDefinition, WriteMode
 from runnel.connectors.imap import MapConnector
-table = MapConnector(Path(sys.argv[1])).open(MappingDefinition("m", (), {"keyFormat": "bigint", "valueFormat": "bigint"}))
+
+table = MapConnector(Path(sys.argv[1])).open(
+    MappingDefinition("m", (), {"keyFormat": "bigint", "valueFormat": "bigint"})
+)
 i = table.row_count()
 while True:
     table.put((i, i), WriteMode.INSERT)

@@ -135,7 +135,8 @@ def test_shares_and_sizes_are_those_of_the_specification() -> None:
         for kind in ("bid", "auction", "person"):
             cursor.execute(f"CREATE MAPPING {kind} TYPE Nexmark OPTIONS ('table' = '{kind}', 'events' = '250000')")
         (shares,) = cursor.execute("""
-            SELECT COUNT(*) FILTER (WHERE channel IN ('Google', 'Facebook', 'Baidu', 'Apple')) / 230000.0,
+            SELECT COUNT(*) FILTER (WHERE channel IN ('Google', 'Facebook', 'Baidu',
+                   'Apple')) / 230000.0,
                    COUNT(*) FILTER (WHERE auction % 100 = 0) / 230000.0,
                    COUNT(*) FILTER (WHERE bidder % 100 = 1) / 230000.0,
                    COUNT(*) FILTER (WHERE url LIKE '%&channel_id=%') / 230000.0,
@@ -144,12 +145,15 @@ def test_shares_and_sizes_are_those_of_the_specification() -> None:
         assert [float(share) for share in shares] == pytest.approx([0.5, 0.505, 0.7525, 0.45, 1, 1], abs=0.01)
         (sizes,) = cursor.execute("""
             SELECT AVG(8 + LENGTH(item_name) + LENGTH(description) + 40 + LENGTH(extra)) / 500,
-                   COUNT(*) FILTER (WHERE seller % 100 = 0) / 15000.0, MIN(LENGTH(description)), MAX(LENGTH(item_name)),
-                   COUNT(*) FILTER (WHERE item_name <> TRIM(item_name) OR description <> TRIM(description))
+                   COUNT(*) FILTER (WHERE seller % 100 = 0) / 15000.0, MIN(LENGTH(description)),
+                   MAX(LENGTH(item_name)),
+                   COUNT(*) FILTER (WHERE item_name <> TRIM(item_name) OR description <>
+                       TRIM(description))
             FROM auction""").fetchall()
         assert [float(size) for size in sizes] == pytest.approx([1, 0.7525, 3, 19, 0], abs=0.01)
         (people,) = cursor.execute("""
-            SELECT AVG(8 + LENGTH(name || email_address || credit_card || city || state || extra)) / 200,
+            SELECT AVG(8 + LENGTH(name || email_address || credit_card || city || state || extra))
+                   / 200,
                    COUNT(DISTINCT name), COUNT(DISTINCT city), COUNT(DISTINCT state)
             FROM person""").fetchall()
         assert [float(value) for value in people] == pytest.approx([1, 99, 10, 6], abs=0.02)

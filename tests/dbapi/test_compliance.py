@@ -22,7 +22,8 @@ class TestCompliance(dbapi20.DatabaseAPI20Test):
 
     ddl1 = """CREATE MAPPING dbapi20test_booze (name VARCHAR EXTERNAL NAME "__key") TYPE IMap
         OPTIONS ('keyFormat' = 'varchar')"""
-    ddl2 = """CREATE MAPPING dbapi20test_barflys (name VARCHAR EXTERNAL NAME "__key", drink VARCHAR) TYPE IMap
+    ddl2 = """CREATE MAPPING dbapi20test_barflys (name VARCHAR EXTERNAL NAME "__key",
+        drink VARCHAR) TYPE IMap
         OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'json-flat')"""
     xddl1 = "DROP MAPPING dbapi20test_booze"
     xddl2 = "DROP MAPPING dbapi20test_barflys"

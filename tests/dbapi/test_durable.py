@@ -72,9 +72,11 @@ def test_one_owner_at_a_time(tmp_path: Path) -> None:
 
 OWNER = """
 import sys, runnel
+
 connection = runnel.connect(sys.argv[1])
 connection.execute(
-    "CREATE MAPPING m (__key BIGINT, x BIGINT) TYPE IMap OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
+    "CREATE MAPPING m (__key BIGINT, x BIGINT) TYPE IMap "
+    "OPTIONS ('keyFormat'='bigint', 'valueFormat'='json-flat')"
 )
 connection.execute("INSERT INTO m VALUES (1, 2)")
 connection.cursor().executemany("INSERT INTO m VALUES (?, ?)", [(i, i) for i in range(10, 20)])

@@ -28,21 +28,28 @@ signal.alarm(90)
 
 place = Path(sys.argv[1])
 
+
 def opened():
     return runnel.connect(place / "data")
+
 
 def with_map():
     connection = opened()
     options = "OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
-    connection.execute("CREATE MAPPING IF NOT EXISTS m (__key BIGINT, this BIGINT) TYPE IMap " + options)
+    connection.execute(
+        "CREATE MAPPING IF NOT EXISTS m (__key BIGINT, this BIGINT) TYPE IMap " + options
+    )
     return connection
+
 
 def put(connection, keys):
     for key in keys:
         connection.execute("INSERT INTO m VALUES (?, ?)", (key, key))
 
+
 def count(connection):
     return connection.execute("SELECT COUNT(*) FROM m").fetchone()[0]
+
 
 def in_child(act, leave=sys.exit):
     pid = os.fork()
@@ -51,8 +58,10 @@ def in_child(act, leave=sys.exit):
         leave(7)
     return pid
 
+
 def ended(pid):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
 
 def refused(*calls):
     for call in calls:
@@ -80,7 +89,9 @@ connection = with_map()
 put(connection, range(5))
 connection.execute("CREATE MAPPING t (a BIGINT) TYPE DuckDB")
 connection.execute("INSERT INTO t VALUES (1)")
-connection.execute("CREATE JOB j AS SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(100)) WHERE v < 0")
+connection.execute(
+    "CREATE JOB j AS SINK INTO m SELECT v, v FROM TABLE(GENERATE_STREAM(100)) WHERE v < 0"
+)
 job = connection.job("j")
 endless = connection.execute("SELECT v FROM TABLE(GENERATE_STREAM(100000))")
 endless.fetchone()
@@ -91,25 +102,52 @@ ended_cursor = connection.execute("SELECT COUNT(*) FROM t")
 idle = connection.cursor()
 writer = connection.register_stream("s", {"a": "BIGINT"})
 
+
 def child():
     refused(
-        lambda: connection.execute("SELECT 1"), connection.cursor, connection.commit, connection.jobs,
-        lambda: connection.job("j"), lambda: connection.register("x", None), lambda: connection.unregister("s"),
-        lambda: connection.__enter__(), lambda: connection.drop_function("f"),
-        lambda: endless.execute("SELECT 1"), endless.fetchone, endless.fetchall, endless.fetchmany, endless.cancel,
-        endless.progress, endless.fetch_arrow_table, ended_cursor.fetchone, lambda: idle.executemany("SELECT 1", [()]),
+        lambda: connection.execute("SELECT 1"),
+        connection.cursor,
+        connection.commit,
+        connection.jobs,
+        lambda: connection.job("j"),
+        lambda: connection.register("x", None),
+        lambda: connection.unregister("s"),
+        lambda: connection.__enter__(),
+        lambda: connection.drop_function("f"),
+        lambda: endless.execute("SELECT 1"),
+        endless.fetchone,
+        endless.fetchall,
+        endless.fetchmany,
+        endless.cancel,
+        endless.progress,
+        endless.fetch_arrow_table,
+        ended_cursor.fetchone,
+        lambda: idle.executemany("SELECT 1", [()]),
         reader.read_next_batch,
-        lambda: writer.write([(1,)]), lambda: writer.watermark(1),
-        light.cancel, light.wait, light.join, light.metrics,
-        job.suspend, job.resume, job.restart, job.cancel, job.wait, job.join, lambda: job.export_snapshot("x"),
+        lambda: writer.write([(1,)]),
+        lambda: writer.watermark(1),
+        light.cancel,
+        light.wait,
+        light.join,
+        light.metrics,
+        job.suspend,
+        job.resume,
+        job.restart,
+        job.cancel,
+        job.wait,
+        job.join,
+        lambda: job.export_snapshot("x"),
     )
     assert connection.is_closed and writer.is_closed
     for closing in (endless.close, writer.close, connection.close):
         closing()  # as of what is closed
     own = runnel.connect()
-    assert own.execute("SELECT SUM(v) FROM TABLE(GENERATE_SERIES(1, 10)) AS t(v)").fetchall() == [(55,)]
+    assert own.execute("SELECT SUM(v) FROM TABLE(GENERATE_SERIES(1, 10)) AS t(v)").fetchall() == [
+        (55,)
+    ]
     own.execute("CREATE MAPPING t (a BIGINT) TYPE DuckDB")
     own.execute("INSERT INTO t VALUES (1)")
+
 
 before = sorted(path.name for path in place.rglob("*"))
 assert ended(in_child(child)) == 7
@@ -120,7 +158,11 @@ connection.execute("INSERT INTO t VALUES (2)")
 assert count(connection) == 10
 connection.close()
 connection = opened()
-print(count(connection), connection.execute("SELECT COUNT(*) FROM t").fetchone()[0], connection.job("j").status)
+print(
+    count(connection),
+    connection.execute("SELECT COUNT(*) FROM t").fetchone()[0],
+    connection.job("j").status,
+)
 """
 
 
@@ -201,10 +243,13 @@ connection = with_map()
 put(connection, range(10))
 read, write = os.pipe()
 
+
 def serve():
-    # As a worker of a web server whose parent has opened the connection: it lives until it is told to end.
+    # As a worker of a web server whose parent has opened the connection: it lives until it is told
+    # to end.
     os.close(write)
     os.read(read, 1)
+
 
 workers = [in_child(serve) for _ in range(3)]
 put(connection, range(10, 20))
@@ -256,10 +301,13 @@ def test_a_child_that_outlives_its_parent_does_not_keep_the_directory(tmp_path: 
 
 
 SPILLING = """
-connection = runnel.connect(memory_limit="1MB", pushdown=False, cooperative_threads=1, temp_directory=str(place))
+connection = runnel.connect(
+    memory_limit="1MB", pushdown=False, cooperative_threads=1, temp_directory=str(place)
+)
 # Sorts in files, some rows of which wait in buffers of this process when it forks.
 cursor = connection.execute(
-    "SELECT v, CAST(v AS VARCHAR) || ' is a number' FROM TABLE(GENERATE_SERIES(1, 200000)) AS t(v) ORDER BY -v"
+    "SELECT v, CAST(v AS VARCHAR) || ' is a number' FROM TABLE(GENERATE_SERIES(1, 200000)) AS t(v) "
+    "ORDER BY -v"
 )
 first = cursor.fetchmany(10)
 folders = sorted(os.listdir(place))
@@ -324,13 +372,17 @@ def test_one_that_fails_keeps_no_other_from_leaving(tmp_path: Path) -> None:
 
 BUSY = """
 import random
+
 connection = with_map()
 connection.execute("CREATE MAPPING t (a BIGINT) TYPE DuckDB")
-connection.execute("CREATE JOB j AS SINK INTO m SELECT v + 1000, v FROM TABLE(GENERATE_STREAM(1000)) WHERE v < 10")
+connection.execute(
+    "CREATE JOB j AS SINK INTO m SELECT v + 1000, v FROM TABLE(GENERATE_STREAM(1000)) WHERE v < 10"
+)
 writer = connection.register_stream("s", {"a": "BIGINT"})
 over = threading.Event()
 turns = threading.Semaphore(0)
 failures = []
+
 
 def busy(statement, *args):
     try:
@@ -342,6 +394,7 @@ def busy(statement, *args):
     except BaseException as error:
         failures.append(error)
 
+
 statements = [
     ("SINK INTO m VALUES (?, ?)", 1, 2),
     ("INSERT INTO t VALUES (?)", 1),
@@ -352,15 +405,22 @@ threads = [threading.Thread(target=busy, args=item, daemon=True) for item in sta
 for thread in threads:
     thread.start()
 
+
 def child():
     refused(
-        connection.cursor, connection.jobs, lambda: writer.write([(1,)]), lambda: connection.execute("SELECT 1"),
+        connection.cursor,
+        connection.jobs,
+        lambda: writer.write([(1,)]),
+        lambda: connection.execute("SELECT 1"),
         lambda: connection.register("x", None),
     )
     writer.close()
     connection.close()
     own = runnel.connect()
-    assert own.execute("SELECT SUM(v) FROM TABLE(GENERATE_SERIES(1, 10)) AS t(v)").fetchall() == [(55,)]
+    assert own.execute("SELECT SUM(v) FROM TABLE(GENERATE_SERIES(1, 10)) AS t(v)").fetchall() == [
+        (55,)
+    ]
+
 
 for number in range(int(sys.argv[2])):
     for _ in range(random.randrange(8)):  # a fork may come at any time
@@ -383,20 +443,28 @@ REMOTE = """
 connection = with_map()
 put(connection, range(3))
 from runnel.serving.server import Server
+
 server = Server(connection, "a token of this test")
 remote = runnel.connect(server.url, token="a token of this test")
 cursor = remote.execute("SELECT v FROM TABLE(GENERATE_STREAM(100000))")
 cursor.fetchone()
 idle = remote.cursor()
 
+
 def child():
     refused(
-        lambda: remote.execute("SELECT 1"), remote.cursor, cursor.fetchone, cursor.cancel, lambda: idle.execute("SELECT 1"),
-        lambda: remote.unregister("x"), lambda: remote.register("x", None),
+        lambda: remote.execute("SELECT 1"),
+        remote.cursor,
+        cursor.fetchone,
+        cursor.cancel,
+        lambda: idle.execute("SELECT 1"),
+        lambda: remote.unregister("x"),
+        lambda: remote.register("x", None),
     )
     cursor.close()
     remote.close()
     server.stop()
+
 
 assert ended(in_child(child)) == 7
 assert ended(in_child(lambda: None)) == 7

@@ -28,16 +28,21 @@ def threads() -> set[threading.Thread]:
 
 LEAVING = """
 import sys, threading, runnel
+
 connection = runnel.connect(query_parallelism=2)
 stands = threading.Barrier(4)
 
+
 def read() -> None:
-    cursor = connection.cursor().execute("SELECT v, CAST(v AS VARCHAR) FROM TABLE(GENERATE_STREAM(2000000))")
+    cursor = connection.cursor().execute(
+        "SELECT v, CAST(v AS VARCHAR) FROM TABLE(GENERATE_STREAM(2000000))"
+    )
     batches = cursor.fetch_record_batch()
     next(batches)
     stands.wait()
     for _ in batches:
         pass
+
 
 threading.excepthook = lambda info: None
 for _ in range(3):

@@ -102,9 +102,8 @@ class Generator:
             return text, False
         order = list(range(1, len(kinds) + 1))
         self.source.shuffle(order)
-        keys = ", ".join(
-            f"{at}{self._pick('', '', ' DESC', ' NULLS LAST', ' DESC NULLS FIRST', ' ASC NULLS FIRST')}" for at in order
-        )
+        orders = ("", "", " DESC", " NULLS LAST", " DESC NULLS FIRST", " ASC NULLS FIRST")
+        keys = ", ".join(f"{at}{self._pick(*orders)}" for at in order)
         limit = self._pick("", "", " LIMIT 3", " LIMIT 5 OFFSET 2", " OFFSET 3", " LIMIT 0")
         return f"SELECT * FROM ({text}) AS {self._name()} ORDER BY {keys}{limit}", True
 

@@ -17,8 +17,9 @@ from tests.effort import some
 
 DECIMALS = [(38, 0), (38, 10), (38, 38), (12, 8), (5, 2), (38, 20), (18, 0)]
 NUMBERS: list[Any] = [
-    Decimal(0), Decimal("1"), Decimal("1.00000001"), Decimal("0.1"), Decimal("-1.5"), Decimal(2**53), Decimal(2**53 + 1),
-    Decimal("0.00000000000000000001"), Decimal(10**37), Decimal(10**37 + 1), Decimal(16777217),
+    Decimal(0), Decimal("1"), Decimal("1.00000001"), Decimal("0.1"), Decimal("-1.5"),
+    Decimal(2**53), Decimal(2**53 + 1), Decimal("0.00000000000000000001"), Decimal(10**37),
+    Decimal(10**37 + 1), Decimal(16777217),
 ]  # fmt: skip
 DAYS = [date(2024, 3, 31), date(2024, 10, 27), date(1969, 12, 31)]
 HOURS = [0, 2 * 3600, 2 * 3600 + 1800, 3 * 3600 + 1800, 86_399]
@@ -86,11 +87,15 @@ def test_all_ways_to_compare_agree(con: runnel.Connection, first: str, second: s
     a, b = f'"{first}" AS a', f'"{second}" AS b'
     one = f'"{second}" AS c WHERE c.i = b.i'
     rows = con.execute(
-        f"""SELECT a.i, b.i, a.v = b.v, a.v IN (b.v), a.v IN (SELECT c.v FROM {one}), a.v = ANY (SELECT c.v FROM {one}),
-              a.v = ANY (ARRAY[b.v]), NOT (a.v <> ALL (SELECT c.v FROM {one})), NOT (a.v <> ANY (SELECT c.v FROM {one})),
-              a.v = ALL (SELECT c.v FROM {one}), a.v <= ALL (SELECT c.v FROM {one}) AND a.v >= ANY (SELECT c.v FROM {one}),
+        f"""SELECT a.i, b.i, a.v = b.v, a.v IN (b.v), a.v IN (SELECT c.v FROM {one}),
+              a.v = ANY (SELECT c.v FROM {one}),
+              a.v = ANY (ARRAY[b.v]), NOT (a.v <> ALL (SELECT c.v FROM {one})),
+              NOT (a.v <> ANY (SELECT c.v FROM {one})),
+              a.v = ALL (SELECT c.v FROM {one}), a.v <= ALL (SELECT c.v
+              FROM {one}) AND a.v >= ANY (SELECT c.v FROM {one}),
               CASE a.v WHEN b.v THEN TRUE WHEN NULL THEN TRUE ELSE FALSE END,
-              EXISTS (SELECT 1 FROM {one} AND c.v = a.v), a.v BETWEEN b.v AND b.v, NOT (a.v IS DISTINCT FROM b.v)
+              EXISTS (SELECT 1 FROM {one} AND c.v = a.v), a.v BETWEEN b.v AND b.v,
+                  NOT (a.v IS DISTINCT FROM b.v)
             FROM {a}, {b}"""
     ).fetchall()
     equal = {(i, j) for i, j, same, *_ in rows if same}

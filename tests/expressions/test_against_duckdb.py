@@ -255,9 +255,10 @@ def _letters() -> Expression:
 
 
 PINNED_ELSEWHERE = {
-    "and", "or", "not", "is_true", "is_not_true", "is_false", "is_not_false", "add", "subtract", "multiply", "divide",
-    "remainder", "negate", "rand", "pi", "upper", "initcap", "chr", "string_to_array", "array_length", "row", "field", "now",
-    "localtimestamp", "current_date", "current_time", "to_timestamp_tz",
+    "and", "or", "not", "is_true", "is_not_true", "is_false", "is_not_false", "add", "subtract",
+    "multiply", "divide", "remainder", "negate", "rand", "pi", "upper", "initcap", "chr",
+    "string_to_array", "array_length", "row", "field", "now", "localtimestamp",
+    "current_date", "current_time", "to_timestamp_tz",
 }  # fmt: skip
 
 

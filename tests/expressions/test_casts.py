@@ -46,8 +46,8 @@ from tests.effort import examples
 from tests.expressions.edge_values import EDGES, NAN, ZONE, Rows, assert_like_duckdb, edges, same
 
 PLAIN = (
-    BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, decimal(), decimal(5, 2), REAL, DOUBLE, VARCHAR, VARBINARY, JSON, DATE, TIME,
-    TIMESTAMP, TIMESTAMP_TZ, INTERVAL, INTERVAL_MONTH,
+    BOOLEAN, TINYINT, SMALLINT, INTEGER, BIGINT, decimal(), decimal(5, 2), REAL, DOUBLE, VARCHAR,
+    VARBINARY, JSON, DATE, TIME, TIMESTAMP, TIMESTAMP_TZ, INTERVAL, INTERVAL_MONTH,
 )  # fmt: skip
 
 

@@ -137,8 +137,9 @@ def test_an_array_of_decimals_in_json(con: runnel.Connection, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("data", "digits", "found"),
     [
-        (b"12345", 5, False), (b"12345", 4, True), (b"1234.5678", 4, False), (b"x12345y", 4, True), (b"", 4, False),
-        (b"1", 0, True), (b"a", 0, False), (b"1e5", 9, True), (b"1E5", 9, True), (b"we5", 9, False), (b"123", 5, False),
+        (b"12345", 5, False), (b"12345", 4, True), (b"1234.5678", 4, False), (b"x12345y", 4, True),
+        (b"", 4, False), (b"1", 0, True), (b"a", 0, False), (b"1e5", 9, True), (b"1E5", 9, True),
+        (b"we5", 9, False), (b"123", 5, False),
     ],
 )  # fmt: skip
 def test_long_numbers_in_json(data: bytes, digits: int, found: bool) -> None:

@@ -230,8 +230,10 @@ CANONICAL: list[tuple[pa.Array, list[Any]]] = [
     (pa.array([0, None], pa.date64()), [date(1970, 1, 1), None]),
     (pa.array([-1, None], pa.timestamp("s")), [datetime(1969, 12, 31, 23, 59, 59), None]),
     (pa.array([-1, None], pa.timestamp("ms")), [datetime(1969, 12, 31, 23, 59, 59, 999000), None]),
-    (pa.array([-1000, None], pa.timestamp("ns")), [datetime(1969, 12, 31, 23, 59, 59, 999999), None]),
-    (pa.array([0, None], pa.timestamp("ms", "Europe/Berlin")), [datetime(1970, 1, 1, tzinfo=UTC), None]),
+    (pa.array([-1000, None], pa.timestamp("ns")),
+     [datetime(1969, 12, 31, 23, 59, 59, 999999), None]),
+    (pa.array([0, None], pa.timestamp("ms", "Europe/Berlin")),
+     [datetime(1970, 1, 1, tzinfo=UTC), None]),
     (pa.array([1, None], pa.time32("s")), [time(0, 0, 1), None]),
     (pa.array([1, None], pa.time32("ms")), [time(0, 0, 0, 1000), None]),
     (pa.array([1000, None], pa.time64("ns")), [time(0, 0, 0, 1), None]),
@@ -245,10 +247,12 @@ CANONICAL: list[tuple[pa.Array, list[Any]]] = [
     (pa.array([["a"], None, []], pa.list_view(pa.string())), [["a"], None, []]),
     (pa.array([["a"], None, []], pa.large_list_view(pa.string())), [["a"], None, []]),
     (pa.array([{"a": 1, "b": ["x"]}, None], STRUCT), [{"a": 1, "b": ["x"]}, None]),
-    (pa.array([[("k", 1)], None, []], pa.map_(pa.large_string(), pa.uint8())), [{"k": 1}, None, {}]),
+    (pa.array([[("k", 1)], None, []], pa.map_(pa.large_string(), pa.uint8())),
+     [{"k": 1}, None, {}]),
     (pa.array([None, None]), [None, None]),
     (pa.RunEndEncodedArray.from_arrays([2, 3], pa.array(["a", None])), ["a", "a", None]),
-    (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16, None], pa.binary(16))), [UUID(bytes=b"0" * 16), None]),
+    (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16, None], pa.binary(16))),
+     [UUID(bytes=b"0" * 16), None]),
 ]  # fmt: skip
 
 
@@ -335,7 +339,19 @@ from runnel.expressions.evaluate import evaluate_constant
 from runnel.expressions.nodes import Literal
 from runnel.expressions.values import array_of, parameter_type, scalar_of
 from runnel.sqltypes import *
-for value in (1, 1.5, "x", Decimal("1.5"), date(2020, 1, 1), datetime(2020, 1, 1), b"x", [1], {"a": 1}, True):
+
+for value in (
+    1,
+    1.5,
+    "x",
+    Decimal("1.5"),
+    date(2020, 1, 1),
+    datetime(2020, 1, 1),
+    b"x",
+    [1],
+    {"a": 1},
+    True,
+):
     scalar_of(value, parameter_type(value))
 evaluate_constant(build.call("add", (Literal(value=1, type=BIGINT), Literal(value=2, type=BIGINT))))
 evaluate_constant(build.cast(Literal(value="1e-3", type=VARCHAR), decimal(10, 5)))

@@ -83,11 +83,18 @@ def duckdb_threads() -> list[threading.Thread]:
 def test_small_queries_import_no_duckdb() -> None:
     code = """
 import sys, pyarrow as pa, runnel
+
 with runnel.connect() as con:
     con.register("t", pa.table([pa.nulls(3, pa.int64())], names=["a"]))
     con.execute("SELECT 1").fetchall()
     con.execute("SELECT a, COUNT(*) FROM t GROUP BY a ORDER BY a").fetchall()
-    print([name for name in ("duckdb", "runnel.connectors.duckdb_engine", "runnel.rendering.render") if name in sys.modules])
+    print(
+        [
+            name
+            for name in ("duckdb", "runnel.connectors.duckdb_engine", "runnel.rendering.render")
+            if name in sys.modules
+        ]
+    )
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -24,15 +24,18 @@ folder, files = sys.argv[1:]
 connection = runnel.connect(folder)
 cursor = connection.cursor()
 if not cursor.execute("SHOW MAPPINGS").fetchall():
-    cursor.execute(f'''CREATE MAPPING clicks (k BIGINT, ts BIGINT, WATERMARK FOR ts AS ts - 5) TYPE File
+    cursor.execute(f'''CREATE MAPPING clicks (k BIGINT, ts BIGINT, WATERMARK FOR ts AS ts - 5)
+        TYPE File
         OPTIONS ('path'='{files}', 'format'='json', 'follow'='true', 'idleTimeoutMillis'='0')''')
     cursor.execute('''CREATE MAPPING counts (__key BIGINT, this BIGINT) TYPE IMap
         OPTIONS ('keyFormat'='bigint', 'valueFormat'='bigint')''')
     cursor.execute('''CREATE MAPPING copies (k BIGINT, ts BIGINT) TYPE DuckDB''')
-cursor.execute('''CREATE JOB IF NOT EXISTS counting OPTIONS ('snapshotIntervalMillis'='20') AS INSERT INTO counts
-    SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 100)) GROUP BY window_end''')
-cursor.execute('''CREATE JOB IF NOT EXISTS copying OPTIONS ('snapshotIntervalMillis'='30') AS INSERT INTO copies
-    SELECT k, ts FROM clicks''')
+cursor.execute('''CREATE JOB IF NOT EXISTS counting OPTIONS ('snapshotIntervalMillis'='20') AS
+    INSERT INTO counts
+    SELECT window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 100))
+    GROUP BY window_end''')
+cursor.execute('''CREATE JOB IF NOT EXISTS copying OPTIONS ('snapshotIntervalMillis'='30') AS
+    INSERT INTO copies SELECT k, ts FROM clicks''')
 print("ready", flush=True)
 sys.stdin.read()
 connection.close()

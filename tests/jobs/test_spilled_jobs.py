@@ -20,11 +20,13 @@ import runnel
 folder, files = sys.argv[1:]
 connection = runnel.connect(folder, memory_limit=2_000_000, query_parallelism=1)
 cursor = connection.cursor()
-cursor.execute(f'''CREATE MAPPING clicks (k VARCHAR, ts BIGINT, WATERMARK FOR ts AS ts - 5) TYPE File
+cursor.execute(f'''CREATE MAPPING clicks (k VARCHAR, ts BIGINT, WATERMARK FOR ts AS ts - 5)
+    TYPE File
     OPTIONS ('path'='{files}', 'format'='json', 'follow'='true', 'idleTimeoutMillis'='0')''')
 cursor.execute("CREATE MAPPING counts (k VARCHAR, e BIGINT, c BIGINT) TYPE DuckDB")
 cursor.execute('''CREATE JOB counting OPTIONS ('snapshotIntervalMillis'='200') AS INSERT INTO counts
-    SELECT k, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 1000000)) GROUP BY k, window_end''')
+    SELECT k, window_end, COUNT(*) FROM TABLE(TUMBLE(TABLE clicks, DESCRIPTOR(ts), 1000000))
+    GROUP BY k, window_end''')
 print("ready", flush=True)
 for line in sys.stdin:
     rows = cursor.execute("SHOW JOBS").fetchall()

@@ -55,7 +55,8 @@ def test_all_processors_have_the_table_at_all_times(processors: int, interval: i
         simulation.run()
         assert simulation.error is None, simulation.error
         known = {1: 10, 2: 20, 3: 30, 4: 40}
-        expected = [(n % 7, n + 1000 * i, n % 7, known[n % 7]) if n % 7 in known else (n % 7, n + 1000 * i, None, None)
+        expected = [(n % 7, n + 1000 * i, n % 7, known[n % 7]) if n % 7 in known
+                    else (n % 7, n + 1000 * i, None, None)
                     for i in range(4) for n in range(5 * i + 1)]  # fmt: skip
         assert sorted(rows_of(simulation.batches), key=lambda row: row[1]) == sorted(expected, key=lambda row: row[1])
         assert table.closed >= table.opened >= 3

@@ -51,7 +51,8 @@ def test_calls_with_nothing_in_common_take_turns() -> None:
     calls = (total((a,), n, n), number((b,), n), number((a, b), n), total((b,), n))
     sql = """SELECT a, b, n, CAST(SUM(n) OVER (PARTITION BY a ORDER BY n) AS BIGINT),
         ROW_NUMBER() OVER (PARTITION BY b ORDER BY n),
-        ROW_NUMBER() OVER (PARTITION BY a, b ORDER BY n), CAST(SUM(n) OVER (PARTITION BY b) AS BIGINT) FROM t"""
+        ROW_NUMBER() OVER (PARTITION BY a, b ORDER BY n),
+            CAST(SUM(n) OVER (PARTITION BY b) AS BIGINT) FROM t"""
     memory = Memory(150_000)
     supplier = window(calls, 3, ("a", "b", "n", "v", "w", "x", "y"))
     verify_processor(supplier, [table.to_batches(max_chunksize=500)], duckdb_rows(sql, t=table), memory=memory, **QUICK)

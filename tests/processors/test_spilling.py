@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -199,7 +200,10 @@ def test_a_folder_that_is_not_there(tmp_path: Any) -> None:
 
 
 def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.spill._opened", lambda memory: open("/dev/full", "r+b", buffering=0))  # noqa: PTH123, SIM115
+    def opened(_: Memory) -> Any:
+        return Path("/dev/full").open("r+b", buffering=0)
+
+    monkeypatch.setattr("runnel.spill._opened", opened)
     memory = Memory(LIMIT)
     file = memory.file()
     batch = pa.RecordBatch.from_pydict({"a": list(range(50_000))})

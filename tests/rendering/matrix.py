@@ -27,16 +27,19 @@ INTERNAL = ("decimal_key", "exact_cast")
 """What only the planner calls: SQL has neither a name nor an operator for it."""
 HEAD = """# Functions, and where they run
 
-Every function runs on Runnel's own operators. Where a sub-plan is handed to DuckDB or Spark, what is called "exact" below is
-part of it: it gives the same values, types and errors there, which a generated test compares over edge values of every
-type. "partly" is so for some argument types or constant options only. "own" is never handed over: the plan is cut below it.
+Every function runs on Runnel's own operators. Where a sub-plan is handed to DuckDB or Spark, what
+is called "exact" below is part of it: it gives the same values, types and errors there, which a
+generated test compares over edge values of every type. "partly" is so for some argument types or
+constant options only. "own" is never handed over: the plan is cut below it.
 
-Two things differ where an engine adds up: sums of REAL and DOUBLE are compared to 1e-9 relative, and a SUM or AVG of
-DECIMALs with more than 28 digits is an overflow, too, where only the sum of a part of the rows has more than 38 digits.
+Two things differ where an engine adds up: sums of REAL and DOUBLE are compared to 1e-9 relative,
+and a SUM or AVG of DECIMALs with more than 28 digits is an overflow, too, where only the sum of a
+part of the rows has more than 38 digits.
 
-COUNT_IF over no rows is 0, as COUNT is. APPROX_QUANTILE and APPROX_PERCENTILE are exact. Regular expressions are RE2's: they
-take linear time, and have no look-around and no back-references. JUSTIFY_DAYS, JUSTIFY_HOURS and JUSTIFY_INTERVAL return their
-argument: an INTERVAL DAY TO SECOND is a number of microseconds, and holds no months (INTERVAL YEAR TO MONTH holds those).
+COUNT_IF over no rows is 0, as COUNT is. APPROX_QUANTILE and APPROX_PERCENTILE are exact. Regular
+expressions are RE2's: they take linear time, and have no look-around and no back-references.
+JUSTIFY_DAYS, JUSTIFY_HOURS and JUSTIFY_INTERVAL return their argument: an INTERVAL DAY TO SECOND is
+a number of microseconds, and holds no months (INTERVAL YEAR TO MONTH holds those).
 
 This file is made by `python -m tests.rendering.matrix`.
 """

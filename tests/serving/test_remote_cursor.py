@@ -244,8 +244,12 @@ def test_closing_ends_what_is_being_read(server: Server) -> None:
 
 LEAVING = """
 import sys, runnel
+
 remote = runnel.connect(sys.argv[1], token=sys.argv[2])
-cursors = [remote.execute("SELECT v, CAST(v AS VARCHAR) FROM TABLE(GENERATE_STREAM(3000000))") for _ in range(3)]
+cursors = [
+    remote.execute("SELECT v, CAST(v AS VARCHAR) FROM TABLE(GENERATE_STREAM(3000000))")
+    for _ in range(3)
+]
 print(cursors[0].fetchone())
 """
 

@@ -5,14 +5,16 @@ A file is made of records divided by blank lines; `#` starts a comment line. A r
     statement ok                      the SQL that follows works
     statement count 3                 … and writes three rows
     statement error <regexp>          … and fails with a text that the expression is found in
-    query [types] [nosort|rowsort]    the SQL up to `----` gives the rows after it, one a line, values divided by ` | `
+    query [types] [nosort|rowsort]    the SQL up to `----` gives the rows after it, one a line,
+                                      values divided by ` | `
     file <name>                       the lines that follow are put in the file $SCRATCH/<name>
     include <path>                    the records of another file, relative to this one
 
 Types are one letter a column: I integer, R other number, T text, B boolean, D date or time, ? anything. `rowsort` sorts
 both sides; without it the order counts. Before the first line of a statement or query there may be
 
-    oracle duckdb | oracle none       from here to the end of the file: also run on DuckDB, and compare (or no longer)
+    oracle duckdb | oracle none       from here to the end of the file: also run on DuckDB, and
+                                      compare (or no longer)
     skipif duckdb                     this record is not run on DuckDB
     onlyif duckdb                     this record is run on DuckDB only
     duckdb <SQL>                      what DuckDB runs instead, on one line

@@ -61,8 +61,12 @@ def run(program: str, home: Path) -> dict[str, Any]:
 
 
 CLUSTER = """
-connection = runnel.connect(home / "db", spark={"spark.master": "local-cluster[1,1,1024]", **settings})
-connection.execute(f"CREATE MAPPING source (id BIGINT) TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{home}/in')")
+spark = {"spark.master": "local-cluster[1,1,1024]", **settings}
+connection = runnel.connect(home / "db", spark=spark)
+connection.execute(
+    "CREATE MAPPING source (id BIGINT) TYPE Spark "
+    f"OPTIONS ('format' = 'parquet', 'path' = '{home}/in')"
+)
 place = f"OPTIONS ('format' = 'parquet', 'path' = '{home}/out')"
 connection.execute(f"CREATE MAPPING sink (id BIGINT, n BIGINT) TYPE Spark {place}")
 (home / "out").mkdir()
@@ -93,7 +97,8 @@ def fails(number):
 for function in (where, held, fails):
     connection.create_function(function.__name__, function, ["BIGINT"], "BIGINT", scalar=True)
 
-executors = {row[0] for row in connection.execute("SELECT DISTINCT \\"where\\"(id) FROM source").fetchall()}
+rows = connection.execute("SELECT DISTINCT \\"where\\"(id) FROM source").fetchall()
+executors = {row[0] for row in rows}
 from pyspark import SparkContext
 java = SparkContext._gateway.proc.pid
 tell("executors", [len(executors), not executors & {os.getpid(), java}])
@@ -143,15 +148,20 @@ def test_executors_are_processes_and_may_be_killed(tmp_path: Path) -> None:
 
 DEAD = """
 from pyspark import SparkContext
+
 connection = runnel.connect(home / "db", spark={"spark.master": "local[1]", **settings})
 place = f"OPTIONS ('format' = 'parquet', 'path' = '{home}/in', 'follow' = 'true')"
 connection.execute(f"CREATE MAPPING source (id BIGINT) TYPE Spark {place}")
-connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')")
+connection.execute(
+    "CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'bigint', 'valueFormat' = 'bigint')"
+)
 options = "OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50')"
 connection.execute(f"CREATE JOB j {options} AS INSERT INTO m SELECT id, id FROM source")
 count = lambda: connection.execute("SELECT COUNT(*) FROM m").fetchone()[0]
 wait_for(lambda: count() == 1000)
-connection.execute("CREATE MAPPING numbers TYPE Spark OPTIONS ('query' = 'SELECT id FROM range(3)')")
+connection.execute(
+    "CREATE MAPPING numbers TYPE Spark OPTIONS ('query' = 'SELECT id FROM range(3)')"
+)
 
 first = SparkContext._gateway.proc
 first.kill()
@@ -165,8 +175,13 @@ tell("job", [job.status, job.error is not None and "is gone" in str(job.error)])
 connection.close()
 
 from pyspark.sql import SparkSession
+
 os.environ["PYSPARK_PYTHON"] = sys.executable
-session = SparkSession.builder.master("local[1]").config(map={"spark.ui.enabled": "false", **settings}).getOrCreate()
+session = (
+    SparkSession.builder.master("local[1]")
+    .config(map={"spark.ui.enabled": "false", **settings})
+    .getOrCreate()
+)
 connection = runnel.connect(spark=session)
 connection.register("frame", session.range(5))
 tell("given", connection.execute("SELECT COUNT(*) FROM frame").fetchall())

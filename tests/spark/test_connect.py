@@ -123,7 +123,8 @@ def plan(connection: runnel.Connection, sql: str) -> list[str]:
 
 
 VALUES = """SELECT * FROM VALUES
-    (1, CAST('NaN' AS DOUBLE), CAST(12.50 AS DECIMAL(10, 2)), DATE '2024-02-29', 'ä', ARRAY(1, NULL)),
+    (1, CAST('NaN' AS DOUBLE), CAST(12.50 AS DECIMAL(10, 2)), DATE '2024-02-29', 'ä',
+    ARRAY(1, NULL)),
     (2, -0.0D, NULL, DATE '1969-12-31', '', NULL),
     (3, NULL, CAST(-1.25 AS DECIMAL(10, 2)), NULL, NULL, ARRAY()) AS t(id, f, d, day, s, a)"""
 
@@ -257,9 +258,11 @@ def test_streams(with_settings: runnel.Connection, tmp_path: Path) -> None:
     feed.add((1, "a", 1), (2, "b", 2), (11, "a", 3))
     feed.add((31, "a", 5), (100, "z", 9))
     connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
-    connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50') AS INSERT INTO m
+    connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark',
+        'snapshotIntervalMillis' = '50') AS INSERT INTO m
         SELECT k || CAST(CAST(EXTRACT(SECOND FROM window_end) AS BIGINT) AS VARCHAR), SUM(v)
-        FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end""")
+        FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+            GROUP BY k, window_start, window_end""")
     job = connection.job("j")
 
     def rows() -> list[Any]:

@@ -129,7 +129,8 @@ def test_a_job_whose_process_ended_while_spark_noted_its_first_batch(session: An
     with runnel.connect(tmp_path / "db", spark=session) as connection:
         follow(connection, "events", feed.folder)
         connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
-        connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50')
+        connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark',
+            'snapshotIntervalMillis' = '50')
             AS INSERT INTO m SELECT k, v FROM events""")
         job = connection.job("j")
         job.suspend(60)
@@ -162,7 +163,8 @@ def test_a_batch_that_is_refused_is_written_when_what_was_in_its_way_is_gone(
         connection.execute("INSERT INTO m VALUES ('b', 0)")
         feed.add((1, "a", 1))
         feed.add((2, "b", 2), (2, "c", 3))
-        connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50')
+        connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark',
+            'snapshotIntervalMillis' = '50')
             AS INSERT INTO m SELECT k, v FROM events""")
         job = connection.job("j")
         refused(job)

@@ -28,7 +28,8 @@ def home(session: Any, tmp_path: Path) -> Iterator[Path]:
 def mappings(connection: runnel.Connection, home: Path) -> None:
     connection.execute(f"""CREATE MAPPING IF NOT EXISTS source (id BIGINT, k VARCHAR, v DOUBLE)
         TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{home}/in')""")
-    connection.execute(f"""CREATE MAPPING IF NOT EXISTS sink (k VARCHAR, n BIGINT, total DOUBLE, note VARCHAR)
+    connection.execute(f"""CREATE MAPPING IF NOT EXISTS sink (k VARCHAR, n BIGINT, total DOUBLE,
+        note VARCHAR)
         TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{home}/out')""")
 
 

@@ -32,8 +32,12 @@ def run(script: str, **environment: str) -> str:
 def test_other_work_starts_nothing() -> None:
     script = """
 import sys, runnel
+
 with runnel.connect(spark="local[1]") as connection:
-    connection.execute("CREATE MAPPING t (id BIGINT) TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '/nowhere')")
+    connection.execute(
+        "CREATE MAPPING t (id BIGINT) TYPE Spark OPTIONS ('format' = 'parquet', "
+        "'path' = '/nowhere')"
+    )
     print(connection.execute("SELECT 1").fetchall(), connection.execute("SHOW MAPPINGS").fetchone())
 print("pyspark" in sys.modules, "py4j" in sys.modules)
 """

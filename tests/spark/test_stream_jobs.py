@@ -50,7 +50,8 @@ def feed(tmp_path: Path) -> Feed:
 def follow(connection: runnel.Connection, name: str, folder: Path) -> None:
     connection.execute(f"""CREATE MAPPING {name} (
         ts TIMESTAMP, k VARCHAR, v BIGINT, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)
-        TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{folder}', 'follow' = 'true', 'maxFilesPerTrigger' = '1',
+        TYPE Spark OPTIONS ('format' = 'parquet', 'path' = '{folder}', 'follow' = 'true',
+            'maxFilesPerTrigger' = '1',
             'idleTimeoutMillis' = '0')""")
 
 
@@ -172,13 +173,15 @@ def test_distinct_rows_and_look_ups(connection: runnel.Connection, tmp_path: Pat
     feed.add((1, "a", 1), (1, "a", 1), (2, "b", 2))
     feed.add((30, "c", 3))
     feed.add((100, "z", 9))
-    query = """SELECT d.ts, d.k, d.v, n.size FROM (SELECT DISTINCT ts, k, v FROM events) d LEFT JOIN names n ON n.k = d.k"""
+    query = """SELECT d.ts, d.k, d.v, n.size FROM (SELECT DISTINCT ts, k, v FROM events) d
+               LEFT JOIN names n ON n.k = d.k"""
     rows = compare(connection, tmp_path, query, 3)
     assert [row[1:] for row in rows] == [("a", 1, 1000), ("b", 2, 2000), ("c", 3, None)]
 
 
 def test_suspended_and_restarted_nothing_is_lost_or_twice(session: Any, tmp_path: Path, feed: Feed) -> None:
-    query = """SELECT window_start, k, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+    query = """SELECT window_start, k, COUNT(*), SUM(v)
+        FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
         GROUP BY window_start, window_end, k"""
     with runnel.connect(tmp_path / "db", spark=session) as connection:
         follow(connection, "events", feed.folder)
@@ -259,7 +262,8 @@ def test_a_batch_whose_commit_spark_forgot_is_not_written_twice(session: Any, tm
         connection.execute("CREATE MAPPING m TYPE IMap OPTIONS ('keyFormat' = 'varchar', 'valueFormat' = 'bigint')")
         feed.add((1, "a", 1), (2, "b", 2))
         feed.add((31, "c", 3))
-        connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50') AS INSERT INTO m
+        connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark',
+            'snapshotIntervalMillis' = '50') AS INSERT INTO m
             SELECT k, SUM(v) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
             GROUP BY k, window_start, window_end""")
         job = connection.job("j")
@@ -295,9 +299,11 @@ def test_windows_go_to_a_map_of_ours(connection: runnel.Connection, tmp_path: Pa
     feed.add((1, "a", 1), (2, "b", 2), (3, "a", 3))
     feed.add((31, "a", 5))
     feed.add((100, "z", 9))
-    connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark', 'snapshotIntervalMillis' = '50') AS SINK INTO m
+    connection.execute("""CREATE JOB j OPTIONS ('runtime' = 'spark',
+        'snapshotIntervalMillis' = '50') AS SINK INTO m
         SELECT k, SUM(v) + 100 * CAST(EXTRACT(SECOND FROM window_end) AS BIGINT)
-        FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY k, window_start, window_end""")
+        FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+            GROUP BY k, window_start, window_end""")
     job = connection.job("j")
     until(lambda: connection.execute("SELECT this FROM m WHERE __key = 'a'").fetchone() == (4005,), job)
     assert connection.execute("SELECT this FROM m WHERE __key = 'b'").fetchone() == (1002,)
@@ -322,7 +328,8 @@ def test_times_before_the_first_watermark_are_told(connection: runnel.Connection
     sink(connection, "out", tmp_path)
     sixties = (datetime(1960, 1, 1) - START).total_seconds()
     feed.add((sixties, "a", 1), (sixties + 31, "a", 2))
-    query = """SELECT window_end, k, COUNT(*), SUM(v) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
+    query = """SELECT window_end, k, COUNT(*), SUM(v)
+        FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts), INTERVAL '10' SECOND))
         GROUP BY window_end, window_start, k"""
     job = start(connection, "spark", "out", query)
     feed.add((sixties + 32, "a", 3))  # it is heard of with the next batch, or when somebody asks

@@ -63,7 +63,8 @@ def test_windows_of_a_job_that_runs_is_suspended_and_comes_back(session: Any, be
     for minute in range(3):
         bench.feed.add(*[(minute * 10 + i / 4, "abcdefgh"[i % 8], i) for i in range(40)])
     job = bench.start(
-        """SELECT window_end, k, COUNT(*), AVG(CAST(v AS DOUBLE)) FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts),
+        """SELECT window_end, k, COUNT(*), AVG(CAST(v AS DOUBLE))
+        FROM TABLE(TUMBLE(TABLE events, DESCRIPTOR(ts),
         INTERVAL '10' SECOND)) GROUP BY window_end, window_start, k""",
         "(t TIMESTAMP, k VARCHAR, n BIGINT, mean DOUBLE) TYPE DuckDB",
     )
@@ -114,7 +115,8 @@ def test_a_join_of_streams_and_a_table(bench: Bench) -> None:
         other.add(*[(start + i + 2, "abc"[i % 3], 100 + i) for i in range(0, 30, 2)])
     job = bench.start(
         """SELECT e.ts, e.k, e.v, a.v, n.name FROM events e LEFT JOIN answers a
-        ON a.k = e.k AND a.ts BETWEEN e.ts AND e.ts + INTERVAL '5' SECOND LEFT JOIN names n ON n.k = e.k""",
+        ON a.k = e.k AND a.ts BETWEEN e.ts AND e.ts + INTERVAL '5' SECOND
+            LEFT JOIN names n ON n.k = e.k""",
         "(t TIMESTAMP, k VARCHAR, v BIGINT, w BIGINT, name VARCHAR) TYPE DuckDB",
     )
     until(lambda: job.execution is not None and (job.execution.watermark()[0] or 0) > 1_704_067_240_000_000, job)

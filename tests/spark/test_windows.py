@@ -10,7 +10,8 @@ import runnel
 from tests.spark.test_fragments import plan
 
 ROWS = """
-    SELECT id, id % 3 AS g, NULLIF(id * 7 % 11, 4) AS v, CAST(id * 5 % 4 AS DECIMAL(12, 2)) / 4 AS n,
+    SELECT id, id % 3 AS g, NULLIF(id * 7 % 11, 4) AS v,
+        CAST(id * 5 % 4 AS DECIMAL(12, 2)) / 4 AS n,
         CAST(id % 5 AS STRING) AS s, CAST(id % 6 AS DOUBLE) AS d, 9223372036854775807L - id AS large
     FROM RANGE(40)
 """

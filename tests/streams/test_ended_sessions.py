@@ -125,8 +125,9 @@ def test_with_lateness_a_session_is_over_later() -> None:
 
 
 def test_late_rows_pass_with_the_bounds_of_the_session_that_they_miss() -> None:
-    processor, outbox = made_of(session_rows(GAP, type(COLUMNS["t"])(index=1, name="t", type=BIGINT), (0,), 3,
-                                             ("k", "t", "i", "a", "e", "w"), TimeBound(3), True))  # fmt: skip
+    time = type(COLUMNS["t"])(index=1, name="t", type=BIGINT)
+    names = ("k", "t", "i", "a", "e", "w")
+    processor, outbox = made_of(session_rows(GAP, time, (0,), 3, names, TimeBound(3), True))
     feed(processor, [batch([(1, 0, 0), (1, 2, 1)]), Watermark(7, 3), batch([(1, 5, 2), (1, -9, 3), (1, -10, 4)])])
     found = [row for row in rows_of(batches_in(outbox)) if row[2] > 1]
     assert sorted(found) == [(1, -10, 4, -10, -5, -6), (1, -9, 3, -10, -5, -6), (1, 5, 2, 0, 6, 5)]

@@ -302,16 +302,26 @@ from tests.streams.scripted_table import ScriptedTable
 
 SCHEMA = pa.schema([("t", pa.int64()), ("k", pa.int64()), ("s", pa.string())])
 
+
 def rows(first, count):
     t = np.arange(first, first + count)
     k = pa.array(t * 7_919 % 10_000_019)
-    texts = pc.binary_join_element_wise("a rather long text of which there is one for each key ", k.cast(pa.string()), "")
+    texts = pc.binary_join_element_wise(
+        "a rather long text of which there is one for each key ", k.cast(pa.string()), ""
+    )
     return pa.RecordBatch.from_arrays([pa.array(t), k, texts], schema=SCHEMA)
 
+
 class Script:
-    def __init__(self, count): self.count = count
-    def __len__(self): return self.count // 20_000
-    def __getitem__(self, i): return rows(i * 20_000, 20_000)
+    def __init__(self, count):
+        self.count = count
+
+    def __len__(self):
+        return self.count // 20_000
+
+    def __getitem__(self, i):
+        return rows(i * 20_000, 20_000)
+
 
 count = int(sys.argv[2])
 with runnel.connect(query_parallelism=1, memory_limit=20_000_000) as con:

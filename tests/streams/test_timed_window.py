@@ -42,7 +42,8 @@ CALLS = (
     WindowCall(call=aggregate_call("count", []), partition=(E,), frame=WHOLE_PARTITION),
 )
 SQL = """SELECT i, row_number() OVER (PARTITION BY e, k ORDER BY v DESC NULLS LAST, i) AS r,
-    sum(v) OVER (PARTITION BY k, e ORDER BY v DESC NULLS LAST, i), count(*) OVER (PARTITION BY e) FROM t"""
+    sum(v) OVER (PARTITION BY k, e ORDER BY v DESC NULLS LAST, i), count(*) OVER (PARTITION BY e)
+        FROM t"""
 NAMES = (*SCHEMA.names, "r", "total", "n")
 HOLDING = Holding(((E, TimeBound(1, 1)),))
 

@@ -334,10 +334,13 @@ def test_an_input_of_a_join_that_falls_idle_behind_the_last_row_of_the_other(con
         ("SELECT x.t, y.t FROM b y RIGHT JOIN a x ON x.t = y.t", [(1, None)]),
         ("SELECT x.t FROM a x WHERE NOT EXISTS (SELECT 1 FROM b y WHERE y.t BETWEEN x.t AND x.t + 2)", [(1,)]),
         ("SELECT x.t, y.t FROM a x LEFT JOIN b FOR SYSTEM_TIME AS OF x.t AS y ON x.k = y.k", [(1, None)]),
-        (f"SELECT x.window_end, n FROM ({COUNTS.format('a')}) x LEFT JOIN (SELECT window_end, COUNT(*) AS n FROM TABLE("
-         "TUMBLE(TABLE b, DESCRIPTOR(t), 10)) GROUP BY window_end) y ON x.window_end = y.window_end", [(10, None)]),
+        (
+            f"SELECT x.window_end, n FROM ({COUNTS.format('a')}) x LEFT JOIN (SELECT window_end, COUNT(*) AS n FROM TABLE("
+            "TUMBLE(TABLE b, DESCRIPTOR(t), 10)) GROUP BY window_end) y ON x.window_end = y.window_end",
+            [(10, None)],
+        ),
         (COUNTS.format("a").replace("TABLE a", "(SELECT x.t, x.v FROM a x LEFT JOIN b y ON x.t = y.t)"), [(10, 1, 1)]),
-    ):  # fmt: skip
+    ):
         script(con, "a", [batch((1, 1, 1)), batch((15, 1, 1)), HOLD], idle=idle_too)
         script(con, "b", [batch((0, 2, 1)), HOLD], idle=250)
         for seed in range(5):

@@ -1,6 +1,7 @@
 """Runs everything that makes its cases by chance, as long as it is told: generated queries, changed statements and messages.
 
-    python -m tests.torture.fuzz [--minutes M] [--seed S] [--rounds N] [--parts queries,statements,…]
+    python -m tests.torture.fuzz [--minutes M] [--seed S] [--rounds N]
+        [--parts queries,statements,…]
     python -m tests.torture.fuzz --statements 100000
     python -m tests.torture.fuzz --frames 100000
 

@@ -1,6 +1,7 @@
 """Kills jobs again and again, and compares what their sinks hold with what the same queries give without.
 
-    python -m tests.torture.kill_loop [--minutes M] [--kills N] [--seed S] [--cases window_parquet,join_map] [--results]
+    python -m tests.torture.kill_loop [--minutes M] [--kills N] [--seed S]
+        [--cases window_parquet,join_map] [--results]
 
 A round is a new directory with some of the jobs. Its process is killed by SIGKILL: at a random moment of its start or its
 work, or right before a file operation (in the middle of snapshots, commits and recoveries), and started again, until all jobs
