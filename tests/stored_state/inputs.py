@@ -1,0 +1,117 @@
+"""The rows that the jobs of the stored directory read, in the parts in which they come."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+BEGINNING = datetime(2026, 1, 1)
+END = 100_000
+"""Seconds after the beginning: the time of the last row, whose watermark completes everything before it."""
+WRITTEN = 1_767_225_600
+"""When all files were changed last, in seconds since 1970, as a position may say it."""
+
+Row = dict[str, Any]
+PARTS: dict[str, tuple[tuple[range, tuple[int, ...]], ...]] = {
+    "1": ((range(0, 62, 2), ()),),
+    "2": ((range(62, 92, 2), (10, 12, 35)),),
+    "3": ((range(92, 150, 2), (30, 40, 71)),),
+    "4": ((range(END, END + 1), ()),),
+}
+"""By the name of its files, of each part the times in seconds, and those of rows that are late."""
+BEFORE, AFTER = ("1", "2"), ("3", "4")
+"""The parts that are read before the directory is stored, and those that it has still to read."""
+
+
+def rows_of_part(stream: str, part: str) -> list[Row]:
+    """The rows of a stream in a part, nearly in order of time."""
+    rng = random.Random(f"{stream} {part}")
+    found = []
+    for times, late in PARTS[part]:
+        for second in (*late, *times):
+            number = second if second in late else second + rng.randrange(-3, 3) * (0 < second < END)
+            found.append(_row(rng, stream, int(part) * 1000 + len(found), number))
+    return found
+
+
+def _row(rng: random.Random, stream: str, number: int, second: int) -> Row:
+    value = rng.randrange(12)
+    return {
+        "id": number + (0 if stream == "events" else 5000),
+        "ts": (BEGINNING + timedelta(seconds=second)).isoformat(" "),
+        "t": second,
+        "k": rng.choice("abc") if second < END else "z",
+        "v": value,
+        "d": f"{rng.randrange(-999, 9999) / 100:.2f}",
+        "f": rng.randrange(-40, 400) / 4,
+        "s": rng.choice(("", "one", "two", "ünï", "four of them")),
+        "b": rng.random() < 0.7,
+    }
+
+
+def _json(rows: list[Row], path: Path) -> None:
+    lines = [{**row, "v": None if row["id"] % 17 == 0 else row["v"]} for row in rows]
+    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines), "utf-8")
+
+
+def _csv(*columns: str) -> Callable[[list[Row], Path], None]:
+    def write(rows: list[Row], path: Path) -> None:
+        lines = [",".join(columns), *(",".join(str(row[name]) for name in columns) for row in rows)]
+        path.write_text("\n".join(lines) + "\n", "utf-8")
+
+    return write
+
+
+def _broken(rows: list[Row], path: Path) -> None:
+    lines = [f"{row['t']},{row['v'] if number % 5 else 'none'}" for number, row in enumerate(rows)]
+    path.write_text("\n".join(("t,v", *lines)) + "\n", "utf-8")
+
+
+def _parquet(rows: list[Row], path: Path) -> None:
+    columns = {name: pa.array([row[name] for row in rows], pa.int64()) for name in ("id", "v")}
+    pq.write_table(pa.table(columns), path)
+
+
+STREAMS: dict[str, tuple[str, Callable[[list[Row], Path], None]]] = {
+    "events": ("jsonl", _json),
+    "payments": ("csv", _csv("id", "ts", "k", "v")),
+    "ticks": ("csv", _csv("t", "k", "v")),
+    "raw": ("csv", _csv("t", "k", "v")),
+    "broken": ("csv", _broken),
+    "columnar": ("parquet", _parquet),
+}
+"""By its name, the extension of a stream's files, and what writes one."""
+
+TABLES = {
+    "names": "k,name\na,Anna\nb,Björn\nb,Bea\n",
+    "prices": "k,since,price\na,2026-01-01 00:00:10,1.5\na,2026-01-01 00:01:00,2.5\n"
+    "b,2026-01-01 00:00:00,4\nb,2026-01-01 00:01:40,8\nc,2026-01-01 00:02:00,16\n",
+}
+"""The files of tables that end."""
+
+
+def write_tables(root: Path) -> None:
+    """The files that are there from the beginning."""
+    for name, text in TABLES.items():
+        (root / "in").mkdir(exist_ok=True)
+        (root / "in" / f"{name}.csv").write_text(text, "utf-8")
+        os.utime(root / "in" / f"{name}.csv", (WRITTEN, WRITTEN))
+
+
+def write_part(folder: Path, part: str) -> None:
+    """One file of each stream below a folder."""
+    for stream, (extension, write) in STREAMS.items():
+        path = folder / stream / f"{part}.{extension}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        hidden = path.with_name(f".{path.name}")
+        write(rows_of_part(stream, part), hidden)
+        os.utime(hidden, (WRITTEN, WRITTEN))
+        hidden.rename(path)

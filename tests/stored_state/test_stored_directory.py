@@ -1,0 +1,130 @@
+"""A directory that was stored once: every later version opens it, and its jobs go on as those that wrote it did."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import runnel
+from runnel import processors
+from runnel.meanings import Form
+from runnel.processor import Processor
+from tests.effort import some
+from tests.stored_state.continuing import ARCHIVE, EXPECTED, PATIENCE, continued, described
+from tests.stored_state.queries import DROPPED, ENDING, JOBS, RUNNING, WITH_MODULES, StoredJob
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="stored paths begin with /proc/self/cwd")
+
+WITHOUT_STORED_STATE = {
+    "AggregateProcessor": "it ends before the first snapshot",
+    "GroupLimit": "it ends before the first snapshot",
+    "Hold": "it ends before the first snapshot",
+    "KeyedAggregate": "part of DAGs that programs submit",
+    "KeyedOperations": "part of DAGs that programs submit",
+    "NarrowedScan": "it reads another engine's tables, and ends before the first snapshot",
+    "SessionsAtEnd": "it ends before the first snapshot",
+    "SetOperation": "it ends before the first snapshot",
+    "Sort": "it ends before the first snapshot",
+    "WindowProcessor": "it ends before the first snapshot",
+}
+"""Processors that can restore state, and of which no job in the directory has any."""
+
+
+@cache
+def expected() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(EXPECTED.read_text("utf-8"))
+    return found
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with a copy of the directory and its files, in which the process is."""
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_directory_opens(root: Path) -> None:
+    with runnel.connect("directory") as connection:
+        for name in RUNNING:
+            job = connection.job(name)
+            assert eventually(lambda job=job: job.status is runnel.JobStatus.RUNNING), (name, job.error)
+        found = described(connection)
+    assert {name: rows for name, rows in found.items() if rows != expected()[name]} == {}
+    assert found.keys() == expected().keys() - {"written"}
+
+
+@contextmanager
+def restores_noted() -> Iterator[set[str]]:
+    """The names of the classes of processors that are given state meanwhile."""
+    found: set[str] = set()
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in stateful_processors():
+            original = kind.restore_snapshot
+
+            def noting(self: Processor, batch: Any, original: Any = original) -> None:
+                found.add(type(self).__name__)
+                original(self, batch)
+
+            patch.setattr(kind, "restore_snapshot", noting)
+        yield found
+
+
+def stateful_processors() -> list[type[Processor]]:
+    """The processors with state: those with a `restore_snapshot`, but those that others are made of."""
+    for module in pkgutil.walk_packages(processors.__path__, f"{processors.__name__}."):
+        importlib.import_module(module.name)
+    return [kind for kind in subclasses(Processor) if kind.restore_snapshot is not Processor.restore_snapshot]
+
+
+def subclasses(kind: type[Processor]) -> Iterator[type[Processor]]:
+    for item in kind.__subclasses__():
+        if item.__module__.startswith(processors.__name__):
+            yield item
+        yield from subclasses(item)
+
+
+@pytest.mark.parametrize(("parallelism", "alters"), some([(3, True), (2, False), (1, True)], 3))
+def test_its_jobs_go_on(root: Path, parallelism: int, alters: bool) -> None:
+    with restores_noted() as restored:
+        found = continued(root, parallelism, alters)
+    assert {name: rows for name, rows in found.items() if rows != expected()["written"][name]} == {}
+    assert found.keys() == expected()["written"].keys()
+    leaves = {kind.__name__ for kind in stateful_processors() if not kind.__subclasses__()}
+    assert leaves - restored == WITHOUT_STORED_STATE.keys()
+
+
+def test_the_same_query_keeps_all_state(root: Path) -> None:
+    with runnel.connect("directory") as connection:
+        for job in (*JOBS, *ENDING):
+            if job.name not in (*DROPPED, *WITH_MODULES):
+                lines = state_lines(connection, job)
+                assert len(lines) > 1
+                assert [line for line in lines if not line.endswith(": kept")] == []
+
+
+def state_lines(connection: runnel.Connection, job: StoredJob) -> list[str]:
+    """What EXPLAIN ALTER JOB says of the steps of a query."""
+    cursor = connection.execute(f"EXPLAIN ALTER JOB {job.name} AS {job.sql}", job.arguments, timeout=PATIENCE)
+    lines = [row[0] for row in cursor.fetchall()]
+    start = lines.index("State") + 1
+    end = lines.index("", start) if "" in lines[start:] else len(lines)
+    return lines[start:end]
+
+
+def test_each_form_of_state_is_stored(root: Path) -> None:
+    records = [path.read_text("utf-8") for path in root.glob("directory/jobs/*/job.json")]
+    forms = {form for record in records for form in re.findall(r'\\"form\\": \\"([a-z ]+)\\"', record)}
+    assert forms == {form.value for form in Form}
