@@ -239,7 +239,7 @@ FOR_LATER = {
 }
 """Our modules that `SELECT 1` has no use for. What is loaded before the first answer is what a new process waits for."""
 MOST_MODULES = 151
-"""How many of our modules a first query may load: hardly more than it did when this was written."""
+"""How many of our modules, packages not counted, a first query may load: slightly more than now."""
 
 
 def test_a_first_query_loads_only_what_it_needs() -> None:
@@ -249,4 +249,5 @@ def test_a_first_query_loads_only_what_it_needs() -> None:
     ours = {name.removeprefix("runnel.") for name in loaded if name.startswith("runnel.")}
     assert not ours & FOR_LATER
     assert {name.removeprefix("runnel.") for name in MODULES} >= FOR_LATER
-    assert len(ours) <= MOST_MODULES
+    packages = {module_name(path).removeprefix("runnel.") for path in SOURCES if path.name == "__init__.py"}
+    assert len(ours - packages) <= MOST_MODULES
