@@ -21,7 +21,7 @@ _FORMATS = {
     "csv": ("csv_format", "CsvFormat"),
     "json": ("json_format", "JsonFormat"),
     "parquet": ("parquet_format", "ParquetFormat"),
-    "arrow": ("arrow_format", "ArrowFormat"),
+    "arrow.tables": ("arrow_format", "ArrowFormat"),
     "avro": ("avro_format", "AvroFormat"),
     "lines": ("lines_format", "LinesFormat"),
 }
@@ -32,7 +32,7 @@ TABLE_FUNCTIONS: Mapping[str, str] = {
     "json_file": "json",
     "json_flat_file": "json-flat",
     "parquet_file": "parquet",
-    "arrow_file": "arrow",
+    "arrow_file": "arrow.tables",
     "avro_file": "avro",
     "lines_file": "lines",
 }

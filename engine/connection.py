@@ -115,7 +115,7 @@ class Connection:
         """Gives data a name that queries can use: a pyarrow Table, RecordBatch, reader or dataset, a pandas or Polars frame,
         anything with `__arrow_c_stream__`, or a Spark DataFrame, whose session becomes the connection's. Nothing is copied. An
         earlier registration of that name is replaced."""
-        from runnel.connectors.arrow import registered_table
+        from runnel.connectors.arrow.tables import registered_table
 
         database = self._database
         database.check_open()

@@ -304,7 +304,7 @@ class Server(flight.FlightServerBase):  # type: ignore[misc]
     def _register(self, name: str, table: pa.Table, caller: Caller) -> None:
         # Loaded on first use: few clients register anything.
         from runnel.connection import _check_name
-        from runnel.connectors.arrow import registered_table
+        from runnel.connectors.arrow.tables import registered_table
 
         _check_name(name)
         self._connection._register(name, registered_table(name, table), caller)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.catalog import Table
-from runnel.connectors.arrow import registered_table
+from runnel.connectors.arrow.tables import registered_table
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError, as_written, suggest
 from runnel.snapshots.store import SnapshotStore
 

@@ -17,7 +17,7 @@ import pytest
 
 from runnel.catalog import Table
 from runnel.connector import BATCH_ROWS, ReadableTable, ScanRequest
-from runnel.connectors.arrow import registered_table, unique_names
+from runnel.connectors.arrow.tables import registered_table, unique_names
 from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT, NULL, VARCHAR
 from tests.connectors.conformance import at_least, job_context, read_batches, read_partition, read_rows

@@ -12,7 +12,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 from runnel.connector import ReadableTable
-from runnel.connectors.arrow import registered_table
+from runnel.connectors.arrow.tables import registered_table
 from runnel.sqltypes import JSON, Kind
 from tests.connectors.conformance import VALUES, Columns, ReadingConformance, Row, batch_of
 

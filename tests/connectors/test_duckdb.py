@@ -18,7 +18,8 @@ import pytest
 
 import runnel
 from runnel import Connection
-from runnel.connectors import arrow_relation, duckdb_sink
+from runnel.connectors import duckdb_sink
+from runnel.connectors.arrow import duckdb_relation as arrow_relation
 
 
 @pytest.fixture

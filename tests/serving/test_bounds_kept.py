@@ -11,7 +11,7 @@ import pytest
 import runnel
 from runnel.catalog import Table, View
 from runnel.connector import Connector, MappingDefinition
-from runnel.connectors.arrow import registered_table
+from runnel.connectors.arrow.tables import registered_table
 from runnel.statements.call import Caller
 from runnel.statements.numbered_writes import NumberedWrite
 from tests.serving.doors import Doors, doors

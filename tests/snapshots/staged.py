@@ -26,7 +26,7 @@ from runnel.connector import (
     WritableTable,
     WriteMode,
 )
-from runnel.connectors.arrow import registered_table
+from runnel.connectors.arrow.tables import registered_table
 from runnel.processor import Guarantee, JobContext
 from tests.processors.places import job_context
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from runnel.catalog import Table, TableColumn
 from runnel.connector import ReadableTable, ScanRequest, Source
-from runnel.connectors.arrow_source import BatchesSource, Projection, StreamReading, StreamSource, cut_table
+from runnel.connectors.arrow.source import BatchesSource, Projection, StreamReading, StreamSource, cut_table
 from runnel.errors import Error, NotSupportedError, OperationalError, ProgrammingError
 from runnel.expressions.received import check_received
 from runnel.sqltypes import NULL, SqlType, from_arrow
@@ -335,7 +335,7 @@ def _of_polars_frame(frame: Any) -> Origin:
 
 def _of_relation(relation: Any) -> Origin:
     """A DuckDB relation."""
-    from runnel.connectors.arrow_relation import relation_batches, relation_schema
+    from runnel.connectors.arrow.duckdb_relation import relation_batches, relation_schema
 
     schema = relation_schema(relation)
     return LazyOrigin(schema, lambda wanted: relation_batches(relation, schema.names, wanted))
