@@ -45,7 +45,7 @@ def _file_connector(home: Home) -> Connector:
 
 
 def _duckdb_connector(home: Home) -> Connector:
-    return cast(Connector, import_module("runnel.connectors.duckdb_connector").DuckDBConnector(home.kernel))
+    return cast(Connector, import_module("runnel.connectors.duckdb.connector").DuckDBConnector(home.kernel))
 
 
 def _spark_connector(home: Home) -> Connector:

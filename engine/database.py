@@ -374,7 +374,7 @@ class Database:
 
     def _duckdb_engine(self) -> FragmentEngine:
         # Loaded on first use: most statements have no fragment.
-        from runnel.connectors.duckdb_engine import DuckDBEngine
+        from runnel.connectors.duckdb.fragments import DuckDBEngine
 
         return DuckDBEngine(self.kernel(), self.settings.integer("fragment_rows"))
 

@@ -17,7 +17,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 OPTION_TABLES = {
     "File": "file_options",
     "IMap": "map_columns",
-    "DuckDB": "duckdb_connector",
+    "DuckDB": "duckdb.connector",
     "Nexmark": "nexmark",
     "Kafka": "kafka",
     "Delta": "delta_connector",

@@ -18,8 +18,8 @@ import pytest
 
 import runnel
 from runnel import Connection
-from runnel.connectors import duckdb_sink
 from runnel.connectors.arrow import duckdb_relation as arrow_relation
+from runnel.connectors.duckdb import sink as duckdb_sink
 
 
 @pytest.fixture

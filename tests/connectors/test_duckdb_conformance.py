@@ -10,7 +10,7 @@ import pytest
 
 from runnel.connector import ColumnDefinition as Definition
 from runnel.connector import Connector, MappingDefinition
-from runnel.connectors.duckdb_connector import DuckDBConnector
+from runnel.connectors.duckdb.connector import DuckDBConnector
 from runnel.duckdb_kernel import DuckDBKernel
 from tests.connectors.conformance import PEOPLE, VALUES, Columns, OptionsConformance, WritingConformance
 

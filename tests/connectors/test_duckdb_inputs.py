@@ -11,7 +11,7 @@ import pytest
 
 from runnel.catalog import TableColumn
 from runnel.connector import End, Pause, ReadableTable, ScanRequest, Source, SourcePartition
-from runnel.connectors.duckdb_inputs import StreamInput
+from runnel.connectors.duckdb.inputs import StreamInput
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.duckdb_stream import DuckDBStream
 from runnel.expressions.context import EvaluationContext

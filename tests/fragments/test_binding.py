@@ -10,7 +10,7 @@ import pytest
 
 import runnel
 from runnel import duckdb_binding
-from runnel.connectors import duckdb_engine
+from runnel.connectors.duckdb import fragments as duckdb_engine
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.errors import OperationalError
 from runnel.patience import within_time

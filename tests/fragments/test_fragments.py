@@ -91,7 +91,7 @@ with runnel.connect() as con:
     print(
         [
             name
-            for name in ("duckdb", "runnel.connectors.duckdb_engine", "runnel.rendering.render")
+            for name in ("duckdb", "runnel.connectors.duckdb.fragments", "runnel.rendering.render")
             if name in sys.modules
         ]
     )

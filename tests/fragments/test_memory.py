@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.connectors.duckdb_engine import DuckDBEngine
+from runnel.connectors.duckdb.fragments import DuckDBEngine
 from runnel.duckdb_stream import DuckDBStream
 from runnel.errors import ErrorCode
 from tests.effort import some

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from runnel.connector import ColumnDefinition, MappingDefinition
-from runnel.connectors import duckdb_sink
-from runnel.connectors.duckdb_connector import DuckDBConnector
+from runnel.connectors.duckdb import sink as duckdb_sink
+from runnel.connectors.duckdb.connector import DuckDBConnector
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.errors import IntegrityError
 from tests.connectors.conformance import PEOPLE, read_rows

@@ -10,10 +10,10 @@ from functools import partial
 import pyarrow as pa
 
 from runnel.connector import END, End, Pause, SinkRequest, SourcePartition, WriteMode
-from runnel.connectors.duckdb_engine import DuckDBFragment
-from runnel.connectors.duckdb_sink import change_statement
-from runnel.connectors.duckdb_table import DuckDBTable
-from runnel.connectors.duckdb_types import quoted
+from runnel.connectors.duckdb.fragments import DuckDBFragment
+from runnel.connectors.duckdb.sink import change_statement
+from runnel.connectors.duckdb.table import DuckDBTable
+from runnel.connectors.duckdb.types import quoted
 from runnel.duckdb_stream import DuckDBStream
 from runnel.errors import Error, Position
 from runnel.expressions.nodes import Column, Expression, columns_of, transform

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from runnel.catalog import Table
 from runnel.connector import END, End, Pause, SourcePartition
-from runnel.connectors import duckdb_inputs as inputs
-from runnel.connectors.duckdb_inputs import StoredInput, StreamInput
+from runnel.connectors.duckdb import inputs
+from runnel.connectors.duckdb.inputs import StoredInput, StreamInput
 from runnel.duckdb_arrow import from_duckdb
 from runnel.duckdb_binding import bind
 from runnel.duckdb_errors import translated

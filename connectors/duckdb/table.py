@@ -28,7 +28,7 @@ from runnel.connector import (
     SourcePartition,
     WriteMode,
 )
-from runnel.connectors.duckdb_types import canonical_expression, quoted
+from runnel.connectors.duckdb.types import canonical_expression, quoted
 from runnel.duckdb_errors import translated
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
@@ -172,12 +172,12 @@ class DuckDBTable(DuckDBRelation, RowAddressedTable):
         return None if found is None else int(found[0])
 
     def sink(self, request: SinkRequest) -> Sink:
-        from runnel.connectors.duckdb_sink import DuckDBSink
+        from runnel.connectors.duckdb.sink import DuckDBSink
 
         return DuckDBSink(self, request)
 
     def written_by(self, fragment: FragmentSource, request: SinkRequest) -> FragmentSource | None:
-        from runnel.connectors.duckdb_write import written_by
+        from runnel.connectors.duckdb.changes import written_by
 
         return written_by(self, fragment, request)
 

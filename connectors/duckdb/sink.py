@@ -18,8 +18,8 @@ from uuid import uuid4
 import pyarrow as pa
 
 from runnel.connector import Sink, SinkRequest, Token, WriteMode
-from runnel.connectors.duckdb_table import ROW_ID, DuckDBColumn, DuckDBTable
-from runnel.connectors.duckdb_types import quoted
+from runnel.connectors.duckdb.table import ROW_ID, DuckDBColumn, DuckDBTable
+from runnel.connectors.duckdb.types import quoted
 from runnel.errors import ProgrammingError
 from runnel.sqltypes import Kind
 
