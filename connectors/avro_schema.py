@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.file_format import external_name
+from runnel.connectors.files.format import external_name
 from runnel.errors import NotSupportedError, ProgrammingError
 from runnel.expressions.values import python_values
 from runnel.sqltypes import (

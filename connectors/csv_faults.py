@@ -6,8 +6,8 @@ import csv
 from collections.abc import Iterator
 from typing import Any
 
-from runnel.connectors.file_input import open_text, undecodable
-from runnel.connectors.file_options import CsvDialect, FileOptions
+from runnel.connectors.files.input import open_text, undecodable
+from runnel.connectors.files.options import CsvDialect, FileOptions
 from runnel.errors import DataError
 
 

@@ -15,8 +15,8 @@ from runnel.catalog import TableColumn
 from runnel.connectors.csv_faults import line_of_row
 from runnel.connectors.csv_reader import CsvHead, read_head, text_batches
 from runnel.connectors.csv_writer import CsvWriter
-from runnel.connectors.file_conversion import Place, convert_or_fail, converter, numbers_only, unfit
-from runnel.connectors.file_format import (
+from runnel.connectors.files.conversion import Place, convert_or_fail, converter, numbers_only, unfit
+from runnel.connectors.files.format import (
     SMALL_BYTES,
     Batches,
     FileColumn,
@@ -28,12 +28,12 @@ from runnel.connectors.file_format import (
     match_names,
     sample_of,
 )
-from runnel.connectors.file_inference import TextColumns, united_columns
-from runnel.connectors.file_input import reading
-from runnel.connectors.file_output import FileOutput, RowWriter
-from runnel.connectors.file_paths import FilePath
-from runnel.connectors.file_system import DataFile
-from runnel.connectors.text_row_counts import csv_count, estimated_rows, line_count
+from runnel.connectors.files.inference import TextColumns, united_columns
+from runnel.connectors.files.input import reading
+from runnel.connectors.files.output import FileOutput, RowWriter
+from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.row_counts import csv_count, estimated_rows, line_count
+from runnel.connectors.files.storage import DataFile
 from runnel.errors import DataError, ProgrammingError, suggest
 from runnel.sqltypes import VARCHAR, to_arrow
 

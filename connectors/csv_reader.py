@@ -12,10 +12,10 @@ import pyarrow.csv as arrow_csv
 
 from runnel.batches import empty_columns
 from runnel.connectors.csv_faults import ends_in_quotes, python_dialect, ragged_row
-from runnel.connectors.file_format import Batches
-from runnel.connectors.file_input import BLOCK_BYTES, open_input, open_text, undecodable
-from runnel.connectors.file_options import CsvDialect, FileOptions
-from runnel.connectors.file_system import DataFile
+from runnel.connectors.files.format import Batches
+from runnel.connectors.files.input import BLOCK_BYTES, open_input, open_text, undecodable
+from runnel.connectors.files.options import CsvDialect, FileOptions
+from runnel.connectors.files.storage import DataFile
 from runnel.errors import Error, OperationalError
 
 LONGEST_ROW = 1 << 28

@@ -15,8 +15,8 @@ from runnel.batches import from_flags, true_flags
 from runnel.catalog import TableColumn
 from runnel.connectors.csv_faults import python_dialect
 from runnel.connectors.csv_reader import CsvHead, arrow_options, distinct_names
-from runnel.connectors.file_conversion import Converter, blank_to_null, converter, numbers_only, unfit
-from runnel.connectors.file_format import batch_of, external_name, match_names
+from runnel.connectors.files.conversion import Converter, blank_to_null, converter, numbers_only, unfit
+from runnel.connectors.files.format import batch_of, external_name, match_names
 from runnel.connectors.record_parser import RecordParser
 from runnel.errors import DataError
 from runnel.expressions.attempts import attempted

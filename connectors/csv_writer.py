@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.catalog import TableColumn
-from runnel.connectors.file_conversion import converter
-from runnel.connectors.file_format import external_name
-from runnel.connectors.file_options import CsvDialect
-from runnel.connectors.file_output import FileOutput, RowWriter, text_buffer
+from runnel.connectors.files.conversion import converter
+from runnel.connectors.files.format import external_name
+from runnel.connectors.files.options import CsvDialect
+from runnel.connectors.files.output import FileOutput, RowWriter, text_buffer
 from runnel.errors import DataError
 from runnel.expressions.values import array_of, scalar_of
 from runnel.sqltypes import VARCHAR, Kind

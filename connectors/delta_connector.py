@@ -9,8 +9,8 @@ from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.delta_log import calling, delta, is_table, load, schema_of
 from runnel.connectors.delta_table import DeltaTable, FollowedDeltaTable
-from runnel.connectors.file_paths import file_path
-from runnel.connectors.file_system import is_remote, local
+from runnel.connectors.files.paths import file_path
+from runnel.connectors.files.storage import is_remote, local
 from runnel.connectors.lake_options import (
     CREATE,
     FOLLOW,

@@ -19,9 +19,9 @@ import pyarrow as pa
 from runnel.access import refused
 from runnel.catalog import TableColumn
 from runnel.connectors.confined_path import ConfinedPath
-from runnel.connectors.file_conversion import convert_arrow
-from runnel.connectors.file_format import external_name
-from runnel.connectors.file_system import DataFile, like, local
+from runnel.connectors.files.conversion import convert_arrow
+from runnel.connectors.files.format import external_name
+from runnel.connectors.files.storage import DataFile, like, local
 from runnel.connectors.lake_files import Bounds, FileSet, LakeFile
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError
 from runnel.sqltypes import Kind, from_arrow

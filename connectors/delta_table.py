@@ -11,9 +11,9 @@ import pyarrow as pa
 from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, WritableTable, WriteMode, position_expired
 from runnel.connectors.delta_log import actions_in, file_path, files_of, has_version, load, schema_in, schema_of, versions_in
-from runnel.connectors.file_conversion import convert_or_fail, converter
-from runnel.connectors.file_format import external_name
-from runnel.connectors.file_system import DataFile
+from runnel.connectors.files.conversion import convert_or_fail, converter
+from runnel.connectors.files.format import external_name
+from runnel.connectors.files.storage import DataFile
 from runnel.connectors.lake_files import FileSet, LakeFile
 from runnel.connectors.lake_follow import FollowedLakeTable
 from runnel.connectors.lake_format import LakeParquet

@@ -26,11 +26,11 @@ from runnel.connector import (
     Token,
     position_expired,
 )
-from runnel.connectors.file_format import SMALL_BYTES, FileFormat, Reading, files_now
-from runnel.connectors.file_input import open_bytes, reading
-from runnel.connectors.file_options import compression_of
-from runnel.connectors.file_system import DataFile, RemotePath, like
-from runnel.connectors.file_table import FileSource, FileTable
+from runnel.connectors.files.format import SMALL_BYTES, FileFormat, Reading, files_now
+from runnel.connectors.files.input import open_bytes, reading
+from runnel.connectors.files.options import compression_of
+from runnel.connectors.files.storage import DataFile, RemotePath, like
+from runnel.connectors.files.table import FileSource, FileTable
 from runnel.connectors.followed_file import LOGGER, FollowedFile, GrowingFile, Mark, WholeFile, mark_of, number_of
 from runnel.connectors.malformed import Malformed
 from runnel.connectors.record_parsers import has_parser, parser_of

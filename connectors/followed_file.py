@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.connector import position_expired
-from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
-from runnel.connectors.file_input import open_bytes, reading
-from runnel.connectors.file_system import DataFile, RemotePath, local
+from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.input import open_bytes, reading
+from runnel.connectors.files.storage import DataFile, RemotePath, local
 from runnel.connectors.malformed import Malformed
 from runnel.connectors.record_parser import LONGEST_RECORD, RecordParser, too_long
 from runnel.errors import DataError, Error, ErrorCode, OperationalError

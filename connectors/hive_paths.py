@@ -14,11 +14,11 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors import file_system
-from runnel.connectors.file_conversion import convert_or_fail, converter
-from runnel.connectors.file_inference import type_of_text
-from runnel.connectors.file_paths import FilePath
-from runnel.connectors.file_system import DataFile
+from runnel.connectors.files import storage as file_system
+from runnel.connectors.files.conversion import convert_or_fail, converter
+from runnel.connectors.files.inference import type_of_text
+from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.storage import DataFile
 from runnel.errors import DataError, ProgrammingError
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate

@@ -11,11 +11,11 @@ import pyarrow as pa
 from runnel.batches import make_batch
 from runnel.catalog import TableColumn
 from runnel.connector import ScanRequest, Sink, SinkRequest, Source, SourcePartition, Token, WriteMode
-from runnel.connectors import file_system
-from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
-from runnel.connectors.file_paths import FilePath
-from runnel.connectors.file_sink import FileSink, SinkTarget, sink_target
-from runnel.connectors.file_table import FilePartition, FileTable, divide
+from runnel.connectors.files import storage as file_system
+from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.sink import FileSink, SinkTarget, sink_target
+from runnel.connectors.files.table import FilePartition, FileTable, divide
 from runnel.connectors.hive_paths import constant_column, folder_name, kept_files, partition_values
 from runnel.errors import ProgrammingError
 from runnel.expressions.casts import cast_datum

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.connectors.file_system import absolute_path
+from runnel.connectors.files.storage import absolute_path
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, without_password
 from runnel.frozen import frozen
 from runnel.patience import PatientLock

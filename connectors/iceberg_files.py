@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connectors.comparisons import Comparison, comparisons
-from runnel.connectors.file_conversion import convert_arrow
-from runnel.connectors.file_format import external_name
-from runnel.connectors.file_system import DataFile
+from runnel.connectors.files.conversion import convert_arrow
+from runnel.connectors.files.format import external_name
+from runnel.connectors.files.storage import DataFile
 from runnel.connectors.iceberg_catalog import Place, calling, local_path
 from runnel.connectors.lake_files import FileSet, LakeFile
 from runnel.errors import NotSupportedError

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runnel.connector import ColumnDefinition, Sink, SinkRequest, WritableTable, WriteMode, position_expired
-from runnel.connectors.file_format import external_name
+from runnel.connectors.files.format import external_name
 from runnel.connectors.iceberg_catalog import Catalogs, Place, arrow_schema, ids_of
 from runnel.connectors.iceberg_files import added_in, files_of, row_filter
 from runnel.connectors.iceberg_format import IcebergParquet

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from runnel.connector import Token
-from runnel.connectors.file_format import external_name
+from runnel.connectors.files.format import external_name
 from runnel.connectors.iceberg_catalog import calling, local_path
 from runnel.connectors.lake_sink import LakeTarget
 from runnel.errors import NotSupportedError, OperationalError

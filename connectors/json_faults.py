@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.file_conversion import Place, unfit
-from runnel.connectors.file_input import open_input
-from runnel.connectors.file_options import FileOptions
+from runnel.connectors.files.conversion import Place, unfit
+from runnel.connectors.files.input import open_input
+from runnel.connectors.files.options import FileOptions
 from runnel.connectors.json_records import Chunk, line_of_record
 from runnel.connectors.json_values import array_of_values, plain_text
 from runnel.errors import DataError, Error, OperationalError

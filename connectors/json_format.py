@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 import pyarrow.json as arrow_json
 
 from runnel.catalog import TableColumn
-from runnel.connectors.ahead import done_ahead
-from runnel.connectors.file_conversion import converter
-from runnel.connectors.file_format import (
+from runnel.connectors.files.ahead import done_ahead
+from runnel.connectors.files.conversion import converter
+from runnel.connectors.files.format import (
     SMALL_BYTES,
     Batches,
     FileColumn,
@@ -32,11 +32,12 @@ from runnel.connectors.file_format import (
     external_name,
     sample_of,
 )
-from runnel.connectors.file_inference import united_columns
-from runnel.connectors.file_input import open_input, reading, undecodable
-from runnel.connectors.file_output import FileOutput, RowWriter
-from runnel.connectors.file_paths import FilePath
-from runnel.connectors.file_system import DataFile
+from runnel.connectors.files.inference import united_columns
+from runnel.connectors.files.input import open_input, reading, undecodable
+from runnel.connectors.files.output import FileOutput, RowWriter
+from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.row_counts import estimated_rows, json_count
+from runnel.connectors.files.storage import DataFile
 from runnel.connectors.json_faults import JsonFaults, first_unfit
 from runnel.connectors.json_inference import columns_of_records
 from runnel.connectors.json_numbers import has_long_number
@@ -44,7 +45,6 @@ from runnel.connectors.json_records import CHUNK_BYTES, Chunk, record_chunks
 from runnel.connectors.json_uniform import uniform_columns
 from runnel.connectors.json_values import array_of_values, parse_records
 from runnel.connectors.json_writer import JsonWriter
-from runnel.connectors.text_row_counts import estimated_rows, json_count
 from runnel.errors import DataError, Error
 from runnel.sqltypes import MAX_PRECISION, VARCHAR, Kind, SqlType, array, row, to_arrow
 

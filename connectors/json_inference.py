@@ -11,9 +11,9 @@ from itertools import chain
 from math import isinf
 from typing import Any
 
-from runnel.connectors.file_format import FileColumn
-from runnel.connectors.file_inference import type_of_text
-from runnel.connectors.file_input import split_lines
+from runnel.connectors.files.format import FileColumn
+from runnel.connectors.files.inference import type_of_text
+from runnel.connectors.files.input import split_lines
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, JSON, MAX_PRECISION, NULL, VARCHAR, SqlType, array, decimal, row
 
 MOST_FIELDS = 1_000

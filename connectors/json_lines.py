@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from runnel.batches import empty_columns, true_flags
 from runnel.catalog import TableColumn
-from runnel.connectors.file_conversion import blank_to_null, converter, unfit
-from runnel.connectors.file_format import batch_of, external_name
+from runnel.connectors.files.conversion import blank_to_null, converter, unfit
+from runnel.connectors.files.format import batch_of, external_name
 from runnel.connectors.json_faults import JsonFaults
 from runnel.connectors.json_format import ChunkReader
 from runnel.connectors.json_records import begins_array

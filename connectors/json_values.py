@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.connectors.file_conversion import converter
+from runnel.connectors.files.conversion import converter
 from runnel.errors import DataError
 from runnel.expressions.values import array_of
 from runnel.sqltypes import BOOLEAN, INTEGER, VARCHAR, Kind, SqlType, to_arrow

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.catalog import TableColumn
-from runnel.connectors.file_conversion import converter
-from runnel.connectors.file_format import external_name
-from runnel.connectors.file_output import FileOutput, RowWriter, text_buffer
+from runnel.connectors.files.conversion import converter
+from runnel.connectors.files.format import external_name
+from runnel.connectors.files.output import FileOutput, RowWriter, text_buffer
 from runnel.expressions.values import scalar_of
 from runnel.sqltypes import JSON, VARCHAR, Kind, SqlType
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connectors.avro_schema import columns_of_schema, record_schema, to_record_values
-from runnel.connectors.file_conversion import convert_arrow, unfit
-from runnel.connectors.file_format import external_name, match_names
+from runnel.connectors.files.conversion import convert_arrow, unfit
+from runnel.connectors.files.format import external_name, match_names
 from runnel.connectors.json_lines import unfit_places
 from runnel.connectors.kafka_sides import Messages, Payloads, Side
 from runnel.errors import DataError, OperationalError, ProgrammingError

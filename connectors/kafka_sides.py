@@ -18,9 +18,9 @@ from runnel.batches import Mask, from_flags, from_numbers, indexes, numbers, tru
 from runnel.catalog import TableColumn
 from runnel.connectors.csv_records import CsvRecords
 from runnel.connectors.csv_writer import CsvWriter
-from runnel.connectors.file_conversion import converter, unfit
-from runnel.connectors.file_format import Reading, external_name
-from runnel.connectors.file_options import CsvDialect, FileOptions
+from runnel.connectors.files.conversion import converter, unfit
+from runnel.connectors.files.format import Reading, external_name
+from runnel.connectors.files.options import CsvDialect, FileOptions
 from runnel.connectors.json_lines import JsonLines
 from runnel.connectors.json_writer import JsonWriter
 from runnel.connectors.malformed import Malformed

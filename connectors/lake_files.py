@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.connectors.comparisons import comparisons
-from runnel.connectors.file_system import DataFile
+from runnel.connectors.files.storage import DataFile
 from runnel.connectors.hive_paths import kept_files
 from runnel.connectors.parquet_pruning import overlaps
 from runnel.expressions.context import EvaluationContext

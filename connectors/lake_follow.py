@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from runnel.connector import END, End, Pause, ScanRequest, Skipped, Source, SourcePartition, Token, position_expired
-from runnel.connectors.file_format import Batches, Reading
+from runnel.connectors.files.format import Batches, Reading
 from runnel.connectors.lake_files import FileSet, LakeFile
 from runnel.connectors.lake_table import LakeTable, read_files
 from runnel.errors import ErrorCode, OperationalError

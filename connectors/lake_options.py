@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connector import ColumnDefinition, MappingDefinition
-from runnel.connectors.file_format import external_name, match_names
+from runnel.connectors.files.format import external_name, match_names
 from runnel.connectors.options import Option, Options, boolean, choice, integer, text
 from runnel.errors import NotSupportedError, OperationalError, ProgrammingError, as_written, suggest
 from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType, can_cast, from_arrow, to_arrow

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, Token, WriteMode
-from runnel.connectors import file_system
-from runnel.connectors.file_format import FileFormat
-from runnel.connectors.file_sink import FileSink, SinkTarget, mark_of, recover_files
+from runnel.connectors.files import storage as file_system
+from runnel.connectors.files.format import FileFormat
+from runnel.connectors.files.sink import FileSink, SinkTarget, mark_of, recover_files
 from runnel.errors import IntegrityError
 from runnel.sqltypes import to_arrow
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.catalog import TableColumn
-from runnel.connectors.file_format import Batches, FileColumn, FileFormat, FileShare, Reading, batch_of, external_name
-from runnel.connectors.file_input import BLOCK_BYTES, open_bytes, reading, split_lines, undecodable
-from runnel.connectors.file_output import FileOutput, RowWriter, text_buffer
-from runnel.connectors.file_paths import FilePath
-from runnel.connectors.file_system import DataFile
-from runnel.connectors.text_row_counts import estimated_rows, line_count
+from runnel.connectors.files.format import Batches, FileColumn, FileFormat, FileShare, Reading, batch_of, external_name
+from runnel.connectors.files.input import BLOCK_BYTES, open_bytes, reading, split_lines, undecodable
+from runnel.connectors.files.output import FileOutput, RowWriter, text_buffer
+from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.row_counts import estimated_rows, line_count
+from runnel.connectors.files.storage import DataFile
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.expressions.values import scalar_of
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType

@@ -14,18 +14,10 @@ import pyarrow.parquet as pq
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
 from runnel.connectors.confined_path import ConfinedPath
-from runnel.connectors.file_format import (
-    Batches,
-    FileColumn,
-    FileShare,
-    Reading,
-    batch_of,
-    external_name,
-    match_names,
-)
-from runnel.connectors.file_options import FileOptions
-from runnel.connectors.file_output import FileOutput, RowWriter
-from runnel.connectors.file_system import DataFile, RemotePath, opened
+from runnel.connectors.files.format import Batches, FileColumn, FileShare, Reading, batch_of, external_name, match_names
+from runnel.connectors.files.options import FileOptions
+from runnel.connectors.files.output import FileOutput, RowWriter
+from runnel.connectors.files.storage import DataFile, RemotePath, opened
 from runnel.connectors.parquet_pruning import groups_to_read
 from runnel.connectors.typed_columns import columns_of, typed
 from runnel.connectors.typed_format import PartWriter, TypedFormat, reading_typed, shares

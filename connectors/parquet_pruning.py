@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from runnel.connectors.comparisons import comparisons
-from runnel.connectors.file_format import Reading, external_name, match_names
+from runnel.connectors.files.format import Reading, external_name, match_names
 from runnel.expressions.nodes import Column
 from runnel.sqltypes import to_arrow
 

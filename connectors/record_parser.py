@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from runnel.batches import empty_columns
-from runnel.connectors.file_format import Batches, Reading
-from runnel.connectors.file_input import BLOCK_BYTES, not_utf8, open_bytes, reading
-from runnel.connectors.file_options import FileOptions
+from runnel.connectors.files.format import Batches, Reading
+from runnel.connectors.files.input import BLOCK_BYTES, not_utf8, open_bytes, reading
+from runnel.connectors.files.options import FileOptions
 from runnel.connectors.malformed import Malformed
 from runnel.errors import DataError, OperationalError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runnel.connectors.csv_records import CsvRecords
-from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.json_lines import JsonLines
 from runnel.connectors.malformed import Malformed
 from runnel.connectors.record_parser import RecordParser, batches_of_file

@@ -41,7 +41,7 @@ def _map_connector(home: Home) -> Connector:
 
 
 def _file_connector(home: Home) -> Connector:
-    return cast(Connector, import_module("runnel.connectors.file").FileConnector())
+    return cast(Connector, import_module("runnel.connectors.files.connector").FileConnector())
 
 
 def _duckdb_connector(home: Home) -> Connector:

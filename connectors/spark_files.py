@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.catalog import Table, TableColumn
-from runnel.connectors import file_system
 from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.file_follow import FollowTable
-from runnel.connectors.file_system import RemotePath
-from runnel.connectors.file_table import FileTable
+from runnel.connectors.files import storage as file_system
+from runnel.connectors.files.storage import RemotePath
+from runnel.connectors.files.table import FileTable
 from runnel.connectors.spark_inputs import TRAVELLING, can_take
 from runnel.connectors.spark_options import SparkOptions
 from runnel.connectors.spark_origin import FollowedOrigin, Origin

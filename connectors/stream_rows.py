@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
-from runnel.connectors.file_conversion import convert_arrow
+from runnel.connectors.files.conversion import convert_arrow
 from runnel.errors import DataError, NotSupportedError, ProgrammingError, suggest
 from runnel.expressions.received import check_received
 from runnel.expressions.values import array_of

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.file_conversion import Place, convert_arrow, convert_or_fail, unfit
-from runnel.connectors.file_format import FileColumn, external_name, match_names
-from runnel.connectors.file_system import DataFile
+from runnel.connectors.files.conversion import Place, convert_arrow, convert_or_fail, unfit
+from runnel.connectors.files.format import FileColumn, external_name, match_names
+from runnel.connectors.files.storage import DataFile
 from runnel.errors import DataError, NotSupportedError, ProgrammingError, suggest
 from runnel.sqltypes import SqlType, can_cast, from_arrow, to_arrow
 

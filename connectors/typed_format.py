@@ -9,12 +9,12 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.file_format import FileColumn, FileFormat, FileShare, external_name, sample_of
-from runnel.connectors.file_inference import united_columns
-from runnel.connectors.file_input import reading
-from runnel.connectors.file_output import RowWriter
-from runnel.connectors.file_paths import FilePath
-from runnel.connectors.file_system import DataFile
+from runnel.connectors.files.format import FileColumn, FileFormat, FileShare, external_name, sample_of
+from runnel.connectors.files.inference import united_columns
+from runnel.connectors.files.input import reading
+from runnel.connectors.files.output import RowWriter
+from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.storage import DataFile
 from runnel.connectors.typed_columns import check_columns
 from runnel.errors import OperationalError
 from runnel.sqltypes import to_arrow

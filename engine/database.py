@@ -368,7 +368,7 @@ class Database:
             from runnel.statements.state_tables import state_table
 
             return state_table(self, name, positional, named, is_confined=is_confined)
-        from runnel.connectors.file import file_table
+        from runnel.connectors.files.connector import file_table
 
         return file_table(name, positional, named, self.bounds if is_confined else None)
 

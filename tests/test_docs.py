@@ -15,7 +15,7 @@ from runnel.settings import SETTINGS
 
 DOCS = Path(__file__).parent.parent / "docs"
 OPTION_TABLES = {
-    "File": "file_options",
+    "File": "files.options",
     "IMap": "map_columns",
     "DuckDB": "duckdb.connector",
     "Nexmark": "nexmark",
@@ -55,8 +55,8 @@ def test_the_options_of_spark_are_those_that_it_keeps_for_itself() -> None:
 
 
 def test_every_format_of_files_has_its_row() -> None:
-    from runnel.connectors.file import TABLE_FUNCTIONS
-    from runnel.connectors.file_options import FORMATS
+    from runnel.connectors.files.connector import TABLE_FUNCTIONS
+    from runnel.connectors.files.options import FORMATS
 
     page = (DOCS / "connectors.md").read_text("utf-8")
     rows = re.findall(r"^\| ([a-z, -]+) \| \.[^|]*\|[^|]*\| ([A-Z_, ]+) \|$", page, re.MULTILINE)

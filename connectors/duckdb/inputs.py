@@ -30,7 +30,7 @@ from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType, to_arrow
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from runnel.connectors.file_table import FileTable
+    from runnel.connectors.files.table import FileTable
 
 _IN_PARQUET = frozenset(
     {
@@ -216,8 +216,8 @@ def _is_parquet(table: Any) -> bool:
 
 
 def _parquet_text(table: FileTable, read: tuple[int, ...]) -> str | None:
-    from runnel.connectors.file_format import external_name
-    from runnel.connectors.file_system import local
+    from runnel.connectors.files.format import external_name
+    from runnel.connectors.files.storage import local
 
     if type(table.path).__name__ != "FilePath":
         return None

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from runnel.connector import ColumnDefinition, MappingDefinition, ReadableTable
-from runnel.connectors.file import FileConnector
-from runnel.connectors.file_table import FileTable
+from runnel.connectors.files.connector import FileConnector
+from runnel.connectors.files.table import FileTable
 from runnel.errors import Error
 from runnel.sqltypes import SqlType
 from tests.connectors.conformance import Row, read_rows

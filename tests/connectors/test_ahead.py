@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runnel.connectors.ahead import done_ahead
+from runnel.connectors.files.ahead import done_ahead
 
 
 def reading_threads() -> int:

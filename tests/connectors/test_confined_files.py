@@ -22,7 +22,7 @@ from runnel.connector import (
     WritableTable,
     WriteMode,
 )
-from runnel.connectors.file import FileConnector
+from runnel.connectors.files.connector import FileConnector
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from runnel.connectors import csv_reader, file_format
+from runnel.connectors import csv_reader
+from runnel.connectors.files import format as file_format
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, REAL, VARCHAR, SqlType, array, decimal
 from tests.connectors.conformance import read_rows

@@ -14,10 +14,12 @@ import pyarrow as pa
 import pytest
 
 from runnel.connector import ColumnDefinition, MappingDefinition, ScanRequest, SinkRequest, WriteMode
-from runnel.connectors import file_output, file_sink, file_system
-from runnel.connectors.file import FileConnector, file_table
-from runnel.connectors.file_paths import file_path
-from runnel.connectors.file_table import FileTable
+from runnel.connectors.files import output as file_output
+from runnel.connectors.files import sink as file_sink
+from runnel.connectors.files import storage as file_system
+from runnel.connectors.files.connector import FileConnector, file_table
+from runnel.connectors.files.paths import file_path
+from runnel.connectors.files.table import FileTable
 from runnel.errors import DataError, ErrorCode, NotSupportedError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR
 from tests.connectors.conformance import batch_of, job_context, read_rows
@@ -273,8 +275,8 @@ WRITE_BEYOND_A_LIMIT = """
 import resource, sys
 import pyarrow as pa
 from runnel.connector import ColumnDefinition, MappingDefinition, SinkRequest, WriteMode
-from runnel.connectors.file import FileConnector, file_table
-from runnel.connectors.file_paths import file_path
+from runnel.connectors.files.connector import FileConnector, file_table
+from runnel.connectors.files.paths import file_path
 from runnel.errors import OperationalError
 from runnel.sqltypes import BIGINT
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from runnel.connector import ColumnDefinition as Definition
 from runnel.connector import Connector, MappingDefinition, ReadableTable
-from runnel.connectors.file import FileConnector
+from runnel.connectors.files.connector import FileConnector
 from runnel.sqltypes import JSON, VARBINARY, Kind, SqlType
 from tests.connectors.conformance import (
     PEOPLE,

@@ -15,8 +15,8 @@ import pytest
 
 from runnel.catalog import TableColumn
 from runnel.connector import ScanRequest
-from runnel.connectors import file_table
-from runnel.connectors.file_format import Reading
+from runnel.connectors.files import table as file_table
+from runnel.connectors.files.format import Reading
 from runnel.connectors.parquet_pruning import groups_to_read
 from runnel.connectors.typed_format import COUNTED_FILES
 from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError

@@ -127,7 +127,7 @@ def test_connectors_are_imported_when_used() -> None:
     code = (
         "import sys, runnel.connectors.registry as r; r.Registry(); "
         "loaded = set(sys.modules); "
-        "assert 'runnel.connectors.file' not in loaded; "
+        "assert 'runnel.connectors.files.connector' not in loaded; "
         "assert 'runnel.connectors.imap' not in loaded; "
         "assert 'importlib.metadata' not in loaded"
     )

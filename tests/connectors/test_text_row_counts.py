@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import runnel
-from runnel.connectors.file_paths import file_path
-from runnel.connectors.text_row_counts import SAMPLE_BYTES, csv_count, estimated_rows, json_count, line_count
+from runnel.connectors.files.paths import file_path
+from runnel.connectors.files.row_counts import SAMPLE_BYTES, csv_count, estimated_rows, json_count, line_count
 
 
 def rows(path: Path, count: object) -> int | None:

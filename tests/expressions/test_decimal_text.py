@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.connectors.file_conversion import converter
+from runnel.connectors.files.conversion import converter
 from runnel.connectors.json_numbers import has_long_number
 from runnel.expressions.decimal_text import text_to_decimal
 from runnel.sqltypes import VARCHAR, SqlType, decimal, to_arrow

@@ -12,8 +12,8 @@ import pytest
 
 from runnel.connector import ColumnDefinition as Definition
 from runnel.connector import MappingDefinition, SinkRequest, WriteMode
-from runnel.connectors import file_system
-from runnel.connectors.file import FileConnector
+from runnel.connectors.files import storage as file_system
+from runnel.connectors.files.connector import FileConnector
 from runnel.errors import OperationalError, ProgrammingError
 from tests.connectors.conformance import PEOPLE, read_rows
 from tests.sinks.durable_conformance import BATCHES, OWNER, ROWS, DurableConformance
@@ -110,7 +110,7 @@ def test_a_file_taken_away_after_its_commit_is_told(tmp_path: Path, caplog: pyte
     sink.commit(token)
     [[_, final]] = token["renames"]
     Path(final).unlink()
-    with caplog.at_level(logging.WARNING, "runnel.connectors.file"):
+    with caplog.at_level(logging.WARNING, "runnel.connectors.files.connector"):
         again = durable(tmp_path)
         again.recover([token])
     assert caplog.messages == [f'file "{final}" was written by a job and has been taken away since']

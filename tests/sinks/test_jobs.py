@@ -13,7 +13,7 @@ import runnel
 from runnel import Connection, JobStatus
 from runnel.catalog import Table, TableColumn
 from runnel.connector import Connector, MappingDefinition, Sink, SinkRequest, Token, WritableTable, WriteMode
-from runnel.connectors import file_system
+from runnel.connectors.files import storage as file_system
 from runnel.errors import OperationalError
 from runnel.processor import Guarantee
 from runnel.sqltypes import BIGINT

@@ -13,7 +13,7 @@ import pytest
 
 import runnel
 from runnel.connector import END, ScanRequest, SourcePartition
-from runnel.connectors.file_table import FileSource, FileTable
+from runnel.connectors.files.table import FileSource, FileTable
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
 from runnel.processors.scan_state import SavedPartition, ScanShare, named
@@ -63,7 +63,7 @@ def saved(name: str, partition: SourcePartition) -> SavedPartition:
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 @pytest.mark.parametrize("reads", [0, 1, 2, 3])
 def test_what_was_read_is_not_read_again(tmp_path: Path, kind: str, reads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.connectors.file_table.GATHERED_ROWS", 1500)
+    monkeypatch.setattr("runnel.connectors.files.table.GATHERED_ROWS", 1500)
     for number in range(3):
         write(tmp_path / f"{number}.{kind}", number * 2000, 2000)
     begun = share(source(tmp_path, kind))

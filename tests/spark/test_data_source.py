@@ -319,7 +319,7 @@ def test_a_micro_batch_is_written_once(tmp_path: Path, monkeypatch: pytest.Monke
             commits(con, ("q", 2, [3_000_000_000]))
     with runnel.connect(str(tmp_path / "db")) as con, monkeypatch.context() as patch:
         # The process ends between keeping the number and the commit.
-        patch.setattr("runnel.connectors.file_sink.FileSink.commit", lambda sink, token: 1 / 0)
+        patch.setattr("runnel.connectors.files.sink.FileSink.commit", lambda sink, token: 1 / 0)
         with pytest.raises(runnel.Error):
             commits(con, ("q", 2, [4]))
     with runnel.connect(str(tmp_path / "db")) as con:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runnel.connector import End, MalformedRecord, Pause, SourcePartition
-from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
-from runnel.connectors.file_table import FilePartition
+from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.table import FilePartition
 from runnel.connectors.malformed import Malformed
 from runnel.connectors.record_parsers import without_malformed
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 
-from runnel.connectors.file_options import CODECS
-from runnel.connectors.file_system import RemotePath, created, local, remove
+from runnel.connectors.files.options import CODECS
+from runnel.connectors.files.storage import RemotePath, created, local, remove
 from runnel.disk import sync_file
 from runnel.errors import Error, OperationalError
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 from runnel.batches import empty_columns
 from runnel.catalog import TableColumn
 from runnel.connector import MappingDefinition
-from runnel.connectors.file_options import FileOptions, format_of
-from runnel.connectors.file_output import FileOutput, RowWriter
-from runnel.connectors.file_paths import FilePath
-from runnel.connectors.file_system import DataFile
+from runnel.connectors.files.options import FileOptions, format_of
+from runnel.connectors.files.output import FileOutput, RowWriter
+from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.storage import DataFile
 from runnel.errors import ProgrammingError, as_written
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression

@@ -29,11 +29,11 @@ from runnel.connector import (
     WritableTable,
     WriteMode,
 )
-from runnel.connectors.file_format import Batches, FileFormat, FileShare, Reading
-from runnel.connectors.file_paths import FilePath
-from runnel.connectors.file_place import Marks, check_marks, marks_of, share_name, share_of_marks, still_there
-from runnel.connectors.file_sink import FileSink, sink_target
-from runnel.connectors.file_system import DataFile
+from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.position import Marks, check_marks, marks_of, share_name, share_of_marks, still_there
+from runnel.connectors.files.sink import FileSink, sink_target
+from runnel.connectors.files.storage import DataFile
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 
@@ -102,7 +102,7 @@ class FileSource(Source):
         shares = divide(table.format, table.path.files())
         if not table.format.options.on_error.fails:
             # Loaded on first use: most mappings fail on what they can't read.
-            from runnel.connectors.file_leniently import lenient_partitions
+            from runnel.connectors.files.lenient import lenient_partitions
 
             return lenient_partitions(table.name, table.format, shares, asked)
         return [self._partition(share, asked) for share in shares]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runnel.access import Access
-from runnel.connectors import file_system
 from runnel.connectors.confined_path import ConfinedPath
-from runnel.connectors.file_system import DataFile, RemotePath
+from runnel.connectors.files import storage as file_system
+from runnel.connectors.files.storage import DataFile, RemotePath
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 
 WILDCARDS = frozenset("*?[")

@@ -9,12 +9,12 @@ from typing import Any, cast
 from runnel.access import Access
 from runnel.catalog import Table, TableColumn
 from runnel.connector import Connector, MappingDefinition, ReadableTable
-from runnel.connectors import file_system
-from runnel.connectors.file_format import FileFormat, discovered, files_now, format_name_of
-from runnel.connectors.file_input import reading
-from runnel.connectors.file_options import FileOptions, read_options
-from runnel.connectors.file_paths import FilePath, file_path
-from runnel.connectors.file_table import FileTable
+from runnel.connectors.files import storage as file_system
+from runnel.connectors.files.format import FileFormat, discovered, files_now, format_name_of
+from runnel.connectors.files.input import reading
+from runnel.connectors.files.options import FileOptions, read_options
+from runnel.connectors.files.paths import FilePath, file_path
+from runnel.connectors.files.table import FileTable
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
 
 _FORMATS = {

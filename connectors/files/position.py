@@ -7,8 +7,8 @@ from typing import Any
 from zlib import crc32
 
 from runnel.connector import position_expired
-from runnel.connectors.file_format import FileShare
-from runnel.connectors.file_system import DataFile, RemotePath, exists, like, local, size_of
+from runnel.connectors.files.format import FileShare
+from runnel.connectors.files.storage import DataFile, RemotePath, exists, like, local, size_of
 
 Marks = list[list[Any]]
 """Of each file the path, and what tells that it changed: the size, and on the disk the time of the last change."""

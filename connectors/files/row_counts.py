@@ -11,9 +11,9 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from runnel.connectors.file_options import CODECS, compression_of
-from runnel.connectors.file_paths import FilePath
-from runnel.connectors.file_system import DataFile, RemotePath, opened
+from runnel.connectors.files.options import CODECS, compression_of
+from runnel.connectors.files.paths import FilePath
+from runnel.connectors.files.storage import DataFile, RemotePath, opened
 from runnel.errors import Error
 
 SAMPLE_BYTES = 64 << 10

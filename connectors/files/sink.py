@@ -20,17 +20,17 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, Token
-from runnel.connectors import file_system
-from runnel.connectors.file_format import FileFormat
-from runnel.connectors.file_options import SUFFIXES, compression_of, format_of
-from runnel.connectors.file_output import FileOutput, RowWriter, writing
-from runnel.connectors.file_paths import FilePath
+from runnel.connectors.files import storage as file_system
+from runnel.connectors.files.format import FileFormat
+from runnel.connectors.files.options import SUFFIXES, compression_of, format_of
+from runnel.connectors.files.output import FileOutput, RowWriter, writing
+from runnel.connectors.files.paths import FilePath
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.sqltypes import to_arrow
 
 UNFINISHED_PREFIX = ".runnel-"
 
-logger = logging.getLogger("runnel.connectors.file")
+logger = logging.getLogger("runnel.connectors.files.connector")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 
-from runnel.connectors.file_options import CODECS, compression_of
-from runnel.connectors.file_paths import missing, unreadable
-from runnel.connectors.file_system import RemotePath, opened
+from runnel.connectors.files.options import CODECS, compression_of
+from runnel.connectors.files.paths import missing, unreadable
+from runnel.connectors.files.storage import RemotePath, opened
 from runnel.errors import DataError, Error
 
 BLOCK_BYTES = 1 << 20

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.connectors.file_format import FileColumn
+from runnel.connectors.files.format import FileColumn
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
