@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.avro_schema import columns_of_schema, record_schema, to_record_values
+from runnel.connectors.files.columnar.avro_schema import columns_of_schema, record_schema, to_record_values
 from runnel.connectors.files.conversion import convert_arrow, unfit
 from runnel.connectors.files.format import external_name, match_names
 from runnel.connectors.json_lines import unfit_places

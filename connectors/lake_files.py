@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.connectors.comparisons import comparisons
+from runnel.connectors.files.columnar.row_groups import overlaps
 from runnel.connectors.files.storage import DataFile
 from runnel.connectors.hive_paths import kept_files
-from runnel.connectors.parquet_pruning import overlaps
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression, conjuncts
 

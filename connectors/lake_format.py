@@ -6,10 +6,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from runnel.connectors.files.columnar.parquet import ParquetFormat
 from runnel.connectors.files.format import Batches, Reading, external_name, match_names
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.storage import DataFile
-from runnel.connectors.parquet_format import ParquetFormat
 from runnel.errors import NotSupportedError
 from runnel.sqltypes import SqlType, from_arrow
 

@@ -20,9 +20,9 @@ from runnel.errors import NotSupportedError, ProgrammingError, suggest
 _FORMATS = {
     "csv": ("csv_format", "CsvFormat"),
     "json": ("json_format", "JsonFormat"),
-    "parquet": ("parquet_format", "ParquetFormat"),
-    "arrow.tables": ("arrow_format", "ArrowFormat"),
-    "avro": ("avro_format", "AvroFormat"),
+    "parquet": ("files.columnar.parquet", "ParquetFormat"),
+    "arrow.tables": ("files.columnar.arrow_ipc", "ArrowFormat"),
+    "avro": ("files.columnar.avro", "AvroFormat"),
     "lines": ("lines_format", "LinesFormat"),
 }
 """Where each format is; imported when first used."""

@@ -16,9 +16,9 @@ import pytest
 from runnel.catalog import TableColumn
 from runnel.connector import ScanRequest
 from runnel.connectors.files import table as file_table
+from runnel.connectors.files.columnar.format import COUNTED_FILES
+from runnel.connectors.files.columnar.row_groups import groups_to_read
 from runnel.connectors.files.format import Reading
-from runnel.connectors.parquet_pruning import groups_to_read
-from runnel.connectors.typed_format import COUNTED_FILES
 from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter

@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
-from runnel.connectors.avro_schema import columns_of_schema, narrowed, record_schema, to_record_values
+from runnel.connectors.files.columnar.avro_schema import columns_of_schema, narrowed, record_schema, to_record_values
+from runnel.connectors.files.columnar.columns import typed
+from runnel.connectors.files.columnar.format import DAMAGED, TypedFormat
 from runnel.connectors.files.format import Batches, FileColumn, FileShare, Reading, batch_of, external_name, match_names
 from runnel.connectors.files.input import open_bytes, reading
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.storage import DataFile
-from runnel.connectors.typed_columns import typed
-from runnel.connectors.typed_format import DAMAGED, TypedFormat
 from runnel.errors import Error, OperationalError, ProgrammingError
 from runnel.expressions.values import array_of
 from runnel.sqltypes import to_arrow

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
+from runnel.connectors.files.columnar.columns import check_columns
 from runnel.connectors.files.format import FileColumn, FileFormat, FileShare, external_name, sample_of
 from runnel.connectors.files.inference import united_columns
 from runnel.connectors.files.input import reading
 from runnel.connectors.files.output import RowWriter
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.storage import DataFile
-from runnel.connectors.typed_columns import check_columns
 from runnel.errors import OperationalError
 from runnel.sqltypes import to_arrow
 
