@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from runnel.batches import Mask, from_flags, from_numbers, indexes, numbers, true_flags, validity
 from runnel.catalog import TableColumn
-from runnel.connectors.csv_records import CsvRecords
-from runnel.connectors.csv_writer import CsvWriter
 from runnel.connectors.files.conversion import converter, unfit
+from runnel.connectors.files.csv.csv_records import CsvRecords
+from runnel.connectors.files.csv.csv_writer import CsvWriter
 from runnel.connectors.files.format import Reading, external_name
 from runnel.connectors.files.options import CsvDialect, FileOptions
 from runnel.connectors.json_lines import JsonLines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runnel.connectors.csv_records import CsvRecords
+from runnel.connectors.files.csv.csv_records import CsvRecords
 from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.json_lines import JsonLines
 from runnel.connectors.malformed import Malformed

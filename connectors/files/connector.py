@@ -18,7 +18,7 @@ from runnel.connectors.files.table import FileTable
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
 
 _FORMATS = {
-    "csv": ("csv_format", "CsvFormat"),
+    "csv": ("files.csv.csv_format", "CsvFormat"),
     "json": ("json_format", "JsonFormat"),
     "parquet": ("files.columnar.parquet", "ParquetFormat"),
     "arrow.tables": ("files.columnar.arrow_ipc", "ArrowFormat"),

@@ -12,8 +12,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from runnel.connectors import csv_reader
 from runnel.connectors.files import format as file_format
+from runnel.connectors.files.csv import csv_reader
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, REAL, VARCHAR, SqlType, array, decimal
 from tests.connectors.conformance import read_rows
@@ -156,7 +156,7 @@ def test_a_value_that_doesnt_fit_is_named(tmp_path: Path) -> None:
 
 
 def test_a_value_beyond_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.connectors.csv_format.SMALL_BYTES", 1000)
+    monkeypatch.setattr("runnel.connectors.files.csv.csv_format.SMALL_BYTES", 1000)
     monkeypatch.setattr(csv_reader, "BLOCK_BYTES", 1000)
     path = written(tmp_path / "f.csv", "a,b\n" + "1,x\n" * 5000 + "1.5,x\n")
     table = mapping(path)
@@ -173,7 +173,7 @@ def test_a_value_beyond_the_sample(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_code_beyond_the_sample_is_no_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, first: str, type_name: str
 ) -> None:
-    monkeypatch.setattr("runnel.connectors.csv_format.SMALL_BYTES", 1000)
+    monkeypatch.setattr("runnel.connectors.files.csv.csv_format.SMALL_BYTES", 1000)
     monkeypatch.setattr(csv_reader, "BLOCK_BYTES", 1000)
     path = written(tmp_path / "f.csv", "a,b\n" + f"{first},x\n0,x\n" * 2500 + f"{code},x\n")
     table = mapping(path)

@@ -13,9 +13,9 @@ import pyarrow.csv as arrow_csv
 
 from runnel.batches import from_flags, true_flags
 from runnel.catalog import TableColumn
-from runnel.connectors.csv_faults import python_dialect
-from runnel.connectors.csv_reader import CsvHead, arrow_options, distinct_names
 from runnel.connectors.files.conversion import Converter, blank_to_null, converter, numbers_only, unfit
+from runnel.connectors.files.csv.csv_faults import python_dialect
+from runnel.connectors.files.csv.csv_reader import CsvHead, arrow_options, distinct_names
 from runnel.connectors.files.format import batch_of, external_name, match_names
 from runnel.connectors.record_parser import RecordParser
 from runnel.errors import DataError

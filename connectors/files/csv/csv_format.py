@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runnel.catalog import TableColumn
-from runnel.connectors.csv_faults import line_of_row
-from runnel.connectors.csv_reader import CsvHead, read_head, text_batches
-from runnel.connectors.csv_writer import CsvWriter
 from runnel.connectors.files.conversion import Place, convert_or_fail, converter, numbers_only, unfit
+from runnel.connectors.files.csv.csv_faults import line_of_row
+from runnel.connectors.files.csv.csv_reader import CsvHead, read_head, text_batches
+from runnel.connectors.files.csv.csv_writer import CsvWriter
 from runnel.connectors.files.format import (
     SMALL_BYTES,
     Batches,
