@@ -11,8 +11,8 @@ from typing import Any
 
 from runnel.catalog import Table, TableColumn
 from runnel.connectors.confined_path import ConfinedPath
-from runnel.connectors.file_follow import FollowTable
 from runnel.connectors.files import storage as file_system
+from runnel.connectors.files.follow.table import FollowTable
 from runnel.connectors.files.storage import RemotePath
 from runnel.connectors.files.table import FileTable
 from runnel.connectors.spark_inputs import TRAVELLING, can_take

@@ -117,7 +117,7 @@ def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable
     file_format = _format_named(name)(options)
     make = FileTable
     if options.follow:
-        from runnel.connectors.file_follow import FollowTable, without_last_lines
+        from runnel.connectors.files.follow.table import FollowTable, without_last_lines
 
         make, files = FollowTable, without_last_lines(files, file_format)
     if definition.columns:

@@ -1,0 +1,8 @@
+"""File mappings in follow mode: new and growing files as a stream.
+
+Imports `connectors/files` (table, storage), the parsers of `connectors/files/records` and the
+engine's contracts `connector` and `processor`.
+
+Begin with `table.FollowTable`: it lists the path repeatedly and emits only complete
+records. `file` tracks one file: the offset read so far, and whether it was replaced.
+"""
