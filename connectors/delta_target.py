@@ -17,8 +17,8 @@ from runnel.catalog import TableColumn
 from runnel.connector import Token
 from runnel.connectors.delta_log import actions_in, calling, delta, load, schema_of
 from runnel.connectors.files.format import external_name
+from runnel.connectors.files.hive.paths import folder_name
 from runnel.connectors.files.storage import like, local
-from runnel.connectors.hive_paths import folder_name
 from runnel.connectors.lake_format import LakeParquet
 from runnel.connectors.lake_options import LakeSchema
 from runnel.connectors.lake_sink import LakeTarget

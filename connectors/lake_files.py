@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from runnel.connectors.comparisons import comparisons
 from runnel.connectors.files.columnar.row_groups import overlaps
+from runnel.connectors.files.hive.paths import kept_files
 from runnel.connectors.files.storage import DataFile
-from runnel.connectors.hive_paths import kept_files
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression, conjuncts
 

@@ -14,9 +14,9 @@ import pyarrow as pa
 from runnel.batches import make_batch
 from runnel.connector import ReadableTable, ScanRequest, Source, SourcePartition, Token
 from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.hive.table import columns_over
 from runnel.connectors.files.position import share_of_marks
 from runnel.connectors.files.table import FilePartition, divide
-from runnel.connectors.hive_table import columns_over
 from runnel.connectors.lake_files import FileSet, LakeFile, first_files
 from runnel.errors import OperationalError
 from runnel.expressions.context import EvaluationContext

@@ -109,7 +109,7 @@ def open_table(definition: MappingDefinition, options: FileOptions) -> FileTable
         )
     if options.hive or options.partition_by or (options.hive is None and not options.follow and _looks_partitioned(path)):
         # Loaded on first use: few mappings are partitioned.
-        from runnel.connectors.hive_mapping import open_partitioned
+        from runnel.connectors.files.hive.mapping import open_partitioned
 
         return open_partitioned(definition, options, path, lambda name: _format_named(name)(options))
     files = files_now(path) if definition.columns else path.files()

@@ -14,7 +14,7 @@ import pytest
 
 import runnel
 from runnel import Connection
-from runnel.connectors import hive_table
+from runnel.connectors.files.hive import table as hive_table
 
 
 @pytest.fixture

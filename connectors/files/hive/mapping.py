@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from runnel.catalog import TableColumn
 from runnel.connector import MappingDefinition
 from runnel.connectors.files.format import FileFormat, discovered, external_name, files_now, format_name_of
+from runnel.connectors.files.hive.paths import HivePath, partition_keys, partition_types
+from runnel.connectors.files.hive.table import HiveTable, Partitioning
 from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.storage import DataFile
 from runnel.connectors.files.table import FileTable
-from runnel.connectors.hive_paths import HivePath, partition_keys, partition_types
-from runnel.connectors.hive_table import HiveTable, Partitioning
 from runnel.errors import ProgrammingError, suggest
 
 

@@ -13,10 +13,10 @@ from runnel.catalog import TableColumn
 from runnel.connector import ScanRequest, Sink, SinkRequest, Source, SourcePartition, Token, WriteMode
 from runnel.connectors.files import storage as file_system
 from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.hive.paths import constant_column, folder_name, kept_files, partition_values
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.sink import FileSink, SinkTarget, sink_target
 from runnel.connectors.files.table import FilePartition, FileTable, divide
-from runnel.connectors.hive_paths import constant_column, folder_name, kept_files, partition_values
 from runnel.errors import ProgrammingError
 from runnel.expressions.casts import cast_datum
 from runnel.expressions.context import EvaluationContext
