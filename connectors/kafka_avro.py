@@ -13,7 +13,7 @@ from runnel.catalog import TableColumn
 from runnel.connectors.files.columnar.avro_schema import columns_of_schema, record_schema, to_record_values
 from runnel.connectors.files.conversion import convert_arrow, unfit
 from runnel.connectors.files.format import external_name, match_names
-from runnel.connectors.json_lines import unfit_places
+from runnel.connectors.files.json.json_lines import unfit_places
 from runnel.connectors.kafka_sides import Messages, Payloads, Side
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.expressions.values import array_of

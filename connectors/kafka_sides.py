@@ -20,9 +20,9 @@ from runnel.connectors.files.conversion import converter, unfit
 from runnel.connectors.files.csv.csv_records import CsvRecords
 from runnel.connectors.files.csv.csv_writer import CsvWriter
 from runnel.connectors.files.format import Reading, external_name
+from runnel.connectors.files.json.json_lines import JsonLines
+from runnel.connectors.files.json.json_writer import JsonWriter
 from runnel.connectors.files.options import CsvDialect, FileOptions
-from runnel.connectors.json_lines import JsonLines
-from runnel.connectors.json_writer import JsonWriter
 from runnel.connectors.malformed import Malformed
 from runnel.connectors.record_parser import RecordParser
 from runnel.errors import DataError, internal

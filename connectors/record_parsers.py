@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runnel.connectors.files.csv.csv_records import CsvRecords
 from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
-from runnel.connectors.json_lines import JsonLines
+from runnel.connectors.files.json.json_lines import JsonLines
 from runnel.connectors.malformed import Malformed
 from runnel.connectors.record_parser import RecordParser, batches_of_file
 from runnel.connectors.text_lines import TextLines

@@ -19,7 +19,7 @@ from runnel.errors import NotSupportedError, ProgrammingError, suggest
 
 _FORMATS = {
     "csv": ("files.csv.csv_format", "CsvFormat"),
-    "json": ("json_format", "JsonFormat"),
+    "json": ("files.json.json_format", "JsonFormat"),
     "parquet": ("files.columnar.parquet", "ParquetFormat"),
     "arrow.tables": ("files.columnar.arrow_ipc", "ArrowFormat"),
     "avro": ("files.columnar.avro", "AvroFormat"),

@@ -74,7 +74,7 @@ def csv_count(text: bytes) -> int:
 def json_count(text: bytes) -> int:
     """The records of lines, or the elements of an array."""
     # Its arrays are cut with numpy, which a process without JSON files doesn't load.
-    from runnel.connectors.json_records import BYTE_ORDER_MARK, ArrayCutter, begins_array
+    from runnel.connectors.files.json.json_records import BYTE_ORDER_MARK, ArrayCutter, begins_array
 
     if not begins_array(text):
         return line_count(text)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from runnel.connector import ScanRequest
-from runnel.connectors.json_records import line_of_record, record_chunks
+from runnel.connectors.files.json.json_records import line_of_record, record_chunks
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT, DOUBLE, JSON, TIMESTAMP, VARCHAR, SqlType, array, decimal, map_of, row
 from tests.connectors.conformance import job_context, read_batches, read_rows

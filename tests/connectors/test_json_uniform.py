@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from runnel.connectors.json_uniform import uniform_columns
+from runnel.connectors.files.json.json_uniform import uniform_columns
 from tests.effort import examples
 
 TEXT = some.text('a,:{} é€🦀\\"', max_size=5)

@@ -34,17 +34,17 @@ from runnel.connectors.files.format import (
 )
 from runnel.connectors.files.inference import united_columns
 from runnel.connectors.files.input import open_input, reading, undecodable
+from runnel.connectors.files.json.json_faults import JsonFaults, first_unfit
+from runnel.connectors.files.json.json_inference import columns_of_records
+from runnel.connectors.files.json.json_numbers import has_long_number
+from runnel.connectors.files.json.json_records import CHUNK_BYTES, Chunk, record_chunks
+from runnel.connectors.files.json.json_uniform import uniform_columns
+from runnel.connectors.files.json.json_values import array_of_values, parse_records
+from runnel.connectors.files.json.json_writer import JsonWriter
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.row_counts import estimated_rows, json_count
 from runnel.connectors.files.storage import DataFile
-from runnel.connectors.json_faults import JsonFaults, first_unfit
-from runnel.connectors.json_inference import columns_of_records
-from runnel.connectors.json_numbers import has_long_number
-from runnel.connectors.json_records import CHUNK_BYTES, Chunk, record_chunks
-from runnel.connectors.json_uniform import uniform_columns
-from runnel.connectors.json_values import array_of_values, parse_records
-from runnel.connectors.json_writer import JsonWriter
 from runnel.errors import DataError, Error
 from runnel.sqltypes import MAX_PRECISION, VARCHAR, Kind, SqlType, array, row, to_arrow
 

@@ -14,10 +14,10 @@ from runnel.batches import empty_columns, true_flags
 from runnel.catalog import TableColumn
 from runnel.connectors.files.conversion import blank_to_null, converter, unfit
 from runnel.connectors.files.format import batch_of, external_name
-from runnel.connectors.json_faults import JsonFaults
-from runnel.connectors.json_format import ChunkReader
-from runnel.connectors.json_records import begins_array
-from runnel.connectors.json_values import array_of_values, parse_records, plain_text
+from runnel.connectors.files.json.json_faults import JsonFaults
+from runnel.connectors.files.json.json_format import ChunkReader
+from runnel.connectors.files.json.json_records import begins_array
+from runnel.connectors.files.json.json_values import array_of_values, parse_records, plain_text
 from runnel.connectors.record_parser import RecordParser, lines_of
 from runnel.errors import DataError
 from runnel.expressions.attempts import attempted

@@ -11,9 +11,9 @@ import pyarrow as pa
 from runnel.catalog import TableColumn
 from runnel.connectors.files.conversion import Place, unfit
 from runnel.connectors.files.input import open_input
+from runnel.connectors.files.json.json_records import Chunk, line_of_record
+from runnel.connectors.files.json.json_values import array_of_values, plain_text
 from runnel.connectors.files.options import FileOptions
-from runnel.connectors.json_records import Chunk, line_of_record
-from runnel.connectors.json_values import array_of_values, plain_text
 from runnel.errors import DataError, Error, OperationalError
 
 
