@@ -27,11 +27,11 @@ from runnel.connector import (
     WritableTable,
     WriteMode,
 )
+from runnel.connectors.files.records.malformed import OnError, on_error
 from runnel.connectors.kafka_client import consumer, topics
 from runnel.connectors.kafka_sides import CsvSide, JsonSide, Side, SingleSide
 from runnel.connectors.kafka_sink import KafkaSink
 from runnel.connectors.kafka_source import KafkaSource
-from runnel.connectors.malformed import OnError, on_error
 from runnel.connectors.map_columns import SINGLE_FORMATS
 from runnel.connectors.map_layout import KEY, VALUE
 from runnel.connectors.options import Options, OptionSet, integer, text

@@ -23,8 +23,8 @@ from runnel.connectors.files.format import Reading, external_name
 from runnel.connectors.files.json.json_lines import JsonLines
 from runnel.connectors.files.json.json_writer import JsonWriter
 from runnel.connectors.files.options import CsvDialect, FileOptions
-from runnel.connectors.malformed import Malformed
-from runnel.connectors.record_parser import RecordParser
+from runnel.connectors.files.records.malformed import Malformed
+from runnel.connectors.files.records.parser import RecordParser
 from runnel.errors import DataError, internal
 from runnel.expressions.attempts import attempted
 from runnel.expressions.context import EvaluationContext

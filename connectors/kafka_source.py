@@ -27,9 +27,9 @@ from runnel.connector import (
     Token,
     position_expired,
 )
+from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.kafka_client import LOGGER, calling, consumer, failed, kafka, partitions_of, seconds
 from runnel.connectors.kafka_sides import Messages, Side, all_sound
-from runnel.connectors.malformed import Malformed
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import TIMESTAMP_TZ, to_arrow

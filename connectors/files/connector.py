@@ -23,7 +23,7 @@ _FORMATS = {
     "parquet": ("files.columnar.parquet", "ParquetFormat"),
     "arrow.tables": ("files.columnar.arrow_ipc", "ArrowFormat"),
     "avro": ("files.columnar.avro", "AvroFormat"),
-    "lines": ("lines_format", "LinesFormat"),
+    "lines": ("files.records.lines", "LinesFormat"),
 }
 """Where each format is; imported when first used."""
 

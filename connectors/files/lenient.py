@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from runnel.connector import End, MalformedRecord, Pause, SourcePartition
 from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
+from runnel.connectors.files.records.malformed import Malformed
+from runnel.connectors.files.records.parsers import without_malformed
 from runnel.connectors.files.table import FilePartition
-from runnel.connectors.malformed import Malformed
-from runnel.connectors.record_parsers import without_malformed
 
 
 def lenient_partitions(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from runnel.access import Access
-from runnel.connectors.malformed import FAIL, OnError, on_error
+from runnel.connectors.files.records.malformed import FAIL, OnError, on_error
 from runnel.connectors.options import Option, Options, OptionSet, boolean, choice, free_text, integer, text
 from runnel.errors import ProgrammingError
 

@@ -13,9 +13,9 @@ import pytest
 
 import runnel
 from runnel.connector import END, MalformedRecord, ScanRequest
-from runnel.connectors import record_parser
 from runnel.connectors.files.json import json_lines
-from runnel.connectors.malformed import FAIL, SKIP, OnError, on_error
+from runnel.connectors.files.records import parser as record_parser
+from runnel.connectors.files.records.malformed import FAIL, SKIP, OnError, on_error
 from runnel.errors import DataError, Error
 from runnel.sqltypes import BIGINT, DATE, VARCHAR, row
 from tests.connectors.conformance import job_context, visible

@@ -17,7 +17,7 @@ from runnel.connectors.files.conversion import Converter, blank_to_null, convert
 from runnel.connectors.files.csv.csv_faults import python_dialect
 from runnel.connectors.files.csv.csv_reader import CsvHead, arrow_options, distinct_names
 from runnel.connectors.files.format import batch_of, external_name, match_names
-from runnel.connectors.record_parser import RecordParser
+from runnel.connectors.files.records.parser import RecordParser
 from runnel.errors import DataError
 from runnel.expressions.attempts import attempted
 from runnel.sqltypes import VARCHAR, to_arrow

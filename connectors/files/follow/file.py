@@ -16,9 +16,9 @@ import pyarrow as pa
 from runnel.connector import position_expired
 from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.files.input import open_bytes, reading
+from runnel.connectors.files.records.malformed import Malformed
+from runnel.connectors.files.records.parser import LONGEST_RECORD, RecordParser, too_long
 from runnel.connectors.files.storage import DataFile, RemotePath, local
-from runnel.connectors.malformed import Malformed
-from runnel.connectors.record_parser import LONGEST_RECORD, RecordParser, too_long
 from runnel.errors import DataError, Error, ErrorCode, OperationalError
 
 BLOCK_BYTES = 4 << 20

@@ -30,10 +30,10 @@ from runnel.connectors.files.follow.file import LOGGER, FollowedFile, GrowingFil
 from runnel.connectors.files.format import SMALL_BYTES, FileFormat, Reading, files_now
 from runnel.connectors.files.input import open_bytes, reading
 from runnel.connectors.files.options import compression_of
+from runnel.connectors.files.records.malformed import Malformed
+from runnel.connectors.files.records.parsers import has_parser, parser_of
 from runnel.connectors.files.storage import DataFile, RemotePath, like
 from runnel.connectors.files.table import FileSource, FileTable
-from runnel.connectors.malformed import Malformed
-from runnel.connectors.record_parsers import has_parser, parser_of
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, JobContext
 

@@ -18,7 +18,7 @@ from runnel.connectors.files.json.json_faults import JsonFaults
 from runnel.connectors.files.json.json_format import ChunkReader
 from runnel.connectors.files.json.json_records import begins_array
 from runnel.connectors.files.json.json_values import array_of_values, parse_records, plain_text
-from runnel.connectors.record_parser import RecordParser, lines_of
+from runnel.connectors.files.records.parser import RecordParser, lines_of
 from runnel.errors import DataError
 from runnel.expressions.attempts import attempted
 from runnel.expressions.context import EvaluationContext

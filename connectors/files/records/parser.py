@@ -14,7 +14,7 @@ from runnel.batches import empty_columns
 from runnel.connectors.files.format import Batches, Reading
 from runnel.connectors.files.input import BLOCK_BYTES, not_utf8, open_bytes, reading
 from runnel.connectors.files.options import FileOptions
-from runnel.connectors.malformed import Malformed
+from runnel.connectors.files.records.malformed import Malformed
 from runnel.errors import DataError, OperationalError
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from runnel.connectors.files.csv.csv_records import CsvRecords
 from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.files.json.json_lines import JsonLines
-from runnel.connectors.malformed import Malformed
-from runnel.connectors.record_parser import RecordParser, batches_of_file
-from runnel.connectors.text_lines import TextLines
+from runnel.connectors.files.records.malformed import Malformed
+from runnel.connectors.files.records.parser import RecordParser, batches_of_file
+from runnel.connectors.files.records.text_lines import TextLines
 
 _PARSERS: dict[str, type[RecordParser]] = {"csv": CsvRecords, "json": JsonLines, "lines": TextLines}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from runnel.connectors.lines_format import LinesFormat, Piece
-from runnel.connectors.record_parser import RecordParser
+from runnel.connectors.files.records.lines import LinesFormat, Piece
+from runnel.connectors.files.records.parser import RecordParser
 
 
 class TextLines(RecordParser):
