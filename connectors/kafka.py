@@ -28,12 +28,12 @@ from runnel.connector import (
     WriteMode,
 )
 from runnel.connectors.files.records.malformed import OnError, on_error
+from runnel.connectors.imap.columns import SINGLE_FORMATS
+from runnel.connectors.imap.layout import KEY, VALUE
 from runnel.connectors.kafka_client import consumer, topics
 from runnel.connectors.kafka_sides import CsvSide, JsonSide, Side, SingleSide
 from runnel.connectors.kafka_sink import KafkaSink
 from runnel.connectors.kafka_source import KafkaSource
-from runnel.connectors.map_columns import SINGLE_FORMATS
-from runnel.connectors.map_layout import KEY, VALUE
 from runnel.connectors.options import Options, OptionSet, integer, text
 from runnel.errors import NotSupportedError, ProgrammingError, as_written, suggest
 from runnel.processor import Guarantee

@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from runnel.batches import from_flags
 from runnel.connector import WriteMode
-from runnel.connectors.map_keys import keys_of
-from runnel.connectors.map_layout import Layout
+from runnel.connectors.imap.keys import keys_of
+from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.scan import live_rows
 from runnel.connectors.map_log import (
     FILE_HEADER,
     RecordFile,
@@ -32,7 +33,6 @@ from runnel.connectors.map_log import (
 from runnel.connectors.map_manifest import NAME as MANIFEST
 from runnel.connectors.map_manifest import Manifest, read_manifest
 from runnel.connectors.map_records import Record, decode, encode
-from runnel.connectors.map_scan import live_rows
 from runnel.connectors.map_staging import StagedRows, Staging
 from runnel.disk import sync_folder
 from runnel.errors import OperationalError

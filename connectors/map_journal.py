@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from runnel.batches import Indexes, from_numbers, indexes, join_batches
 from runnel.connector import position_expired
-from runnel.connectors.map_keys import Key
-from runnel.connectors.map_layout import Layout, select_fields
+from runnel.connectors.imap.keys import Key
+from runnel.connectors.imap.layout import Layout, select_fields
 from runnel.connectors.map_store import MapStore
 from runnel.errors import DataError, Error, OperationalError
 from runnel.expressions.values import array_of

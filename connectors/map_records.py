@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.connectors.map_layout import Layout
+from runnel.connectors.imap.layout import Layout
 from runnel.errors import OperationalError
 from runnel.sqltypes import Kind, SqlType
 from runnel.type_records import KIND_NAMES, KINDS

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.batches import from_flags
-from runnel.connectors.map_layout import Layout, select_fields, union
-from runnel.connectors.map_values import Decoder, decoder
+from runnel.connectors.imap.layout import Layout, select_fields, union
+from runnel.connectors.imap.values import Decoder, decoder
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]

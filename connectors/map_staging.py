@@ -8,8 +8,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from runnel.connector import WriteMode
-from runnel.connectors.map_keys import Key
-from runnel.connectors.map_layout import Layout
+from runnel.connectors.imap.keys import Key
+from runnel.connectors.imap.layout import Layout
 from runnel.connectors.map_store import MapStore
 
 

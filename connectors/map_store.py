@@ -20,11 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.batches import indexes
-from runnel.connectors.map_keys import Key, duplicate, key_parts
-from runnel.connectors.map_layout import Layout, check_key, select_fields
+from runnel.connectors.imap.keys import Key, duplicate, key_parts
+from runnel.connectors.imap.layout import Layout, check_key, select_fields
+from runnel.connectors.imap.values import decoder
 from runnel.connectors.map_segment import Mask, Numbers, Segment, Tail, merge_last
 from runnel.connectors.map_update import kept_fields, knows_all_fields, rows_at
-from runnel.connectors.map_values import decoder
 from runnel.expressions.values import array_of
 from runnel.patience import PatientLock
 from runnel.sqltypes import SqlType

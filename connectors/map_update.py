@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.batches import indexes
-from runnel.connectors.map_layout import Layout, select_fields
+from runnel.connectors.imap.layout import Layout, select_fields
 from runnel.connectors.map_segment import Numbers, Segment
 from runnel.errors import DataError
 from runnel.sqltypes import SqlType

@@ -37,7 +37,7 @@ ConnectorFactory = Callable[[Home], Connector]
 
 
 def _map_connector(home: Home) -> Connector:
-    return cast(Connector, import_module("runnel.connectors.imap").MapConnector(home.directory))
+    return cast(Connector, import_module("runnel.connectors.imap.connector").MapConnector(home.directory))
 
 
 def _file_connector(home: Home) -> Connector:

@@ -16,7 +16,7 @@ from runnel.settings import SETTINGS
 DOCS = Path(__file__).parent.parent / "docs"
 OPTION_TABLES = {
     "File": "files.options",
-    "IMap": "map_columns",
+    "IMap": "imap.columns",
     "DuckDB": "duckdb.connector",
     "Nexmark": "nexmark",
     "Kafka": "kafka",

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.connector import ColumnDefinition, MappingDefinition, SinkRequest, WriteMode
-from runnel.connectors.imap import MapConnector
-from runnel.connectors.map_table import MapTable
+from runnel.connectors.imap.connector import MapConnector
+from runnel.connectors.imap.table import MapTable
 from runnel.sqltypes import SqlType
 from tests.connectors.conformance import batch_of
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from runnel.connectors.imap import MapConnector
+from runnel.connectors.imap.connector import MapConnector
 from runnel.errors import ProgrammingError
 from runnel.sqltypes import BIGINT, INTEGER, JSON, TIMESTAMP_TZ, VARCHAR, array, decimal
 from tests.connectors.maps import open_map

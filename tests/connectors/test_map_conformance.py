@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runnel.connector import ColumnDefinition, Connector, MappingDefinition
-from runnel.connectors.imap import MapConnector
-from runnel.connectors.map_table import MapTable
+from runnel.connectors.imap.connector import MapConnector
+from runnel.connectors.imap.table import MapTable
 from runnel.sqltypes import BIGINT, VARCHAR
 from tests.connectors.conformance import Columns, OptionsConformance, WritingConformance
 

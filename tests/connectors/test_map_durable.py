@@ -13,14 +13,14 @@ import pytest
 
 from runnel import sqltypes
 from runnel.connector import SinkRequest, WriteMode
-from runnel.connectors.imap import MapConnector
+from runnel.connectors.imap.connector import MapConnector
+from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.table import MapTable
 from runnel.connectors.map_durable import DurableMap, folder_name, open_durable
-from runnel.connectors.map_layout import Layout
 from runnel.connectors.map_log import FILE_HEADER
 from runnel.connectors.map_records import Record, decode_type, encode_type
 from runnel.connectors.map_staging import Staging
 from runnel.connectors.map_store import MapStore
-from runnel.connectors.map_table import MapTable
 from runnel.errors import IntegrityError, OperationalError
 from runnel.sqltypes import BIGINT, JSON, VARCHAR
 from tests.connectors.conformance import VALUES, batch_of, read_rows
@@ -303,7 +303,7 @@ import sys
 from pathlib import Path
 from runnel.catalog import Index
 from runnel.connector import IndexLookup, ScanRequest, WriteMode
-from runnel.connectors.imap import MapConnector
+from runnel.connectors.imap.connector import MapConnector
 from tests.connectors.conformance import read_source
 from tests.connectors.maps import open_map, write
 
@@ -463,7 +463,7 @@ LIMITED = """
 import resource, sys
 from pathlib import Path
 from runnel.connector import MappingDefinition, WriteMode
-from runnel.connectors.imap import MapConnector
+from runnel.connectors.imap.connector import MapConnector
 from runnel.errors import OperationalError
 
 table = MapConnector(Path(sys.argv[1])).open(
@@ -483,7 +483,7 @@ ENDLESS = """
 import sys
 from pathlib import Path
 from runnel.connector import MappingDefinition, WriteMode
-from runnel.connectors.imap import MapConnector
+from runnel.connectors.imap.connector import MapConnector
 
 table = MapConnector(Path(sys.argv[1])).open(
     MappingDefinition("m", (), {"keyFormat": "bigint", "valueFormat": "bigint"})

@@ -13,8 +13,8 @@ import pytest
 from runnel import sqltypes
 from runnel.catalog import Index
 from runnel.connector import IndexLookup, ScanRequest, WriteMode
-from runnel.connectors.imap import MapConnector
-from runnel.connectors.map_table import MapTable
+from runnel.connectors.imap.connector import MapConnector
+from runnel.connectors.imap.table import MapTable
 from runnel.errors import ProgrammingError
 from runnel.expressions.nodes import Literal, Parameter
 from runnel.expressions.values import scalar_of

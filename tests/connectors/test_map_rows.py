@@ -13,7 +13,7 @@ import pytest
 
 from runnel import sqltypes
 from runnel.connector import ScanRequest, SinkRequest, WriteMode
-from runnel.connectors.imap import MapConnector
+from runnel.connectors.imap.connector import MapConnector
 from runnel.errors import DataError, IntegrityError
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, VARCHAR, SqlType
 from tests.connectors.conformance import VALUES, batch_of, job_context, read_partition, read_rows, rows_of

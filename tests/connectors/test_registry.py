@@ -128,7 +128,7 @@ def test_connectors_are_imported_when_used() -> None:
         "import sys, runnel.connectors.registry as r; r.Registry(); "
         "loaded = set(sys.modules); "
         "assert 'runnel.connectors.files.connector' not in loaded; "
-        "assert 'runnel.connectors.imap' not in loaded; "
+        "assert 'runnel.connectors.imap.connector' not in loaded; "
         "assert 'importlib.metadata' not in loaded"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -8,7 +8,7 @@ import pytest
 
 from runnel import Connection, Cursor, OperationalError
 from runnel.connector import Token
-from runnel.connectors.map_sink import MapSink
+from runnel.connectors.imap.sink import MapSink
 
 INSERT = "INSERT INTO m SELECT v, v FROM TABLE(GENERATE_SERIES(1, 5))"
 

@@ -19,7 +19,7 @@ import pytest
 
 from runnel import errors
 from runnel.connector import WriteMode
-from runnel.connectors.map_layout import Layout
+from runnel.connectors.imap.layout import Layout
 from runnel.connectors.map_log import read_records
 from runnel.connectors.map_manifest import Manifest as MapManifest
 from runnel.connectors.map_records import Record, decode, decode_type, encode, encode_type

@@ -13,7 +13,7 @@ import pytest
 
 import runnel
 from runnel.connectors import spark_options, spark_version_sink
-from runnel.connectors.map_sink import MapSink
+from runnel.connectors.imap.sink import MapSink
 from runnel.connectors.spark_job_sink import JobSink
 from runnel.sealed import unsealed
 from tests.effort import takes_long

@@ -346,7 +346,7 @@ def test_a_batch_that_violates_a_key_after_a_crash(tmp_path: Path, monkeypatch: 
 
     with runnel.connect(str(tmp_path / "db")) as con:
         assert write(con, 0, [1, 2], "first") == 2
-        monkeypatch.setattr("runnel.connectors.map_sink.MapSink.commit", lambda sink, token: 1 / 0)
+        monkeypatch.setattr("runnel.connectors.imap.sink.MapSink.commit", lambda sink, token: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             write(con, 1, [2, 3], "second")
         monkeypatch.undo()

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.connectors.map_layout import KEY, Layout
-from runnel.connectors.map_values import key_values, value_of
+from runnel.connectors.imap.layout import KEY, Layout
+from runnel.connectors.imap.values import key_values, value_of
 from runnel.errors import DataError, IntegrityError
 
 Key = Any

@@ -26,8 +26,8 @@ from runnel.connector import (
     Token,
     position_expired,
 )
+from runnel.connectors.imap.layout import Layout
 from runnel.connectors.map_journal import Journal, JournalReader, journal_of, release
-from runnel.connectors.map_layout import Layout
 from runnel.connectors.map_store import MapStore
 from runnel.forks import finalizer
 from runnel.processor import ExpiredPosition, Guarantee, JobContext

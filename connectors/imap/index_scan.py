@@ -16,12 +16,12 @@ import pyarrow as pa
 from runnel.batches import indexes
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS, END, End, IndexLookup, Pause, ScanRequest, Source, SourcePartition
+from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.scan import project
+from runnel.connectors.imap.values import key_form
 from runnel.connectors.map_index import Positions, Range, SortedOrder, order_of, sorted_positions
-from runnel.connectors.map_layout import Layout
-from runnel.connectors.map_scan import project
 from runnel.connectors.map_segment import Mask
 from runnel.connectors.map_store import MapStore
-from runnel.connectors.map_values import key_form
 from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.processor import JobContext
 from runnel.sqltypes import SqlType

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from runnel.catalog import TableColumn
 from runnel.connector import ColumnDefinition, MappingDefinition
-from runnel.connectors.map_layout import KEY, VALUE, Layout, is_key_path
-from runnel.connectors.map_values import KEY_KINDS
+from runnel.connectors.imap.layout import KEY, VALUE, Layout, is_key_path
+from runnel.connectors.imap.values import KEY_KINDS
 from runnel.connectors.options import OptionSet, integer, text
 from runnel.errors import ProgrammingError, suggest
 from runnel.sqltypes import (

@@ -21,15 +21,15 @@ from runnel.connector import (
     Source,
     WriteMode,
 )
+from runnel.connectors.imap.index_scan import MapIndexSource
+from runnel.connectors.imap.keys import Key, duplicate, null_key
+from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.rows import value_check
+from runnel.connectors.imap.scan import MapSource
+from runnel.connectors.imap.sink import MapSink
+from runnel.connectors.imap.values import key_form, key_values
 from runnel.connectors.map_index import check_index
-from runnel.connectors.map_index_scan import MapIndexSource
-from runnel.connectors.map_keys import Key, duplicate, null_key
-from runnel.connectors.map_layout import Layout
-from runnel.connectors.map_rows import value_check
-from runnel.connectors.map_scan import MapSource
-from runnel.connectors.map_sink import MapSink
 from runnel.connectors.map_staging import Staging
-from runnel.connectors.map_values import key_form, key_values
 from runnel.errors import DataError, Error
 from runnel.processor import Guarantee
 from runnel.sqltypes import from_arrow
@@ -124,7 +124,7 @@ class MapTable(IndexedTable, KeyedTable):
 
     def changes(self) -> ReadableTable:
         # Loaded on first use: few maps are read as streams.
-        from runnel.connectors.map_changes import MapChanges
+        from runnel.connectors.imap.changes import MapChanges
 
         return MapChanges(self.name, self.columns, self._layout, self._store)
 

@@ -15,8 +15,8 @@ from uuid import uuid4
 import pyarrow as pa
 
 from runnel.connector import Sink, Token, WriteMode
-from runnel.connectors.map_keys import Key, keys_of, null_key
-from runnel.connectors.map_layout import Layout, select_fields
+from runnel.connectors.imap.keys import Key, keys_of, null_key
+from runnel.connectors.imap.layout import Layout, select_fields
 from runnel.connectors.map_segment import MOST_ROWS
 from runnel.connectors.map_staging import StagedRows, Staging
 
