@@ -27,8 +27,8 @@ from runnel.connector import (
     position_expired,
 )
 from runnel.connectors.imap.layout import Layout
-from runnel.connectors.map_journal import Journal, JournalReader, journal_of, release
-from runnel.connectors.map_store import MapStore
+from runnel.connectors.imap.storage.journal import Journal, JournalReader, journal_of, release
+from runnel.connectors.imap.storage.store import MapStore
 from runnel.forks import finalizer
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR

@@ -12,10 +12,10 @@ from threading import Lock
 from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.imap.columns import JOURNAL_CAPACITY, OPTIONS, resolve_columns
+from runnel.connectors.imap.storage.durable import DurableMap, open_durable
+from runnel.connectors.imap.storage.staging import Staging
+from runnel.connectors.imap.storage.store import MapStore
 from runnel.connectors.imap.table import MapTable
-from runnel.connectors.map_durable import DurableMap, open_durable
-from runnel.connectors.map_staging import Staging
-from runnel.connectors.map_store import MapStore
 from runnel.errors import ProgrammingError
 
 RESERVED = ("__jet.", "__sql.")

@@ -18,10 +18,10 @@ from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS, END, End, IndexLookup, Pause, ScanRequest, Source, SourcePartition
 from runnel.connectors.imap.layout import Layout
 from runnel.connectors.imap.scan import project
+from runnel.connectors.imap.storage.index import Positions, Range, SortedOrder, order_of, sorted_positions
+from runnel.connectors.imap.storage.segment import Mask
+from runnel.connectors.imap.storage.store import MapStore
 from runnel.connectors.imap.values import key_form
-from runnel.connectors.map_index import Positions, Range, SortedOrder, order_of, sorted_positions
-from runnel.connectors.map_segment import Mask
-from runnel.connectors.map_store import MapStore
 from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.processor import JobContext
 from runnel.sqltypes import SqlType

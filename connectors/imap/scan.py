@@ -10,7 +10,7 @@ import pyarrow as pa
 from runnel.batches import from_flags
 from runnel.connector import BATCH_ROWS, END, End, Pause, Source, SourcePartition
 from runnel.connectors.imap.layout import Layout, select_fields
-from runnel.connectors.map_store import MapStore, SegmentView
+from runnel.connectors.imap.storage.store import MapStore, SegmentView
 from runnel.processor import JobContext
 
 MOST_PARTITIONS = 16

@@ -17,8 +17,8 @@ import pyarrow as pa
 from runnel.connector import Sink, Token, WriteMode
 from runnel.connectors.imap.keys import Key, keys_of, null_key
 from runnel.connectors.imap.layout import Layout, select_fields
-from runnel.connectors.map_segment import MOST_ROWS
-from runnel.connectors.map_staging import StagedRows, Staging
+from runnel.connectors.imap.storage.segment import MOST_ROWS
+from runnel.connectors.imap.storage.staging import StagedRows, Staging
 
 Batches = list[pa.RecordBatch]
 

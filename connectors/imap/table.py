@@ -27,9 +27,9 @@ from runnel.connectors.imap.layout import Layout
 from runnel.connectors.imap.rows import value_check
 from runnel.connectors.imap.scan import MapSource
 from runnel.connectors.imap.sink import MapSink
+from runnel.connectors.imap.storage.index import check_index
+from runnel.connectors.imap.storage.staging import Staging
 from runnel.connectors.imap.values import key_form, key_values
-from runnel.connectors.map_index import check_index
-from runnel.connectors.map_staging import Staging
 from runnel.errors import DataError, Error
 from runnel.processor import Guarantee
 from runnel.sqltypes import from_arrow
@@ -130,7 +130,7 @@ class MapTable(IndexedTable, KeyedTable):
 
     def keep_journal(self, capacity: int) -> None:
         """Keeps the last changes, so many, also while nobody reads them."""
-        from runnel.connectors.map_journal import journal_of
+        from runnel.connectors.imap.storage.journal import journal_of
 
         with self._store.lock:
             journal = journal_of(self._store, self._layout)

@@ -12,8 +12,8 @@ import pytest
 
 import runnel
 from runnel.connector import ColumnDefinition, MappingDefinition, Pause, ScanRequest, SourcePartition
-from runnel.connectors import map_journal
 from runnel.connectors.imap.connector import MapConnector
+from runnel.connectors.imap.storage import journal as map_journal
 from runnel.connectors.imap.table import MapTable
 from runnel.errors import DataError, IntegrityError, NotSupportedError, OperationalError, ProgrammingError
 from runnel.processor import ExpiredPosition

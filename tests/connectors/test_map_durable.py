@@ -15,12 +15,12 @@ from runnel import sqltypes
 from runnel.connector import SinkRequest, WriteMode
 from runnel.connectors.imap.connector import MapConnector
 from runnel.connectors.imap.layout import Layout
+from runnel.connectors.imap.storage.durable import DurableMap, folder_name, open_durable
+from runnel.connectors.imap.storage.log import FILE_HEADER
+from runnel.connectors.imap.storage.records import Record, decode_type, encode_type
+from runnel.connectors.imap.storage.staging import Staging
+from runnel.connectors.imap.storage.store import MapStore
 from runnel.connectors.imap.table import MapTable
-from runnel.connectors.map_durable import DurableMap, folder_name, open_durable
-from runnel.connectors.map_log import FILE_HEADER
-from runnel.connectors.map_records import Record, decode_type, encode_type
-from runnel.connectors.map_staging import Staging
-from runnel.connectors.map_store import MapStore
 from runnel.errors import IntegrityError, OperationalError
 from runnel.sqltypes import BIGINT, JSON, VARCHAR
 from tests.connectors.conformance import VALUES, batch_of, read_rows

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from runnel.connector import ColumnDefinition, MappingDefinition, SinkRequest, WriteMode
-from runnel.connectors import map_durable
 from runnel.connectors.imap.connector import MapConnector
+from runnel.connectors.imap.storage import durable as map_durable
 from runnel.errors import IntegrityError
 from tests.connectors.conformance import PEOPLE, read_rows
 from tests.sinks.durable_conformance import BATCHES, OWNER, ROWS, DurableConformance

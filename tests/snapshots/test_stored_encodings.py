@@ -20,9 +20,9 @@ import pytest
 from runnel import errors
 from runnel.connector import WriteMode
 from runnel.connectors.imap.layout import Layout
-from runnel.connectors.map_log import read_records
-from runnel.connectors.map_manifest import Manifest as MapManifest
-from runnel.connectors.map_records import Record, decode, decode_type, encode, encode_type
+from runnel.connectors.imap.storage.log import read_records
+from runnel.connectors.imap.storage.manifest import Manifest as MapManifest
+from runnel.connectors.imap.storage.records import Record, decode, decode_type, encode, encode_type
 from runnel.error_records import code_name
 from runnel.errors import (
     DatabaseError,

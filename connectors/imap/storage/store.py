@@ -22,15 +22,15 @@ import pyarrow as pa
 from runnel.batches import indexes
 from runnel.connectors.imap.keys import Key, duplicate, key_parts
 from runnel.connectors.imap.layout import Layout, check_key, select_fields
+from runnel.connectors.imap.storage.segment import Mask, Numbers, Segment, Tail, merge_last
+from runnel.connectors.imap.storage.update import kept_fields, knows_all_fields, rows_at
 from runnel.connectors.imap.values import decoder
-from runnel.connectors.map_segment import Mask, Numbers, Segment, Tail, merge_last
-from runnel.connectors.map_update import kept_fields, knows_all_fields, rows_at
 from runnel.expressions.values import array_of
 from runnel.patience import PatientLock
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
-    from runnel.connectors.map_journal import Watch
+    from runnel.connectors.imap.storage.journal import Watch
 
 TAIL_ROWS = 4096
 """A tail of this length becomes a segment even if nobody scans."""

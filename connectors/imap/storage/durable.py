@@ -21,7 +21,7 @@ from runnel.connector import WriteMode
 from runnel.connectors.imap.keys import keys_of
 from runnel.connectors.imap.layout import Layout
 from runnel.connectors.imap.scan import live_rows
-from runnel.connectors.map_log import (
+from runnel.connectors.imap.storage.log import (
     FILE_HEADER,
     RecordFile,
     create_file,
@@ -30,10 +30,10 @@ from runnel.connectors.map_log import (
     read_records,
     write_failed,
 )
-from runnel.connectors.map_manifest import NAME as MANIFEST
-from runnel.connectors.map_manifest import Manifest, read_manifest
-from runnel.connectors.map_records import Record, decode, encode
-from runnel.connectors.map_staging import StagedRows, Staging
+from runnel.connectors.imap.storage.manifest import NAME as MANIFEST
+from runnel.connectors.imap.storage.manifest import Manifest, read_manifest
+from runnel.connectors.imap.storage.records import Record, decode, encode
+from runnel.connectors.imap.storage.staging import StagedRows, Staging
 from runnel.disk import sync_folder
 from runnel.errors import OperationalError
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from runnel.connector import WriteMode
 from runnel.connectors.imap.keys import Key
 from runnel.connectors.imap.layout import Layout
-from runnel.connectors.map_store import MapStore
+from runnel.connectors.imap.storage.store import MapStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from runnel.batches import Indexes, from_numbers, indexes, join_batches
 from runnel.connector import position_expired
 from runnel.connectors.imap.keys import Key
 from runnel.connectors.imap.layout import Layout, select_fields
-from runnel.connectors.map_store import MapStore
+from runnel.connectors.imap.storage.store import MapStore
 from runnel.errors import DataError, Error, OperationalError
 from runnel.expressions.values import array_of
 from runnel.sqltypes import TIMESTAMP_TZ, VARCHAR, to_arrow

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runnel.batches import indexes
 from runnel.connectors.imap.layout import Layout, select_fields
-from runnel.connectors.map_segment import Numbers, Segment
+from runnel.connectors.imap.storage.segment import Numbers, Segment
 from runnel.errors import DataError
 from runnel.sqltypes import SqlType
 

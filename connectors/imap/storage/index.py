@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from runnel.catalog import Index, TableColumn
 from runnel.connectors.imap.layout import Layout, select_fields
+from runnel.connectors.imap.storage.segment import Segment
 from runnel.connectors.imap.values import fixed_width_values, key_decoder
-from runnel.connectors.map_segment import Segment
 from runnel.errors import ErrorCode, ProgrammingError, suggest
 from runnel.expressions.buffers import validity
 from runnel.expressions.values import canonical

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from runnel.connectors.map_log import create_file, damaged, missing, read_failed, read_records
+from runnel.connectors.imap.storage.log import create_file, damaged, missing, read_failed, read_records
 from runnel.frozen import frozen
 
 NAME = "current"
