@@ -57,7 +57,7 @@ def _nexmark_connector(home: Home) -> Connector:
 
 
 def _kafka_connector(home: Home) -> Connector:
-    return cast(Connector, import_module("runnel.connectors.kafka").KafkaConnector())
+    return cast(Connector, import_module("runnel.connectors.kafka.connector").KafkaConnector())
 
 
 def _delta_connector(home: Home) -> Connector:

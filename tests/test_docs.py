@@ -19,7 +19,7 @@ OPTION_TABLES = {
     "IMap": "imap.columns",
     "DuckDB": "duckdb.connector",
     "Nexmark": "nexmark",
-    "Kafka": "kafka",
+    "Kafka": "kafka.connector",
     "Delta": "delta_connector",
     "Iceberg": "iceberg_connector",
 }

@@ -18,7 +18,7 @@ import runnel
 from runnel.catalog import Mapping
 from runnel.connector import WritableTable
 from runnel.connectors import spark_start
-from runnel.connectors.kafka_sink import KafkaSink
+from runnel.connectors.kafka.sink import KafkaSink
 from runnel.cursor import Running
 from runnel.named_jobs.named_snapshots import NamedSnapshots
 from runnel.named_jobs.options import NamedJobOptions

@@ -27,8 +27,8 @@ from tests.connectors.conformance import job_context, visible
 ck = pytest.importorskip("confluent_kafka")
 fastavro = pytest.importorskip("fastavro")
 
-from runnel.connectors.kafka import KafkaConnector, KafkaTable  # noqa: E402
-from runnel.connectors.kafka_source import KafkaPartition  # noqa: E402
+from runnel.connectors.kafka.connector import KafkaConnector, KafkaTable  # noqa: E402
+from runnel.connectors.kafka.source import KafkaPartition  # noqa: E402
 
 BROKER = os.environ.get("RUNNEL_KAFKA")
 FIELDS = (("id", BIGINT), ("name", VARCHAR))
@@ -387,7 +387,7 @@ def test_a_broker_that_is_down_is_waited_for_as_long_as_the_statement_may(monkey
         connection.execute(
             "CREATE MAPPING z (k INT) TYPE Kafka OPTIONS ('valueFormat'='json-flat', 'bootstrap.servers'='127.0.0.1:1')"
         )
-        monkeypatch.setattr("runnel.connectors.kafka_source.consumer", lambda options: Down())
+        monkeypatch.setattr("runnel.connectors.kafka.source.consumer", lambda options: Down())
         for timeout in (5, None):
             with pytest.raises(OperationalError):
                 connection.execute("SELECT * FROM z", timeout=timeout).fetchone()
@@ -495,7 +495,7 @@ def test_what_is_missing_is_named(cluster: Cluster) -> None:
 
 
 def test_a_broker_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.connectors.kafka_client.SECONDS", 0.3)
+    monkeypatch.setattr("runnel.connectors.kafka.client.SECONDS", 0.3)
     options = {"valueFormat": "varchar", "bootstrap.servers": "127.0.0.1:1"}
     table = KafkaConnector().open(MappingDefinition("m", (), options))
     assert isinstance(table, KafkaTable)

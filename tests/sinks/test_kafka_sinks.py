@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 
 from runnel.connector import ColumnDefinition, MappingDefinition, SinkRequest, WriteMode
-from runnel.connectors import kafka_job_sink, kafka_transactions
-from runnel.connectors.kafka_transactions import Message
+from runnel.connectors.kafka import job_sink as kafka_job_sink
+from runnel.connectors.kafka import transactions as kafka_transactions
+from runnel.connectors.kafka.transactions import Message
 from runnel.errors import OperationalError
 from runnel.processor import Guarantee
 from runnel.sqltypes import BIGINT, VARCHAR
@@ -24,7 +25,7 @@ from tests.sinks.durable_conformance import OWNER
 
 ck = pytest.importorskip("confluent_kafka")
 
-from runnel.connectors.kafka import KafkaConnector  # noqa: E402
+from runnel.connectors.kafka.connector import KafkaConnector  # noqa: E402
 
 BROKER = os.environ.get("RUNNEL_KAFKA")
 COLUMNS = (ColumnDefinition("__key", BIGINT), ColumnDefinition("this", VARCHAR))

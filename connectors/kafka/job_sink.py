@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from runnel.connector import Sink, SinkRequest, Token
-from runnel.connectors.kafka_sink import encoded
-from runnel.connectors.kafka_transactions import Message, Transactions
+from runnel.connectors.kafka.sink import encoded
+from runnel.connectors.kafka.transactions import Message, Transactions
 
 if TYPE_CHECKING:
-    from runnel.connectors.kafka import KafkaTable
+    from runnel.connectors.kafka.connector import KafkaTable
 
 _SCHEMA = pa.schema([pa.field("key", pa.binary()), pa.field("value", pa.binary())])
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")

@@ -11,7 +11,7 @@ from uuid import uuid4
 from runnel import patience
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
 
-LOGGER = logging.getLogger("runnel.connectors.kafka")
+LOGGER = logging.getLogger("runnel.connectors.kafka.connector")
 SECONDS = 10.0
 """How long the broker's answer is waited for at most: less where the statement has less left."""
 LOOK = 0.5

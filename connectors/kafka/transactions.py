@@ -12,7 +12,7 @@ from time import monotonic
 from typing import Any
 
 from runnel import patience
-from runnel.connectors.kafka_client import calling, consumer, failed, kafka, look_seconds, partitions_of, producer, seconds
+from runnel.connectors.kafka.client import calling, consumer, failed, kafka, look_seconds, partitions_of, producer, seconds
 from runnel.errors import OperationalError
 
 Message = tuple[bytes | None, bytes | None]

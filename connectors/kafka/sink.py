@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.connector import Sink, SinkRequest, Token
-from runnel.connectors.kafka_client import failed, look_seconds, partitions_of, producer, seconds
+from runnel.connectors.kafka.client import failed, look_seconds, partitions_of, producer, seconds
 from runnel.sqltypes import to_arrow
 
 if TYPE_CHECKING:
-    from runnel.connectors.kafka import KafkaTable
+    from runnel.connectors.kafka.connector import KafkaTable
 
 Message = tuple[bytes | None, bytes | None]
 

@@ -14,7 +14,7 @@ from runnel.connectors.files.columnar.avro_schema import columns_of_schema, reco
 from runnel.connectors.files.conversion import convert_arrow, unfit
 from runnel.connectors.files.format import external_name, match_names
 from runnel.connectors.files.json.json_lines import unfit_places
-from runnel.connectors.kafka_sides import Messages, Payloads, Side
+from runnel.connectors.kafka.payloads import Messages, Payloads, Side
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.expressions.values import array_of
 from runnel.sqltypes import SqlType, to_arrow

@@ -30,10 +30,10 @@ from runnel.connector import (
 from runnel.connectors.files.records.malformed import OnError, on_error
 from runnel.connectors.imap.columns import SINGLE_FORMATS
 from runnel.connectors.imap.layout import KEY, VALUE
-from runnel.connectors.kafka_client import consumer, topics
-from runnel.connectors.kafka_sides import CsvSide, JsonSide, Side, SingleSide
-from runnel.connectors.kafka_sink import KafkaSink
-from runnel.connectors.kafka_source import KafkaSource
+from runnel.connectors.kafka.client import consumer, topics
+from runnel.connectors.kafka.payloads import CsvSide, JsonSide, Side, SingleSide
+from runnel.connectors.kafka.sink import KafkaSink
+from runnel.connectors.kafka.source import KafkaSource
 from runnel.connectors.options import Options, OptionSet, integer, text
 from runnel.errors import NotSupportedError, ProgrammingError, as_written, suggest
 from runnel.processor import Guarantee
@@ -153,7 +153,7 @@ class KafkaTable(ReadableTable, WritableTable):
 
     def sink(self, request: SinkRequest) -> Sink:
         if request.owner:
-            from runnel.connectors.kafka_job_sink import KafkaJobSink
+            from runnel.connectors.kafka.job_sink import KafkaJobSink
 
             return KafkaJobSink(self, request)
         return KafkaSink(self, request)
@@ -207,7 +207,7 @@ def _side(side: str, format_name: str, schema: str | None, declared: list[tuple[
         raise ProgrammingError(f'with format {kind} there is no column "{side}"', hint="declare the fields, each as a column")
     if kind == "avro":
         # Loaded on first use: it needs another package.
-        from runnel.connectors.kafka_avro import AvroSide, parsed_schema, schema_columns
+        from runnel.connectors.kafka.avro import AvroSide, parsed_schema, schema_columns
 
         option = "keyAvroSchema" if side == KEY else "valueAvroSchema"
         parsed = None if schema is None else parsed_schema(schema, option)

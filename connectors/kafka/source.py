@@ -28,14 +28,14 @@ from runnel.connector import (
     position_expired,
 )
 from runnel.connectors.files.records.malformed import Malformed
-from runnel.connectors.kafka_client import LOGGER, calling, consumer, failed, kafka, partitions_of, seconds
-from runnel.connectors.kafka_sides import Messages, Side, all_sound
+from runnel.connectors.kafka.client import LOGGER, calling, consumer, failed, kafka, partitions_of, seconds
+from runnel.connectors.kafka.payloads import Messages, Side, all_sound
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import TIMESTAMP_TZ, to_arrow
 
 if TYPE_CHECKING:
-    from runnel.connectors.kafka import KafkaTable
+    from runnel.connectors.kafka.connector import KafkaTable
 
 MOST_MESSAGES = 20_000
 """How many messages one read takes at most."""
