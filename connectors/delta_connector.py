@@ -11,7 +11,7 @@ from runnel.connectors.delta_log import calling, delta, is_table, load, schema_o
 from runnel.connectors.delta_table import DeltaTable, FollowedDeltaTable
 from runnel.connectors.files.paths import file_path
 from runnel.connectors.files.storage import is_remote, local
-from runnel.connectors.lake_options import (
+from runnel.connectors.lake.options import (
     CREATE,
     FOLLOW,
     ON_CHANGE,

@@ -22,7 +22,7 @@ from runnel.connectors.confined_path import ConfinedPath
 from runnel.connectors.files.conversion import convert_arrow
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.storage import DataFile, like, local
-from runnel.connectors.lake_files import Bounds, FileSet, LakeFile
+from runnel.connectors.lake.files import Bounds, FileSet, LakeFile
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError
 from runnel.sqltypes import Kind, from_arrow
 

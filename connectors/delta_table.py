@@ -14,12 +14,12 @@ from runnel.connectors.delta_log import actions_in, file_path, files_of, has_ver
 from runnel.connectors.files.conversion import convert_or_fail, converter
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.storage import DataFile
-from runnel.connectors.lake_files import FileSet, LakeFile
-from runnel.connectors.lake_follow import FollowedLakeTable
-from runnel.connectors.lake_format import LakeParquet
-from runnel.connectors.lake_options import LakeSchema
-from runnel.connectors.lake_sink import LakeSink
-from runnel.connectors.lake_table import LakeTable
+from runnel.connectors.lake.files import FileSet, LakeFile
+from runnel.connectors.lake.follow import FollowedLakeTable
+from runnel.connectors.lake.options import LakeSchema
+from runnel.connectors.lake.parquet import LakeParquet
+from runnel.connectors.lake.sink import LakeSink
+from runnel.connectors.lake.table import LakeTable
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.expressions.values import array_of
 from runnel.processor import Guarantee

@@ -19,9 +19,9 @@ from runnel.connectors.delta_log import actions_in, calling, delta, load, schema
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.hive.paths import folder_name
 from runnel.connectors.files.storage import like, local
-from runnel.connectors.lake_format import LakeParquet
-from runnel.connectors.lake_options import LakeSchema
-from runnel.connectors.lake_sink import LakeTarget
+from runnel.connectors.lake.options import LakeSchema
+from runnel.connectors.lake.parquet import LakeParquet
+from runnel.connectors.lake.sink import LakeTarget
 from runnel.errors import DataError, NotSupportedError, OperationalError
 from runnel.expressions.casts import cast_datum
 from runnel.expressions.context import EvaluationContext

@@ -13,7 +13,7 @@ from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.iceberg_catalog import Catalogs, Place, calling, iceberg
 from runnel.connectors.iceberg_table import FollowedIcebergTable, IcebergTable
-from runnel.connectors.lake_options import (
+from runnel.connectors.lake.options import (
     CREATE,
     FOLLOW,
     ON_CHANGE,

@@ -15,7 +15,7 @@ from runnel.connectors.files.columnar.parquet import ParquetRows
 from runnel.connectors.files.format import Batches, Reading, external_name
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.storage import DataFile
-from runnel.connectors.lake_format import LakeParquet, check_fields
+from runnel.connectors.lake.parquet import LakeParquet, check_fields
 from runnel.errors import NotSupportedError
 
 ID = b"PARQUET:field_id"

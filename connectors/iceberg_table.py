@@ -11,11 +11,11 @@ from runnel.connectors.files.format import external_name
 from runnel.connectors.iceberg_catalog import Catalogs, Place, arrow_schema, ids_of
 from runnel.connectors.iceberg_files import added_in, files_of, row_filter
 from runnel.connectors.iceberg_format import IcebergParquet
-from runnel.connectors.lake_files import FileSet, LakeFile
-from runnel.connectors.lake_follow import FollowedLakeTable
-from runnel.connectors.lake_options import LakeSchema
-from runnel.connectors.lake_sink import LakeSink
-from runnel.connectors.lake_table import LakeTable
+from runnel.connectors.lake.files import FileSet, LakeFile
+from runnel.connectors.lake.follow import FollowedLakeTable
+from runnel.connectors.lake.options import LakeSchema
+from runnel.connectors.lake.sink import LakeSink
+from runnel.connectors.lake.table import LakeTable
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from runnel.connector import Token
 from runnel.connectors.files.format import external_name
 from runnel.connectors.iceberg_catalog import calling, local_path
-from runnel.connectors.lake_sink import LakeTarget
+from runnel.connectors.lake.sink import LakeTarget
 from runnel.errors import NotSupportedError, OperationalError
 
 if TYPE_CHECKING:

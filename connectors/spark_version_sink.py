@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runnel.connector import Token
-from runnel.connectors.lake_sink import application_of
+from runnel.connectors.lake.sink import application_of
 from runnel.connectors.spark_errors import spark_error
 from runnel.connectors.spark_options import SparkOptions
 from runnel.connectors.spark_session import Spark, spark_errors

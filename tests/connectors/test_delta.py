@@ -102,7 +102,7 @@ def taken(cursor: runnel.Cursor, count: int) -> list[Any]:
 
 def files_read(con: runnel.Connection, sql: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[tuple[Any, ...]]]:
     """How many data files a query opens, and its rows."""
-    from runnel.connectors import lake_table
+    from runnel.connectors.lake import table as lake_table
 
     read: set[str] = set()
     whole = lake_table.read_files

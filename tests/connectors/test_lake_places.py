@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from runnel.connector import END, Pause, ScanRequest, SourcePartition
-from runnel.connectors.lake_follow import LakeFollowPartition
+from runnel.connectors.lake.follow import LakeFollowPartition
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition
 from tests.connectors.conformance import job_context

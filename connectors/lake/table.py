@@ -17,7 +17,7 @@ from runnel.connectors.files.format import Batches, FileFormat, FileShare, Readi
 from runnel.connectors.files.hive.table import columns_over
 from runnel.connectors.files.position import share_of_marks
 from runnel.connectors.files.table import FilePartition, divide
-from runnel.connectors.lake_files import FileSet, LakeFile, first_files
+from runnel.connectors.lake.files import FileSet, LakeFile, first_files
 from runnel.errors import OperationalError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from runnel.connector import END, End, Pause, ScanRequest, Skipped, Source, SourcePartition, Token, position_expired
 from runnel.connectors.files.format import Batches, Reading
-from runnel.connectors.lake_files import FileSet, LakeFile
-from runnel.connectors.lake_table import LakeTable, read_files
+from runnel.connectors.lake.files import FileSet, LakeFile
+from runnel.connectors.lake.table import LakeTable, read_files
 from runnel.errors import ErrorCode, OperationalError
 from runnel.processor import ExpiredPosition, JobContext
 
