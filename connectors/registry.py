@@ -61,7 +61,7 @@ def _kafka_connector(home: Home) -> Connector:
 
 
 def _delta_connector(home: Home) -> Connector:
-    return cast(Connector, import_module("runnel.connectors.delta_connector").DeltaConnector())
+    return cast(Connector, import_module("runnel.connectors.lake.delta.connector").DeltaConnector())
 
 
 def _iceberg_connector(home: Home) -> Connector:

@@ -20,7 +20,7 @@ OPTION_TABLES = {
     "DuckDB": "duckdb.connector",
     "Nexmark": "nexmark",
     "Kafka": "kafka.connector",
-    "Delta": "delta_connector",
+    "Delta": "lake.delta.connector",
     "Iceberg": "iceberg_connector",
 }
 SPARK_OWN = ["format", "path", "table", "query"]

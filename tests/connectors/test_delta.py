@@ -18,8 +18,8 @@ import runnel
 from runnel.catalog import Table
 from runnel.connector import ColumnDefinition as Definition
 from runnel.connector import Connector, MappingDefinition
-from runnel.connectors.delta_connector import DeltaConnector
-from runnel.connectors.delta_log import load
+from runnel.connectors.lake.delta.connector import DeltaConnector
+from runnel.connectors.lake.delta.log import load
 from runnel.errors import DataError, IntegrityError, NotSupportedError, OperationalError, ProgrammingError
 from runnel.sqltypes import Kind
 from tests.connectors.conformance import PEOPLE, VALUES, Columns, OptionsConformance, WritingConformance

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 
 from runnel.catalog import TableColumn
 from runnel.connector import Token
-from runnel.connectors.delta_log import actions_in, calling, delta, load, schema_of
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.hive.paths import folder_name
 from runnel.connectors.files.storage import like, local
+from runnel.connectors.lake.delta.log import actions_in, calling, delta, load, schema_of
 from runnel.connectors.lake.options import LakeSchema
 from runnel.connectors.lake.parquet import LakeParquet
 from runnel.connectors.lake.sink import LakeTarget

@@ -10,10 +10,19 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, WritableTable, WriteMode, position_expired
-from runnel.connectors.delta_log import actions_in, file_path, files_of, has_version, load, schema_in, schema_of, versions_in
 from runnel.connectors.files.conversion import convert_or_fail, converter
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.storage import DataFile
+from runnel.connectors.lake.delta.log import (
+    actions_in,
+    file_path,
+    files_of,
+    has_version,
+    load,
+    schema_in,
+    schema_of,
+    versions_in,
+)
 from runnel.connectors.lake.files import FileSet, LakeFile
 from runnel.connectors.lake.follow import FollowedLakeTable
 from runnel.connectors.lake.options import LakeSchema
@@ -66,7 +75,7 @@ class DeltaTable(ReadDeltaTable, WritableTable):
 
     def sink(self, request: SinkRequest) -> Sink:
         # Loaded on first use: most mappings are only read.
-        from runnel.connectors.delta_target import DeltaTarget
+        from runnel.connectors.lake.delta.commit import DeltaTarget
 
         if self.version is not None:
             raise ProgrammingError(
