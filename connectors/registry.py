@@ -65,7 +65,7 @@ def _delta_connector(home: Home) -> Connector:
 
 
 def _iceberg_connector(home: Home) -> Connector:
-    return cast(Connector, import_module("runnel.connectors.iceberg_connector").IcebergConnector())
+    return cast(Connector, import_module("runnel.connectors.lake.iceberg.connector").IcebergConnector())
 
 
 CONNECTORS: Mapping[str, ConnectorFactory] = {

@@ -21,7 +21,7 @@ OPTION_TABLES = {
     "Nexmark": "nexmark",
     "Kafka": "kafka.connector",
     "Delta": "lake.delta.connector",
-    "Iceberg": "iceberg_connector",
+    "Iceberg": "lake.iceberg.connector",
 }
 SPARK_OWN = ["format", "path", "table", "query"]
 

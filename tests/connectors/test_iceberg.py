@@ -19,8 +19,8 @@ import runnel
 from runnel.catalog import Table
 from runnel.connector import ColumnDefinition as Definition
 from runnel.connector import Connector, MappingDefinition
-from runnel.connectors.iceberg_connector import IcebergConnector
-from runnel.connectors.iceberg_target import IcebergTarget
+from runnel.connectors.lake.iceberg.commit import IcebergTarget
+from runnel.connectors.lake.iceberg.connector import IcebergConnector
 from runnel.errors import IntegrityError, NotSupportedError, OperationalError, ProgrammingError
 from runnel.sqltypes import Kind
 from tests.connectors.conformance import PEOPLE, VALUES, Columns, OptionsConformance, WritingConformance

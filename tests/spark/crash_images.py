@@ -23,8 +23,8 @@ from typing import Any
 import pytest
 
 from runnel.connectors.duckdb.sink import DuckDBSink
-from runnel.connectors.iceberg_target import IcebergTarget
 from runnel.connectors.lake.delta.commit import DeltaTarget
+from runnel.connectors.lake.iceberg.commit import IcebergTarget
 from runnel.connectors.spark_job_sink import JobSink
 from runnel.connectors.spark_sink import AppendSink, FileSystem
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from runnel.connector import ColumnDefinition, Sink, SinkRequest, WritableTable, WriteMode, position_expired
 from runnel.connectors.files.format import external_name
-from runnel.connectors.iceberg_catalog import Catalogs, Place, arrow_schema, ids_of
-from runnel.connectors.iceberg_files import added_in, files_of, row_filter
-from runnel.connectors.iceberg_format import IcebergParquet
 from runnel.connectors.lake.files import FileSet, LakeFile
 from runnel.connectors.lake.follow import FollowedLakeTable
+from runnel.connectors.lake.iceberg.catalog import Catalogs, Place, arrow_schema, ids_of
+from runnel.connectors.lake.iceberg.files import added_in, files_of, row_filter
+from runnel.connectors.lake.iceberg.parquet import IcebergParquet
 from runnel.connectors.lake.options import LakeSchema
 from runnel.connectors.lake.sink import LakeSink
 from runnel.connectors.lake.table import LakeTable
@@ -112,7 +112,7 @@ class IcebergTable(ReadIcebergTable, WritableTable):
 
     def sink(self, request: SinkRequest) -> Sink:
         # Loaded on first use: most mappings are only read.
-        from runnel.connectors.iceberg_target import IcebergTarget
+        from runnel.connectors.lake.iceberg.commit import IcebergTarget
 
         if self.snapshot is not None:
             raise ProgrammingError(

@@ -17,8 +17,8 @@ from runnel.connectors.comparisons import Comparison, comparisons
 from runnel.connectors.files.conversion import convert_arrow
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.storage import DataFile
-from runnel.connectors.iceberg_catalog import Place, calling, local_path
 from runnel.connectors.lake.files import FileSet, LakeFile
+from runnel.connectors.lake.iceberg.catalog import Place, calling, local_path
 from runnel.errors import NotSupportedError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Expression

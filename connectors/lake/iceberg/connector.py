@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from runnel.catalog import Table
 from runnel.connector import Connector, MappingDefinition
-from runnel.connectors.iceberg_catalog import Catalogs, Place, calling, iceberg
-from runnel.connectors.iceberg_table import FollowedIcebergTable, IcebergTable
+from runnel.connectors.lake.iceberg.catalog import Catalogs, Place, calling, iceberg
+from runnel.connectors.lake.iceberg.table import FollowedIcebergTable, IcebergTable
 from runnel.connectors.lake.options import (
     CREATE,
     FOLLOW,

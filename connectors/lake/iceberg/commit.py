@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 
 from runnel.connector import Token
 from runnel.connectors.files.format import external_name
-from runnel.connectors.iceberg_catalog import calling, local_path
+from runnel.connectors.lake.iceberg.catalog import calling, local_path
 from runnel.connectors.lake.sink import LakeTarget
 from runnel.errors import NotSupportedError, OperationalError
 
 if TYPE_CHECKING:
-    from runnel.connectors.iceberg_table import IcebergTable
+    from runnel.connectors.lake.iceberg.table import IcebergTable
 
 ATTEMPTS = 10
 """So often a commit is tried where others commit to the table meanwhile, and the library has given up."""
