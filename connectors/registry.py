@@ -53,7 +53,7 @@ def _spark_connector(home: Home) -> Connector:
 
 
 def _nexmark_connector(home: Home) -> Connector:
-    return cast(Connector, import_module("runnel.connectors.nexmark").NexmarkConnector())
+    return cast(Connector, import_module("runnel.connectors.nexmark.connector").NexmarkConnector())
 
 
 def _kafka_connector(home: Home) -> Connector:

@@ -18,7 +18,7 @@ OPTION_TABLES = {
     "File": "files.options",
     "IMap": "imap.columns",
     "DuckDB": "duckdb.connector",
-    "Nexmark": "nexmark",
+    "Nexmark": "nexmark.connector",
     "Kafka": "kafka.connector",
     "Delta": "lake.delta.connector",
     "Iceberg": "lake.iceberg.connector",

@@ -17,8 +17,8 @@ import runnel
 from runnel.batches import numbers
 from runnel.catalog import EventTime
 from runnel.connector import BATCH_ROWS, ColumnDefinition, End, MappingDefinition, Pause, ScanRequest, SourcePartition
-from runnel.connectors.nexmark import NexmarkConnector, NexmarkTable
-from runnel.connectors.nexmark_random import draws, low_below, prices
+from runnel.connectors.nexmark.connector import NexmarkConnector, NexmarkTable
+from runnel.connectors.nexmark.random_numbers import draws, low_below, prices
 from runnel.errors import Error, OperationalError, ProgrammingError
 from runnel.processor import JobContext
 from runnel.sqltypes import BIGINT, TIMESTAMP, VARCHAR

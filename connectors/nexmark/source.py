@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from runnel.batches import Indexes
 from runnel.connector import END, End, Pause, Source, SourcePartition, Token
-from runnel.connectors.nexmark_events import IN_TURN, OFFSETS, Timing, rows
-from runnel.connectors.nexmark_random import draws, low_below
+from runnel.connectors.nexmark.events import IN_TURN, OFFSETS, Timing, rows
+from runnel.connectors.nexmark.random_numbers import draws, low_below
 from runnel.errors import OperationalError
 from runnel.frozen import frozen
 from runnel.processor import JobContext

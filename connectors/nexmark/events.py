@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from runnel.batches import Indexes, Mask, from_numbers, indexes, make_batch
 from runnel.catalog import TableColumn
-from runnel.connectors import nexmark_texts as texts
-from runnel.connectors.nexmark_random import Draws, draws, high_below, low_below, prices
+from runnel.connectors.nexmark import texts
+from runnel.connectors.nexmark.random_numbers import Draws, draws, high_below, low_below, prices
 from runnel.errors import internal
 from runnel.frozen import frozen
 from runnel.sqltypes import BIGINT, INTEGER, TIMESTAMP, VARCHAR, row, to_arrow

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 
 from runnel.catalog import EventTime, Table, TableColumn
 from runnel.connector import ColumnDefinition, Connector, MappingDefinition, ReadableTable, ScanRequest, Source
-from runnel.connectors.nexmark_events import COLUMNS, IN_TURN, OFFSETS, Timing
-from runnel.connectors.nexmark_source import NexmarkSource, Plan
+from runnel.connectors.nexmark.events import COLUMNS, IN_TURN, OFFSETS, Timing
+from runnel.connectors.nexmark.source import NexmarkSource, Plan
 from runnel.connectors.options import Option, OptionSet, boolean, choice, integer
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
 
