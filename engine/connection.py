@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
     from runnel.connector import Connector
+    from runnel.connectors.pushed.table import StreamWriter
     from runnel.connectors.spark_connector import SparkConnector
-    from runnel.connectors.stream import StreamWriter
     from runnel.named_jobs.named_job import NamedJob
     from runnel.statements.call import Caller
 
@@ -148,8 +148,8 @@ class Connection:
         `max_disorder` (a timedelta, or an int where the column is an integer) than the newest before it. A stream that gets no
         rows for `idle_timeout` (a second if not given, timedelta(0): never) doesn't hold back what a query reads beside it.
         """
-        from runnel.connectors.stream import StreamTable
-        from runnel.connectors.stream_time import stream_event_time
+        from runnel.connectors.pushed.event_time import stream_event_time
+        from runnel.connectors.pushed.table import StreamTable
 
         self._database.check_open()
         _check_name(name)

@@ -275,7 +275,7 @@ print(*sorted(sys.modules))
 LARGE = {"asyncio", "duckdb", "hashlib", "numpy.random", "pandas", "polars", "pyspark"}
 LARGE |= {"pyarrow.dataset", "pyarrow.parquet"}
 FOR_LATER = {
-    *("connectors.arrow.tables", "connectors.files.connector", "connectors.imap.connector", "connectors.stream"),
+    *("connectors.arrow.tables", "connectors.files.connector", "connectors.imap.connector", "connectors.pushed.table"),
     *("planner.bind_write", "planner.describe", "planner.explain"),
     *("planner.parse_changes", "planner.parse_definitions", "planner.parse_settings"),
     *("processors.aggregate", "processors.calc", "processors.generate", "processors.join", "processors.library"),

@@ -16,7 +16,7 @@ import pytest
 import runnel
 from runnel.catalog import EventTime
 from runnel.connector import BATCH_ROWS, END, EventTimeMark, Pause, ScanRequest, SourcePartition
-from runnel.connectors.stream import StreamTable, StreamWriter
+from runnel.connectors.pushed.table import StreamTable, StreamWriter
 from runnel.errors import DataError, ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR, array, decimal
 from tests.connectors.conformance import job_context
@@ -145,7 +145,7 @@ def test_without_a_reader_write_waits() -> None:
 def test_a_write_that_waits_for_a_first_reader_tells_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("runnel.connectors.stream.UNREAD_SECONDS", 0.0)
+    monkeypatch.setattr("runnel.connectors.pushed.table.UNREAD_SECONDS", 0.0)
     _, writer = stream()
     for _ in range(2):
         with pytest.raises(OperationalError, match="no query reads it"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runnel.connectors.stream import StreamTable
+from runnel.connectors.pushed.table import StreamTable
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Literal
 from runnel.planner.event_time import bound_of, union_watermarks

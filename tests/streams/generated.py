@@ -26,7 +26,7 @@ import pyarrow as pa
 import runnel
 from runnel.catalog import EventTime
 from runnel.connector import EventTimeMark
-from runnel.connectors.stream import StreamWriter
+from runnel.connectors.pushed.table import StreamWriter
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.testing.rows import rows_of, same_value
 from tests.slt.oracle import SETTINGS, same

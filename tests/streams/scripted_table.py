@@ -10,7 +10,7 @@ import pyarrow as pa
 from runnel.batches import empty_columns
 from runnel.catalog import EventTime
 from runnel.connector import END, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition, Token
-from runnel.connectors.stream_rows import stream_columns
+from runnel.connectors.pushed.rows import stream_columns
 from runnel.processor import JobContext
 
 

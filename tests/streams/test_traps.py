@@ -14,7 +14,7 @@ import runnel
 from runnel import Connection, DataError, OperationalError, ProgrammingError
 from runnel.catalog import EventTime
 from runnel.connector import EventTimeMark
-from runnel.connectors.stream import StreamWriter
+from runnel.connectors.pushed.table import StreamWriter
 from runnel.errors import ErrorCode
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.testing.rows import rows_of

@@ -25,8 +25,8 @@ import pyarrow as pa
 from runnel.batches import empty_columns
 from runnel.catalog import EventTime, TableColumn
 from runnel.connector import BATCH_ROWS, END, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
-from runnel.connectors.stream_rows import StreamData, batches_of, stream_columns
-from runnel.connectors.stream_time import event_time_of
+from runnel.connectors.pushed.event_time import event_time_of
+from runnel.connectors.pushed.rows import StreamData, batches_of, stream_columns
 from runnel.errors import ErrorCode, InterfaceError, OperationalError
 from runnel.forks import closed_error, finalizer, here, watch
 from runnel.patience import end_of_wait
@@ -42,7 +42,7 @@ BUFFERED_BATCHES = 1_024
 UNREAD_SECONDS = 3.0
 """A write that waits so long for a first reader tells so."""
 
-logger = logging.getLogger("runnel.connectors.stream")
+logger = logging.getLogger("runnel.connectors.pushed.table")
 
 
 class ReaderQueue:
