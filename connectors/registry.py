@@ -49,7 +49,7 @@ def _duckdb_connector(home: Home) -> Connector:
 
 
 def _spark_connector(home: Home) -> Connector:
-    return cast(Connector, import_module("runnel.connectors.spark_connector").SparkConnector())
+    return cast(Connector, import_module("runnel.connectors.spark.connector").SparkConnector())
 
 
 def _nexmark_connector(home: Home) -> Connector:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import Table
 from runnel.connector import SourcePartition
+from runnel.connectors.spark.source import Views, partitions
+from runnel.connectors.spark.table import SparkTable
+from runnel.connectors.spark.types import quoted
 from runnel.connectors.spark_functions import python_calls, register
 from runnel.connectors.spark_inputs import can_take, check_columns, rows_of
 from runnel.connectors.spark_owner import SessionOwner
 from runnel.connectors.spark_session import Spark
-from runnel.connectors.spark_source import Views, partitions
-from runnel.connectors.spark_table import SparkTable
-from runnel.connectors.spark_types import quoted
 from runnel.connectors.spark_warnings import warnings_of
 from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Table
 from runnel.connector import WriteMode
+from runnel.connectors.spark.table import SparkSinkTable, SparkTable
+from runnel.connectors.spark.types import ddl
 from runnel.connectors.spark_inputs import can_take
 from runnel.connectors.spark_job_sink import JobSink, promise_of
-from runnel.connectors.spark_table import SparkSinkTable, SparkTable
-from runnel.connectors.spark_types import ddl
 from runnel.fragment import Unrenderable
 from runnel.job_runtime import JobRuntime, JobStart, JobWrite, RuntimeExecution, RuntimePlan
 from runnel.processor import Guarantee

@@ -7,7 +7,7 @@ from threading import Lock, Thread
 from time import monotonic_ns
 from typing import Any
 
-from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark.errors import spark_error
 from runnel.connectors.spark_job_sink import JobSink
 from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.errors import Error, internal

@@ -21,10 +21,10 @@ from weakref import finalize
 import pyarrow as pa
 
 from runnel.connectors import spark_start
-from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.types import travelling_schema
 from runnel.connectors.spark_session import CHECKPOINT_ELSEWHERE, OWN_SETTINGS, Spark, spark_errors
 from runnel.connectors.spark_start import quiet
-from runnel.connectors.spark_types import travelling_schema
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.sqltypes import SqlType
 

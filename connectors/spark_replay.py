@@ -21,10 +21,10 @@ from uuid import uuid4
 import pyarrow as pa
 
 from runnel.connector import END, End, Pause, ReadableTable, ScanRequest, Source, SourcePartition
-from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.source import partitions
+from runnel.connectors.spark.stream import SparkStreamTable
 from runnel.connectors.spark_session import CHECKPOINT_ELSEWHERE, spark_errors
-from runnel.connectors.spark_source import partitions
-from runnel.connectors.spark_stream import SparkStreamTable
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, internal
 from runnel.job_runtime import ReadSoFar
 from runnel.patience import current

@@ -21,9 +21,9 @@ from uuid import uuid4
 import pyarrow as pa
 
 from runnel.connectors import spark_start
-from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.types import travelling_schema
 from runnel.connectors.spark_start import quiet
-from runnel.connectors.spark_types import travelling_schema
 from runnel.errors import ErrorCode, OperationalError
 from runnel.sqltypes import SqlType
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from runnel.connector import Connector
     from runnel.connectors.pushed.table import StreamWriter
-    from runnel.connectors.spark_connector import SparkConnector
+    from runnel.connectors.spark.connector import SparkConnector
     from runnel.named_jobs.named_job import NamedJob
     from runnel.statements.call import Caller
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.tpch import QUERIES, query
-from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark.errors import spark_error
 from runnel.errors import DataError, ErrorCode, OperationalError
 from runnel.rendering.error_mark import ERROR_MARK
 from tests.both_runtimes import expressions, queries, streams, tpch

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 import runnel
-from runnel.connectors import spark_options, spark_version_sink
 from runnel.connectors.imap.sink import MapSink
+from runnel.connectors.spark import options as spark_options
+from runnel.connectors.spark import versioned_sink as spark_version_sink
 from runnel.connectors.spark_job_sink import JobSink
 from runnel.sealed import unsealed
 from tests.effort import takes_long

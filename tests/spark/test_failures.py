@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import runnel
-from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark.errors import spark_error
 from runnel.connectors.spark_fetch import Fetch
 from tests.waiting import eventually
 

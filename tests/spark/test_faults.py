@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import runnel
-from runnel.connectors.spark_errors import spark_error
+from runnel.connectors.spark.errors import spark_error
 
 CALL = "An error occurred while calling o54.load.\n: "
 STACK = "\n\tat java.base/java.net.URLClassLoader.findClass(URLClassLoader.java:445)\n\t... 11 more"

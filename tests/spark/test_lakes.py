@@ -14,7 +14,8 @@ import pytest
 
 import runnel
 from runnel.connector import SinkRequest, WriteMode
-from runnel.connectors import spark_options, spark_version_sink
+from runnel.connectors.spark import options as spark_options
+from runnel.connectors.spark import versioned_sink as spark_version_sink
 from runnel.processor import Guarantee
 from tests.spark.test_job_sinks import table_of
 from tests.spark.test_jobs import ON_SPARK, shown

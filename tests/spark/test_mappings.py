@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import runnel
-from runnel.connectors.spark_options import read_options
+from runnel.connectors.spark.options import read_options
 from tests.effort import crossed
 
 

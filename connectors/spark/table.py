@@ -9,11 +9,11 @@ from typing import Any
 
 from runnel.catalog import TableColumn
 from runnel.connector import ReadableTable, ScanRequest, Sink, SinkRequest, Source, SourcePartition, WritableTable, WriteMode
-from runnel.connectors.spark_options import SparkOptions
-from runnel.connectors.spark_origin import Origin, columns_of, matched, unique_names
+from runnel.connectors.spark.options import SparkOptions
+from runnel.connectors.spark.origin import Origin, columns_of, matched, unique_names
+from runnel.connectors.spark.types import row_width
 from runnel.connectors.spark_owner import SessionOwner
 from runnel.connectors.spark_session import Spark, spark_errors
-from runnel.connectors.spark_types import row_width
 from runnel.errors import NotSupportedError
 from runnel.processor import Guarantee, JobContext
 from runnel.relation import Field
@@ -128,7 +128,7 @@ class SparkSinkTable(SparkTable, WritableTable):
         return frozenset({WriteMode.INSERT, WriteMode.SINK})
 
     def sink(self, request: SinkRequest) -> Sink:
-        from runnel.connectors.spark_sink import spark_sink
+        from runnel.connectors.spark.sink import spark_sink
 
         self._is_counted = False
         return spark_sink(self, request)
@@ -142,7 +142,7 @@ class SparkScan(Source):
         self._request = request
 
     def split(self, context: JobContext) -> Sequence[SourcePartition]:
-        from runnel.connectors.spark_source import partitions
+        from runnel.connectors.spark.source import partitions
 
         table, request = self._table, self._request
         spark = table.owner.get()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from runnel.connectors.spark_conversion import changed
+from runnel.connectors.spark.conversion import changed
 from runnel.errors import DataError, Error, ErrorCode, OperationalError
 
 _MISSING_CLASS = re.compile(r"(?:ClassNotFoundException|NoClassDefFoundError)\)?:?\s+(?:Class )?([\w$]+(?:[./][\w$]+)+)")

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from runnel.catalog import Table, TableColumn
 from runnel.connector import DataConnector, MappingDefinition
-from runnel.connectors.spark_options import SparkOptions, read_options
-from runnel.connectors.spark_origin import FollowedOrigin, Origin, RegisteredFrame, origin_of
+from runnel.connectors.spark.options import SparkOptions, read_options
+from runnel.connectors.spark.origin import FollowedOrigin, Origin, RegisteredFrame, origin_of
+from runnel.connectors.spark.table import SparkSinkTable, SparkTable, found_columns, table_of_frame
 from runnel.connectors.spark_owner import SessionOwner, session_of
 from runnel.connectors.spark_session import spark_errors
-from runnel.connectors.spark_table import SparkSinkTable, SparkTable, found_columns, table_of_frame
 from runnel.errors import NotSupportedError, ProgrammingError
 
 if TYPE_CHECKING:
+    from runnel.connectors.spark.stream import SparkStreamTable
     from runnel.connectors.spark_engine import SparkEngine
-    from runnel.connectors.spark_stream import SparkStreamTable
     from runnel.job_runtime import JobRuntime
 
 AnyTable = TypeVar("AnyTable", bound=Table)
@@ -86,7 +86,7 @@ class SparkConnector(DataConnector):
 
     def _stream(self, name: str, origin: Origin, columns: list[TableColumn], problems: dict[int, str]) -> SparkStreamTable:
         # Loaded on first use: few connections have streams of Spark's.
-        from runnel.connectors.spark_stream import SparkStreamTable
+        from runnel.connectors.spark.stream import SparkStreamTable
 
         return self._known(SparkStreamTable(name, columns, origin, self.owner, problems))
 

@@ -7,7 +7,7 @@ where a conversion would cut values without a word, nothing is read.
 from __future__ import annotations
 
 from runnel.catalog import TableColumn
-from runnel.connectors.spark_types import SparkColumn, ddl
+from runnel.connectors.spark.types import SparkColumn, ddl
 from runnel.errors import ErrorCode, OperationalError
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.sqltypes import Kind, SqlType, can_cast

@@ -18,11 +18,11 @@ from runnel.batches import empty_columns, slices
 from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
 from runnel.connectors.pushed.table import BUFFERED_ROWS, StreamChannel
-from runnel.connectors.spark_errors import spark_error
-from runnel.connectors.spark_origin import Origin, RegisteredFrame, matched
+from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.origin import Origin, RegisteredFrame, matched
+from runnel.connectors.spark.types import own_batch
 from runnel.connectors.spark_owner import SessionOwner
 from runnel.connectors.spark_session import Spark
-from runnel.connectors.spark_types import own_batch
 from runnel.errors import Error, InterfaceError, NotSupportedError, internal
 from runnel.processor import JobContext
 

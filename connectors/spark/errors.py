@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from runnel.connectors.spark_faults import fault_of
-from runnel.connectors.spark_options import FILE_FORMATS, PACKAGED
+from runnel.connectors.spark.error_hints import fault_of
+from runnel.connectors.spark.options import FILE_FORMATS, PACKAGED
 from runnel.errors import (
     DataError,
     Error,

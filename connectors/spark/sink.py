@@ -24,11 +24,11 @@ import pyarrow as pa
 
 from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, Token
-from runnel.connectors.spark_options import SparkOptions
-from runnel.connectors.spark_origin import schema_text
+from runnel.connectors.spark.options import SparkOptions
+from runnel.connectors.spark.origin import schema_text
+from runnel.connectors.spark.table import SparkSinkTable
+from runnel.connectors.spark.types import ddl, quoted
 from runnel.connectors.spark_session import Spark, spark_errors
-from runnel.connectors.spark_table import SparkSinkTable
-from runnel.connectors.spark_types import ddl, quoted
 from runnel.disk import sync_file, sync_folder
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.processor import Guarantee
@@ -50,7 +50,7 @@ def spark_sink(table: SparkSinkTable, request: SinkRequest) -> Sink:
         return FilesSink(spark, rows, table.options, request.owner)
     if request.owner and table.guarantee is Guarantee.EXACTLY_ONCE:
         # Loaded on first use: few jobs write to such tables.
-        from runnel.connectors.spark_version_sink import version_sink
+        from runnel.connectors.spark.versioned_sink import version_sink
 
         return version_sink(spark, rows, table.options, request.owner)
     return AppendSink(spark, rows, table, is_durable=bool(request.owner))
