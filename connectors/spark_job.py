@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from runnel.catalog import Table
 from runnel.connector import WriteMode
+from runnel.connectors.spark.fragments.inputs import can_take
 from runnel.connectors.spark.table import SparkSinkTable, SparkTable
 from runnel.connectors.spark.types import ddl
-from runnel.connectors.spark_inputs import can_take
 from runnel.connectors.spark_job_sink import JobSink, promise_of
 from runnel.fragment import Unrenderable
 from runnel.job_runtime import JobRuntime, JobStart, JobWrite, RuntimeExecution, RuntimePlan
@@ -19,7 +19,7 @@ from runnel.processor import Guarantee
 from runnel.relation import Relation, Scan, walk
 
 if TYPE_CHECKING:
-    from runnel.connectors.spark_engine import SparkEngine, SparkFragment
+    from runnel.connectors.spark.fragments.engine import SparkEngine, SparkFragment
 
 RUNTIME = "spark"
 

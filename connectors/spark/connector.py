@@ -15,8 +15,8 @@ from runnel.connectors.spark_session import spark_errors
 from runnel.errors import NotSupportedError, ProgrammingError
 
 if TYPE_CHECKING:
+    from runnel.connectors.spark.fragments.engine import SparkEngine
     from runnel.connectors.spark.stream import SparkStreamTable
-    from runnel.connectors.spark_engine import SparkEngine
     from runnel.job_runtime import JobRuntime
 
 AnyTable = TypeVar("AnyTable", bound=Table)
@@ -102,7 +102,7 @@ class SparkConnector(DataConnector):
     def _known_engine(self) -> SparkEngine:
         if self._engine is None:
             # Loaded on first use: a connection that only knows of a mapping has no use for the rendering.
-            from runnel.connectors.spark_engine import SparkEngine
+            from runnel.connectors.spark.fragments.engine import SparkEngine
 
             self._engine = SparkEngine(self.owner)
         return self._engine

@@ -72,7 +72,7 @@ WHOLE = [
 @pytest.fixture
 def both(session: Any, connection: runnel.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     """`big` on Spark, `here` on our side, where it stays."""
-    monkeypatch.setattr("runnel.connectors.spark_inputs.MOST_ROWS", 10)
+    monkeypatch.setattr("runnel.connectors.spark.fragments.inputs.MOST_ROWS", 10)
     connection.register("big", session.createDataFrame(BIG, schema=SCHEMA).repartition(2))
     connection.register("here", HERE)
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import runnel
-from runnel.connectors.spark_inputs import MOST_ROWS
+from runnel.connectors.spark.fragments.inputs import MOST_ROWS
 from tests.spark.test_fragments import plan
 
 pytestmark = pytest.mark.usefixtures("making_code")

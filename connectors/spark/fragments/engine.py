@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.catalog import Table
 from runnel.connector import SourcePartition
+from runnel.connectors.spark.fragments.differences import warnings_of
+from runnel.connectors.spark.fragments.inputs import can_take, check_columns, rows_of
 from runnel.connectors.spark.source import Views, partitions
 from runnel.connectors.spark.table import SparkTable
 from runnel.connectors.spark.types import quoted
 from runnel.connectors.spark_functions import python_calls, register
-from runnel.connectors.spark_inputs import can_take, check_columns, rows_of
 from runnel.connectors.spark_owner import SessionOwner
 from runnel.connectors.spark_session import Spark
-from runnel.connectors.spark_warnings import warnings_of
 from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
@@ -133,13 +133,13 @@ class SparkFragment(FragmentSource):
     def can_narrow(self, keys: Sequence[Expression]) -> bool:
         if isinstance(self._relation, Limit):
             return False
-        from runnel.connectors.spark_wanted import can_narrow
+        from runnel.connectors.spark.fragments.filtered_rows import can_narrow
 
         return can_narrow(keys, len(self._relation.fields))
 
     def prepare(self, context: JobContext) -> NarrowableRows:
         # Loaded on first use: few fragments are narrowed.
-        from runnel.connectors.spark_wanted import SparkRows
+        from runnel.connectors.spark.fragments.filtered_rows import SparkRows
 
         rendering = self._rendering(context.evaluation)
         spark = self._owner.get()
