@@ -25,8 +25,8 @@ import pytest
 from runnel.connectors.duckdb.sink import DuckDBSink
 from runnel.connectors.lake.delta.commit import DeltaTarget
 from runnel.connectors.lake.iceberg.commit import IcebergTarget
+from runnel.connectors.spark.jobs.sink import JobSink
 from runnel.connectors.spark.sink import AppendSink, FileSystem
-from runnel.connectors.spark_job_sink import JobSink
 
 NAMES = ("rename", "replace", "link", "unlink", "remove", "mkdir", "rmdir")
 SYNCS = ("fsync", "fdatasync")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.connectors.spark_job_stream import _check_checkpoint
+from runnel.connectors.spark.jobs.streaming import _check_checkpoint
 from runnel.connectors.spark_remote import _named_checkpoint
 from runnel.job_runtime import RuntimePlan
 from runnel.statements.job_runtimes import foreign_plan

@@ -32,7 +32,7 @@ from runnel.rendering.spark import SPARK
 from runnel.rendering.spark_relations import SparkRelations
 
 if TYPE_CHECKING:
-    from runnel.connectors.spark_job import SparkJobs
+    from runnel.connectors.spark.jobs.runtime import SparkJobs
 
 
 class SparkEngine(FragmentEngine):
@@ -54,7 +54,7 @@ class SparkEngine(FragmentEngine):
     def job_runtime(self) -> SparkJobs:
         if self._jobs is None:
             # Loaded on first use: few connections have jobs there.
-            from runnel.connectors.spark_job import SparkJobs
+            from runnel.connectors.spark.jobs.runtime import SparkJobs
 
             self._jobs = SparkJobs(self)
         return self._jobs

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from runnel.catalog import Table
 from runnel.connector import WriteMode
 from runnel.connectors.spark.fragments.inputs import can_take
+from runnel.connectors.spark.jobs.sink import JobSink, promise_of
 from runnel.connectors.spark.table import SparkSinkTable, SparkTable
 from runnel.connectors.spark.types import ddl
-from runnel.connectors.spark_job_sink import JobSink, promise_of
 from runnel.fragment import Unrenderable
 from runnel.job_runtime import JobRuntime, JobStart, JobWrite, RuntimeExecution, RuntimePlan
 from runnel.processor import Guarantee
@@ -43,13 +43,13 @@ class SparkJobs(JobRuntime):
 
     def takes(self, table: Table) -> bool:
         # Loaded on first use: jobs that read files of a File mapping on Spark ask for that.
-        from runnel.connectors.spark_files import can_read
+        from runnel.connectors.spark.jobs.files import can_read
 
         # The paths of a Spark Connect server are another machine's.
         return not self._owner.is_remote and can_read(table)
 
     def plan(self, write: JobWrite) -> RuntimePlan:
-        from runnel.connectors.spark_files import taken_over
+        from runnel.connectors.spark.jobs.files import taken_over
 
         self._check_sink(write)
         if not self._owner.is_remote:
@@ -60,7 +60,7 @@ class SparkJobs(JobRuntime):
                 raise Unrenderable(f'"{node.table.name}", which is not on Spark and {what},', node.position)
         if write.relation.is_unbounded:
             # Loaded on first use: few jobs on Spark read streams.
-            from runnel.connectors.spark_job_stream import StreamPlan
+            from runnel.connectors.spark.jobs.streaming import StreamPlan
 
             return StreamPlan(self._owner, write)
         return BatchPlan(self._engine, write)
@@ -95,7 +95,7 @@ class BatchPlan(RuntimePlan):
         ]
 
     def start(self, start: JobStart) -> RuntimeExecution:
-        from runnel.connectors.spark_job_batch import BatchExecution
+        from runnel.connectors.spark.jobs.batch import BatchExecution
 
         spark = self._engine.owner.get()
         frame = self._fragment.frame(spark, start.evaluation)
