@@ -17,8 +17,8 @@ import pytest
 import runnel
 from runnel.catalog import Mapping
 from runnel.connector import WritableTable
-from runnel.connectors import spark_start
 from runnel.connectors.kafka.sink import KafkaSink
+from runnel.connectors.spark.session import start as spark_start
 from runnel.cursor import Running
 from runnel.named_jobs.named_snapshots import NamedSnapshots
 from runnel.named_jobs.options import NamedJobOptions

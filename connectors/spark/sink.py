@@ -26,9 +26,9 @@ from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, Token
 from runnel.connectors.spark.options import SparkOptions
 from runnel.connectors.spark.origin import schema_text
+from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.connectors.spark.table import SparkSinkTable
 from runnel.connectors.spark.types import ddl, quoted
-from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.disk import sync_file, sync_folder
 from runnel.errors import OperationalError, ProgrammingError
 from runnel.processor import Guarantee

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from runnel.batches import empty_columns, slices
 from runnel.connector import END, End, Pause, SourcePartition
+from runnel.connectors.spark.session.fetch import Fetch
+from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.table import SparkTable
 from runnel.connectors.spark.types import own_batch
-from runnel.connectors.spark_fetch import Fetch
-from runnel.connectors.spark_session import Spark
 from runnel.errors import Error, Position
 from runnel.relation import Field
 from runnel.sqltypes import SqlType

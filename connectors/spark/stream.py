@@ -20,9 +20,9 @@ from runnel.connector import BATCH_ROWS, End, EventTimeMark, Pause, ReadableTabl
 from runnel.connectors.pushed.table import BUFFERED_ROWS, StreamChannel
 from runnel.connectors.spark.errors import spark_error
 from runnel.connectors.spark.origin import Origin, RegisteredFrame, matched
+from runnel.connectors.spark.session.owner import SessionOwner
+from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.types import own_batch
-from runnel.connectors.spark_owner import SessionOwner
-from runnel.connectors.spark_session import Spark
 from runnel.errors import Error, InterfaceError, NotSupportedError, internal
 from runnel.processor import JobContext
 

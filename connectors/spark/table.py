@@ -11,9 +11,9 @@ from runnel.catalog import TableColumn
 from runnel.connector import ReadableTable, ScanRequest, Sink, SinkRequest, Source, SourcePartition, WritableTable, WriteMode
 from runnel.connectors.spark.options import SparkOptions
 from runnel.connectors.spark.origin import Origin, columns_of, matched, unique_names
+from runnel.connectors.spark.session.owner import SessionOwner
+from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.connectors.spark.types import row_width
-from runnel.connectors.spark_owner import SessionOwner
-from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.errors import NotSupportedError
 from runnel.processor import Guarantee, JobContext
 from runnel.relation import Field

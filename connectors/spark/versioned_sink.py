@@ -16,8 +16,8 @@ from runnel.connector import Token
 from runnel.connectors.lake.sink import application_of
 from runnel.connectors.spark.errors import spark_error
 from runnel.connectors.spark.options import SparkOptions
+from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.connectors.spark.sink import STAGING_PREFIX, FilesSink, Rows
-from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.errors import Error
 
 EPOCH, APPLICATION = "runnel.epoch", "runnel.application"

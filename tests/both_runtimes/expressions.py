@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 import runnel
-from runnel.connectors.spark_session import _leave_out_of_logs, spark_errors
+from runnel.connectors.spark.session.session import _leave_out_of_logs, spark_errors
 from runnel.errors import DataError, Error
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant, is_volatile

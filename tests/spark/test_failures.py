@@ -12,7 +12,7 @@ import pytest
 
 import runnel
 from runnel.connectors.spark.errors import spark_error
-from runnel.connectors.spark_fetch import Fetch
+from runnel.connectors.spark.session.fetch import Fetch
 from tests.waiting import eventually
 
 Query = Callable[[str], list[tuple[Any, ...]]]

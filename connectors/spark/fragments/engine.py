@@ -13,12 +13,12 @@ from runnel.catalog import Table
 from runnel.connector import SourcePartition
 from runnel.connectors.spark.fragments.differences import warnings_of
 from runnel.connectors.spark.fragments.inputs import can_take, check_columns, rows_of
+from runnel.connectors.spark.session.functions import python_calls, register
+from runnel.connectors.spark.session.owner import SessionOwner
+from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.source import Views, partitions
 from runnel.connectors.spark.table import SparkTable
 from runnel.connectors.spark.types import quoted
-from runnel.connectors.spark_functions import python_calls, register
-from runnel.connectors.spark_owner import SessionOwner
-from runnel.connectors.spark_session import Spark
 from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.connector import SourcePartition
+from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.source import Placing, partitions
-from runnel.connectors.spark_session import Spark
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression
 from runnel.fragment import NarrowableRows, Unrenderable

@@ -9,7 +9,7 @@ from typing import Any
 
 from runnel.connectors.spark.errors import spark_error
 from runnel.connectors.spark.jobs.sink import JobSink
-from runnel.connectors.spark_session import Spark, spark_errors
+from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.errors import Error, internal
 from runnel.job_runtime import Commit, JobStart, RuntimeExecution, RuntimeProgress
 

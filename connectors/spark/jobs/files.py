@@ -18,10 +18,10 @@ from runnel.connectors.files.table import FileTable
 from runnel.connectors.spark.fragments.inputs import TRAVELLING, can_take
 from runnel.connectors.spark.options import SparkOptions
 from runnel.connectors.spark.origin import FollowedOrigin, Origin
+from runnel.connectors.spark.session.owner import SessionOwner
+from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.connectors.spark.stream import SparkStreamTable
 from runnel.connectors.spark.table import SparkTable
-from runnel.connectors.spark_owner import SessionOwner
-from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.relation import Relation, Scan, transform
 
 _PATTERN = frozenset("*?[]{}\\:")

@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from runnel.connector import END, End, Pause, ReadableTable, ScanRequest, Source, SourcePartition
 from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.session.session import CHECKPOINT_ELSEWHERE, spark_errors
 from runnel.connectors.spark.source import partitions
 from runnel.connectors.spark.stream import SparkStreamTable
-from runnel.connectors.spark_session import CHECKPOINT_ELSEWHERE, spark_errors
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, internal
 from runnel.job_runtime import ReadSoFar
 from runnel.patience import current

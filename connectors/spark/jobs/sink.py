@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from runnel.batches import slices
 from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WritableTable, WriteMode
+from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.connectors.spark.sink import GatheringSink
 from runnel.connectors.spark.types import own_batch
-from runnel.connectors.spark_session import Spark, spark_errors
 from runnel.disk import replace_file
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
 from runnel.job_runtime import JobWrite

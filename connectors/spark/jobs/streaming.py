@@ -19,13 +19,13 @@ from runnel.connectors.spark.fragments.inputs import check_columns, rows_of
 from runnel.connectors.spark.jobs.replay import NOT_TOLD, Told, read_so_far
 from runnel.connectors.spark.jobs.sink import JobSink, promise_of, written_batch
 from runnel.connectors.spark.jobs.state_text import state_text, without_messages
+from runnel.connectors.spark.session.functions import python_calls, register
+from runnel.connectors.spark.session.owner import SessionOwner
+from runnel.connectors.spark.session.session import CHECKPOINT_ELSEWHERE, Spark, spark_errors
 from runnel.connectors.spark.source import Views
 from runnel.connectors.spark.stream import SparkStreamTable
 from runnel.connectors.spark.table import SparkTable
 from runnel.connectors.spark.types import quoted
-from runnel.connectors.spark_functions import python_calls, register
-from runnel.connectors.spark_owner import SessionOwner
-from runnel.connectors.spark_session import CHECKPOINT_ELSEWHERE, Spark, spark_errors
 from runnel.errors import DataError, Error, ErrorCode, OperationalError, internal
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile

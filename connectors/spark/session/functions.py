@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.types import ddl
-from runnel.connectors.spark_session import Spark
 from runnel.expressions.nodes import Case, Expression
 from runnel.expressions.nodes import walk as parts_of
 from runnel.expressions.python_function import PythonCall

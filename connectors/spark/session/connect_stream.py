@@ -15,7 +15,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 from uuid import uuid4
 
-from runnel.connectors.spark_session import Spark
+from runnel.connectors.spark.session.session import Spark
 
 PATIENCE = 60.0
 """Seconds without a sign of life of ours after which the function there gives up, and with it the query."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.connectors.spark_fetch import Fetch, Share
+from runnel.connectors.spark.session.fetch import Fetch, Share
 
 CANCELLING_SECONDS = 30.0
 PLANNING_SECONDS = 5.0

@@ -20,16 +20,16 @@ from weakref import finalize
 
 import pyarrow as pa
 
-from runnel.connectors import spark_start
 from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.session import start as spark_start
+from runnel.connectors.spark.session.session import CHECKPOINT_ELSEWHERE, OWN_SETTINGS, Spark, spark_errors
+from runnel.connectors.spark.session.start import quiet
 from runnel.connectors.spark.types import travelling_schema
-from runnel.connectors.spark_session import CHECKPOINT_ELSEWHERE, OWN_SETTINGS, Spark, spark_errors
-from runnel.connectors.spark_start import quiet
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
-    from runnel.connectors.spark_fetch import Fetch
+    from runnel.connectors.spark.session.fetch import Fetch
 
 DEFAULT_PORT = 15002
 RETRIES = 5
@@ -172,7 +172,7 @@ class RemoteSpark(Spark):
         self.own.client.register_udf(run, result, name, PythonEvalType.SQL_SCALAR_ARROW_UDF)
 
     def fetch(self, frame: Any, is_ordered: bool, description: str) -> Fetch:
-        from runnel.connectors.spark_remote_fetch import RemoteFetch
+        from runnel.connectors.spark.session.connect_fetch import RemoteFetch
 
         return RemoteFetch(self, frame, is_ordered, description)
 
@@ -207,7 +207,7 @@ class RemoteSpark(Spark):
         return super().checkpoint(place) if root is None else _named_checkpoint(place, str(root))
 
     def start_stream(self, writer: Any, take: Callable[[Any, int], None]) -> Any:
-        from runnel.connectors.spark_remote_stream import RemoteStream
+        from runnel.connectors.spark.session.connect_stream import RemoteStream
 
         return RemoteStream(self, take).start(writer)
 

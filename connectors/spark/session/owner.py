@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from runnel.connectors import spark_start
-from runnel.connectors.spark_session import Spark
+from runnel.connectors.spark.session import start as spark_start
+from runnel.connectors.spark.session.session import Spark
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.forks import closed_error, here
 from runnel.patience import PatientLock
@@ -75,7 +75,7 @@ class SessionOwner:
                 )
             if self._spark is None:
                 if self.is_remote:
-                    from runnel.connectors.spark_remote import started
+                    from runnel.connectors.spark.session.connect_client import started
 
                     self._spark = started(str(self._master), self._settings)
                 else:
@@ -123,7 +123,7 @@ def is_connect(session: Any) -> bool:
 def _spark_of(session: Any) -> Spark:
     if is_connect(session):
         # Loaded on first use: few have a server.
-        from runnel.connectors.spark_remote import RemoteSpark
+        from runnel.connectors.spark.session.connect_client import RemoteSpark
 
         return RemoteSpark(session)
     return Spark(session)

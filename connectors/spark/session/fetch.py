@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.connectors.spark_session import Spark, spark_errors
+from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.errors import Error, OperationalError
 
 logger = logging.getLogger("runnel.spark")

@@ -20,15 +20,15 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from runnel.connectors import spark_start
 from runnel.connectors.spark.errors import spark_error
+from runnel.connectors.spark.session import start as spark_start
+from runnel.connectors.spark.session.start import quiet
 from runnel.connectors.spark.types import travelling_schema
-from runnel.connectors.spark_start import quiet
 from runnel.errors import ErrorCode, OperationalError
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
-    from runnel.connectors.spark_fetch import Fetch
+    from runnel.connectors.spark.session.fetch import Fetch
 
 OWN_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -160,7 +160,7 @@ class Spark:
 
     def fetch(self, frame: Any, is_ordered: bool, description: str) -> Fetch:
         """A run of a DataFrame of our session, not begun yet."""
-        from runnel.connectors.spark_fetch import Fetch
+        from runnel.connectors.spark.session.fetch import Fetch
 
         return Fetch(self, frame, is_ordered, description)
 
