@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import pyarrow as pa
 
+from runnel.deadline import Patience
 from runnel.errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, ProgrammingError, internal
 from runnel.jobs import Job
-from runnel.patience import Patience
 from runnel.rows import DECODE_ROWS, Result, Row
 from runnel.sqltypes import Kind, SqlType
 

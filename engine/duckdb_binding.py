@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from threading import Event, Thread, current_thread
 from typing import TYPE_CHECKING
 
-from runnel.patience import LOOK, check_time
+from runnel.deadline import LOOK, check_time
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

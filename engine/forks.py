@@ -23,8 +23,8 @@ from contextlib import suppress
 from importlib import _bootstrap, import_module
 from typing import Any, Protocol, TypeVar
 
+from runnel.deadline import PatientLock
 from runnel.errors import InterfaceError
-from runnel.patience import PatientLock
 
 T = TypeVar("T")
 

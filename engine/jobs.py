@@ -17,11 +17,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from runnel.dag import DAG
+from runnel.deadline import end_of_wait
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.forks import closed_error, here
 from runnel.frozen import frozen
-from runnel.patience import end_of_wait
 from runnel.processor import JobContext
 from runnel.results import ResultQueue, acquire
 from runnel.runtime.caller import Caller

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 from runnel import relation as logical
 from runnel.catalog import Snapshot
 from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
+from runnel.deadline import check_time
 from runnel.errors import NotSupportedError, internal
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, SortKey, columns_of, conjuncts
-from runnel.patience import check_time
 from runnel.planner import physical, physical_streams
 from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.index_choice import OrderColumn, choose_index

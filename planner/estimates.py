@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runnel.deadline import check_time
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
-from runnel.patience import check_time
 from runnel.relation import (
     LEFT_ONLY,
     Aggregate,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from runnel.catalog import Snapshot, View, WatermarkClause, dependency_version
 from runnel.connector import ColumnDefinition, IndexedTable, KeyedTable, RowAddressedTable, SinkRequest, WriteMode
 from runnel.dag import DAG
+from runnel.deadline import within_time
 from runnel.errors import InterfaceError, NotSupportedError, ProgrammingError, internal
 from runnel.expressions.nodes import Parameter
 from runnel.expressions.nodes import walk as expressions_in
-from runnel.patience import within_time
 from runnel.planner import syntax
 from runnel.planner.bind_query import Binder, Environment
 from runnel.planner.choose import choose, choose_write

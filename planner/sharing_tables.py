@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from runnel.deadline import check_time
 from runnel.expressions.nodes import Expression
-from runnel.patience import check_time
 from runnel.planner import physical, physical_streams
 from runnel.planner.merged_scans import merged_scans
 from runnel.planner.physical import Hold, Physical, Shared, SourceScan

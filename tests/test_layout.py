@@ -21,10 +21,10 @@ FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runne
 LEVELS = {
     0: (
         "awaiting",
+        "deadline",
         "errors",
         "forks",
         "frozen",
-        "patience",
         "sqltypes",
     ),
     1: (

@@ -7,8 +7,8 @@ from time import monotonic_ns
 
 import pytest
 
+from runnel.deadline import LEAST, Patience, current, seconds
 from runnel.errors import ErrorCode, OperationalError
-from runnel.patience import LEAST, Patience, current, seconds
 
 SECOND = 1_000_000_000
 

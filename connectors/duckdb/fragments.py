@@ -12,6 +12,7 @@ from runnel.catalog import Table
 from runnel.connector import END, End, Pause, SourcePartition
 from runnel.connectors.duckdb import inputs
 from runnel.connectors.duckdb.inputs import StoredInput, StreamInput
+from runnel.deadline import check_time
 from runnel.duckdb_arrow import from_duckdb
 from runnel.duckdb_binding import bind
 from runnel.duckdb_errors import translated
@@ -20,7 +21,6 @@ from runnel.duckdb_stream import DuckDBStream
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Literal
 from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
-from runnel.patience import check_time
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation import (

@@ -29,11 +29,11 @@ from runnel.connector import (
     WriteMode,
 )
 from runnel.connectors.duckdb.types import canonical_expression, quoted
+from runnel.deadline import PatientLock
 from runnel.duckdb_errors import translated
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
 from runnel.expressions.canonical import canonical
-from runnel.patience import PatientLock
 from runnel.processor import Guarantee, JobContext
 from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from runnel import patience
+from runnel import deadline as patience
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError, suggest
 
 LOGGER = logging.getLogger("runnel.connectors.kafka.connector")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from runnel import patience
+from runnel import deadline as patience
 from runnel.connectors.kafka.client import calling, consumer, failed, kafka, look_seconds, partitions_of, producer, seconds
 from runnel.errors import OperationalError
 

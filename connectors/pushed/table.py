@@ -27,9 +27,9 @@ from runnel.catalog import EventTime, TableColumn
 from runnel.connector import BATCH_ROWS, END, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
 from runnel.connectors.pushed.event_time import event_time_of
 from runnel.connectors.pushed.rows import StreamData, batches_of, stream_columns
+from runnel.deadline import end_of_wait
 from runnel.errors import ErrorCode, InterfaceError, OperationalError
 from runnel.forks import closed_error, finalizer, here, watch
-from runnel.patience import end_of_wait
 from runnel.processor import JobContext
 from runnel.sqltypes import SqlType
 

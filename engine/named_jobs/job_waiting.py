@@ -9,6 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from runnel.awaiting import Wake, until
+from runnel.deadline import GOES_ON, LOOK, PatientLock, current, waiting_time
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, internal
 from runnel.jobs import JobStatus
 from runnel.named_jobs.job_view import JobView
@@ -16,7 +17,6 @@ from runnel.named_jobs.listeners import Listener
 from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.run import Run
 from runnel.named_jobs.states import FAILED, NOT_RUNNING, SUSPENDED, check_allowed
-from runnel.patience import GOES_ON, LOOK, PatientLock, current, waiting_time
 
 if TYPE_CHECKING:
     from runnel.named_jobs.registry import NamedJobs

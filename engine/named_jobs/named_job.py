@@ -13,6 +13,8 @@ from enum import Enum
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from runnel.deadline import seconds as seconds_left
+from runnel.deadline import waiting_time
 from runnel.errors import Error, ErrorCode, OperationalError, internal
 from runnel.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
@@ -35,8 +37,6 @@ from runnel.named_jobs.states import (
     TRANSITIONS,
     check_allowed,
 )
-from runnel.patience import seconds as seconds_left
-from runnel.patience import waiting_time
 from runnel.processor import Guarantee
 from runnel.processors.scan import ScanMetaSupplier, beginnings_of
 

@@ -13,6 +13,7 @@ from tempfile import mkdtemp
 from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING
 
+from runnel.deadline import Patience, PatientLock, undisturbed
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.forks import closed_error, here, watch
 from runnel.job_runtime import TASKLETS
@@ -26,7 +27,6 @@ from runnel.named_jobs.record import JobRecord
 from runnel.named_jobs.records import JobRecords
 from runnel.named_jobs.run import PreparedJob, Run
 from runnel.named_jobs.states import COMPLETED, COMPLETING, FAILED, NOT_RUNNING, RUNNING, STARTING
-from runnel.patience import Patience, PatientLock, undisturbed
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.write import settle_staged
 from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore

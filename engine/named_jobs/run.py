@@ -8,6 +8,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from runnel.dag import DAG
+from runnel.deadline import GOES_ON, current
 from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.context import EvaluationContext
 from runnel.frozen import frozen
@@ -15,7 +16,6 @@ from runnel.jobs import Job, JobOptions, Jobs
 from runnel.named_jobs.adapted_store import kept_meanings
 from runnel.named_jobs.durability import Durability
 from runnel.named_jobs.record import Failure, JobRecord
-from runnel.patience import GOES_ON, current
 from runnel.processor import Guarantee
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
 

@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from threading import Thread, current_thread
 from typing import TYPE_CHECKING
 
-from runnel.patience import Patience
+from runnel.deadline import Patience
 from runnel.runtime.clock import Clock
 from runnel.runtime.idle import Parker
 from runnel.runtime.progress import DONE, NO_PROGRESS

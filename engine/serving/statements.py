@@ -6,9 +6,9 @@ from collections.abc import Callable
 from threading import Lock
 from time import monotonic
 
+from runnel.deadline import Patience
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError
 from runnel.jobs import Job
-from runnel.patience import Patience
 from runnel.rows import Result
 from runnel.serving.sockets import End, client_end
 

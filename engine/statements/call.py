@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from runnel.access import Access
     from runnel.dag import DAG
     from runnel.database import Database
-    from runnel.patience import Patience
+    from runnel.deadline import Patience
     from runnel.planner.plans import Plan
 
 

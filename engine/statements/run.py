@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from runnel.deadline import current
 from runnel.errors import ProgrammingError, internal
-from runnel.patience import current
 from runnel.planner import plans
 from runnel.statements import queries
 from runnel.statements.arguments import Rows, converted

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from runnel.patience import check_time
+from runnel.deadline import check_time
 from runnel.planner.estimates import Estimates
 from runnel.planner.rules.rewriting import renumber
 from runnel.relation import Join, JoinKind, Project, Relation, references, transform

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from runnel.deadline import check_time
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.patience import check_time
 from runnel.planner.rules.rewriting import project_columns, renumber
 from runnel.relation import (
     LEFT_ONLY,

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from runnel.deadline import check_time
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey, columns_of, conjuncts, walk
-from runnel.patience import check_time
 from runnel.planner.rules.anchoring import Anchoring
 from runnel.planner.rules.correlated_joins import pull_join
 from runnel.planner.rules.pulled import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from runnel.deadline import check_time
 from runnel.expressions.nodes import Call, Case, Column, Expression, Literal, conjuncts, walk
-from runnel.patience import check_time
 from runnel.planner.rules.constant_folding import fold_constants
 from runnel.planner.rules.correlation import Unnesting, is_correlated, keeps_a_row
 from runnel.planner.rules.pulled import Pulled, as_it_is, fails, joined, marked, outer_indexes, where_present

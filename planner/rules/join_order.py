@@ -15,9 +15,9 @@ from itertools import combinations
 from math import inf
 from typing import TypeGuard
 
+from runnel.deadline import check_time
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
-from runnel.patience import check_time
 from runnel.planner.estimates import domain_size, estimate
 from runnel.planner.rules.rewriting import conjunction, renumber, shift
 from runnel.relation import Filter, Join, JoinKind, Project, Relation, references

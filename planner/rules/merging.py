@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
+from runnel.deadline import check_time
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, conjuncts, walk
-from runnel.patience import check_time
 from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
 from runnel.relation import Filter, Project, Relation, Values, transform
 

@@ -21,9 +21,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from runnel.deadline import check_time
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
-from runnel.patience import check_time
 from runnel.planner.rules.rewriting import conjunction, divide, reads_only, shift, substitute
 from runnel.relation import (
     LEFT_ONLY,

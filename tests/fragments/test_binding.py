@@ -11,9 +11,9 @@ import pytest
 import runnel
 from runnel import duckdb_binding
 from runnel.connectors.duckdb import fragments as duckdb_engine
+from runnel.deadline import within_time
 from runnel.duckdb_kernel import DuckDBKernel
 from runnel.errors import OperationalError
-from runnel.patience import within_time
 
 
 class _SlowKernel:

@@ -13,8 +13,8 @@ import pytest
 
 import runnel
 from runnel import database
+from runnel.deadline import within_time
 from runnel.expressions.nodes import Literal
-from runnel.patience import within_time
 from runnel.planner import bound_tables
 from runnel.planner.bind_select import SelectBinder
 from runnel.planner.parse import parse

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier, between
+from runnel.deadline import Patience, current
 from runnel.errors import (
     DataError,
     Error,
@@ -26,7 +27,6 @@ from runnel.errors import (
 )
 from runnel.expressions.context import EvaluationContext
 from runnel.jobs import Job, JobOptions, Jobs, JobStatus
-from runnel.patience import Patience, current
 from runnel.processor import Inbox, Processor
 from runnel.processors.result import result_sink
 from runnel.processors.scan import scan

@@ -25,8 +25,8 @@ from runnel.connectors.imap.layout import Layout, check_key, select_fields
 from runnel.connectors.imap.storage.segment import Mask, Numbers, Segment, Tail, merge_last
 from runnel.connectors.imap.storage.update import kept_fields, knows_all_fields, rows_at
 from runnel.connectors.imap.values import decoder
+from runnel.deadline import PatientLock
 from runnel.expressions.values import array_of
-from runnel.patience import PatientLock
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:

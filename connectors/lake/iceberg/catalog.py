@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.connectors.files.storage import absolute_path
+from runnel.deadline import PatientLock
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, without_password
 from runnel.frozen import frozen
-from runnel.patience import PatientLock
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WHO = re.compile(r"//[^/\s]*@")

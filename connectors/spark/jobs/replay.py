@@ -25,9 +25,9 @@ from runnel.connectors.spark.errors import spark_error
 from runnel.connectors.spark.session.session import CHECKPOINT_ELSEWHERE, spark_errors
 from runnel.connectors.spark.source import partitions
 from runnel.connectors.spark.stream import SparkStreamTable
+from runnel.deadline import current
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, internal
 from runnel.job_runtime import ReadSoFar
-from runnel.patience import current
 from runnel.processor import JobContext
 from runnel.relation import Field, Relation, Scan, walk
 

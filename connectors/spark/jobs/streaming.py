@@ -26,12 +26,12 @@ from runnel.connectors.spark.source import Views
 from runnel.connectors.spark.stream import SparkStreamTable
 from runnel.connectors.spark.table import SparkTable
 from runnel.connectors.spark.types import quoted
+from runnel.deadline import current
 from runnel.errors import DataError, Error, ErrorCode, OperationalError, internal
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
 from runnel.fragment import Unrenderable
 from runnel.job_runtime import Commit, JobStart, JobWrite, ReadSoFar, RuntimeExecution, RuntimePlan, RuntimeProgress
-from runnel.patience import current
 from runnel.processor import JobContext
 from runnel.relation import Relation, Scan, walk
 from runnel.rendering.render import Rendering

@@ -8,9 +8,9 @@ from typing import Any
 
 from runnel.connectors.spark.session import start as spark_start
 from runnel.connectors.spark.session.session import Spark
+from runnel.deadline import PatientLock
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
 from runnel.forks import closed_error, here
-from runnel.patience import PatientLock
 
 
 class SessionOwner:
