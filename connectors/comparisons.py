@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from runnel.base.frozen import frozen
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
-from runnel.frozen import frozen
 
 _MIRRORED = {"eq": "eq", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 

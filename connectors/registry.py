@@ -13,9 +13,9 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
+from runnel.base.frozen import frozen
 from runnel.connector import Connector
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, Position, ProgrammingError, suggest
-from runnel.frozen import frozen
 
 if TYPE_CHECKING:
     from runnel.duckdb_kernel import DuckDBKernel

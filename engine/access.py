@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, InterfaceError, ProgrammingError, without_password
-from runnel.frozen import frozen
 
 NEVER = ("/proc", "/sys", "/dev")
 """Folders of the system that no bounds open: what is in them are no data files."""

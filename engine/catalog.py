@@ -15,8 +15,8 @@ from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, Position, ProgrammingError, as_written, suggest
-from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, overload
 
 import runnel.errors as errors
+from runnel.base.forks import finalizer
 from runnel.catalog import Mapping, Registration, Table, View
 from runnel.cursor import Cursor, fail
 from runnel.dag import DAG
 from runnel.database import Database
 from runnel.errors import ErrorCode, InterfaceError, NotSupportedError, ProgrammingError, suggest
 from runnel.expressions.context import EvaluationContext
-from runnel.forks import finalizer
 from runnel.jobs import Job, JobOptions
 
 if TYPE_CHECKING:

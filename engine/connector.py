@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import Mask
 from runnel.catalog import Index, Table, WatermarkClause
 from runnel.errors import DataError, ErrorCode, IntegrityError, NotSupportedError, OperationalError
 from runnel.expressions.nodes import Expression
-from runnel.frozen import frozen
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import SqlType, from_arrow
 

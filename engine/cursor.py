@@ -23,8 +23,8 @@ from runnel.sqltypes import Kind, SqlType
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from runnel.base.forks import Origin
     from runnel.connection import Connection
-    from runnel.forks import Origin
     from runnel.query_progress import QueryProgress
     from runnel.statements.outcome import Outcome
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.errors import ProgrammingError
-from runnel.frozen import frozen
 
 if TYPE_CHECKING:
     from runnel.processor import JobContext, Processor

@@ -10,12 +10,12 @@ from threading import Lock, Thread
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any
 
+from runnel.base.forks import closed_error, here, watch
 from runnel.catalog import Catalog, CatalogObject, DataConnection, Index, Registration, Snapshot, Table
 from runnel.catalog import Mapping as TableMapping
 from runnel.connectors.registry import Registry
 from runnel.deadline import PatientLock, RunningStatement, RunningStatements, current
 from runnel.errors import InterfaceError
-from runnel.forks import closed_error, here, watch
 from runnel.jobs import CLOSING, Jobs
 from runnel.memory import Memory
 from runnel.planner.bind_query import Environment, Pushdown

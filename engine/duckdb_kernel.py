@@ -13,8 +13,8 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from runnel.base.forks import closed_error, here, pin, watch
 from runnel.duckdb_errors import translated
-from runnel.forks import closed_error, here, pin, watch
 from runnel.spill import PrivateFolder
 
 if TYPE_CHECKING:

@@ -18,12 +18,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from runnel.base.forks import watch
+from runnel.base.frozen import frozen
 from runnel.catalog import CatalogObject, DataConnection, Index, Mapping, View, WatermarkClause
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.disk import OWN_FILE, OWN_FOLDER, Held, replace_file
 from runnel.errors import ErrorCode, OperationalError
-from runnel.forks import watch
-from runnel.frozen import frozen
 from runnel.sealed import sealed, unsealed
 from runnel.type_records import type_of, type_record
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.connector import Source, SourcePartition
 from runnel.errors import DataError, Error, ErrorCode, Position
@@ -19,7 +20,6 @@ from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Cast, Expression
 from runnel.expressions.nodes import walk as parts_of
-from runnel.frozen import frozen
 from runnel.processor import JobContext
 from runnel.relation import Aggregate, Field, Join, JoinKind, Relation, walk
 from runnel.windows import Window

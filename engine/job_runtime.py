@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.connector import ReadableTable, WritableTable, WriteMode
 from runnel.errors import Error, NotSupportedError
 from runnel.expressions.context import EvaluationContext
-from runnel.frozen import frozen
 from runnel.processor import Guarantee
 from runnel.relation import Relation
 

@@ -16,12 +16,12 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from runnel.base.forks import closed_error, here
+from runnel.base.frozen import frozen
 from runnel.dag import DAG
 from runnel.deadline import end_of_wait
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
-from runnel.forks import closed_error, here
-from runnel.frozen import frozen
 from runnel.processor import JobContext
 from runnel.results import ResultQueue, acquire
 from runnel.runtime.caller import Caller

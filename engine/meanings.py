@@ -10,8 +10,8 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any
 
+from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, OperationalError
-from runnel.frozen import frozen
 from runnel.streams import WindowKind, WindowShape
 
 VERSION = 1

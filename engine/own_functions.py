@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, InterfaceError, NotSupportedError, ProgrammingError, suggest
 from runnel.expressions.aggregates import is_aggregate
 from runnel.expressions.build import is_function
 from runnel.expressions.python_function import PythonFunction
 from runnel.expressions.window_functions import is_window_function
-from runnel.frozen import frozen
 from runnel.planner.parse_types import parse_type
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARBINARY, VARCHAR, Kind, SqlType, from_arrow
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.expressions.context import EvaluationContext
-from runnel.frozen import frozen
 
 if TYPE_CHECKING:
     from runnel.duckdb_kernel import DuckDBKernel

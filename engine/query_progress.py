@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 from runnel.jobs import Job
 
 

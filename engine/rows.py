@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from runnel.base.forks import finalizer, here
 from runnel.errors import Error, InterfaceError, may_succeed_here
 from runnel.expressions.values import array_of, python_values
-from runnel.forks import finalizer, here
 from runnel.jobs import Job
 from runnel.relation import Field
 from runnel.results import ResultQueue
@@ -124,7 +124,7 @@ class Result:
 
     async def news(self) -> None:
         """Waits until the next row, or the end, is there, so that `one` doesn't wait; other coroutines run meanwhile."""
-        from runnel.awaiting import Wake, until
+        from runnel.base.awaiting import Wake, until
 
         while self._next >= len(self._rows) and not self._decode(DECODE_ROWS, wait=False):
             job = self._job

@@ -14,8 +14,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, ProgrammingError, suggest
-from runnel.frozen import frozen
 from runnel.memory import default_limit
 
 Value = str | int | bool | float

@@ -17,9 +17,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from runnel.base.forks import watch
 from runnel.batches import slices
 from runnel.errors import OperationalError
-from runnel.forks import watch
 
 if TYPE_CHECKING:
     from runnel.memory import Memory

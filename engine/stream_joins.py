@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Column, Expression
-from runnel.frozen import frozen
 from runnel.streams import TimeBound
 
 

@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import Enum
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.errors import Position
 from runnel.expressions.nodes import Column, Expression, Literal
-from runnel.frozen import frozen
 from runnel.relation import Change, Field, Pair, Relation, Single, mapped, walk
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType
 

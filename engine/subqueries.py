@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import field, replace
 from functools import cached_property
 
+from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Expression, SortKey
-from runnel.frozen import frozen
 from runnel.relation import Change, Field, JoinKind, Pair, Relation, Single, mapped
 from runnel.sqltypes import BIGINT
 

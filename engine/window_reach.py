@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 
 
 @frozen

@@ -10,9 +10,9 @@ from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Expression, SortKey
-from runnel.frozen import frozen
 from runnel.relation import Change, Field, Relation, Single, mapped
 
 if TYPE_CHECKING:

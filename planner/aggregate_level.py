@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from runnel.base.frozen import frozen
 from runnel.errors import ProgrammingError
 from runnel.expressions.nodes import Column, Expression
-from runnel.frozen import frozen
 from runnel.planner.collected import OuterCollected
 from runnel.subqueries import OuterColumn, OuterValue, map_outer_in
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from runnel.base.frozen import frozen
 from runnel.catalog import EventTime, Table, View
 from runnel.connector import ReadableTable
 from runnel.errors import DatabaseError, NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, transform
-from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.convert import exact_cast, renamed
 from runnel.planner.scope import INFORMATION_SCHEMA, Bound, Scope, ScopeColumn, check_schema, scope_of

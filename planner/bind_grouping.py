@@ -14,11 +14,11 @@ from typing import Any
 
 from sqlglot import exp
 
+from runnel.base.frozen import frozen
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.aggregates import function_of
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Case, Column, Expression, InList, Literal
-from runnel.frozen import frozen
 from runnel.planner.collected import GroupingValue
 from runnel.planner.supported import unwrapped
 from runnel.relation import Expand, Field, Project, Relation, Union, Values, references

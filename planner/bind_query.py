@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from runnel.base.frozen import frozen
 from runnel.catalog import CatalogObject, Dependency, Snapshot, Table, View
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
-from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_select import SelectBinder
 from runnel.planner.convert import renamed

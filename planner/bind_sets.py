@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, transform, walk
-from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_series import generator
 from runnel.planner.collected import AggregateValue, WindowValue

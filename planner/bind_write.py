@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Table, View
 from runnel.connector import KeyedTable, ReadableTable, RowAddressedTable, WritableTable, WriteMode
 from runnel.errors import NotSupportedError, ProgrammingError, suggest
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression, conjuncts, walk
-from runnel.frozen import frozen
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_query import Binder
 from runnel.planner.key_plans import equated_key

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.deadline import check_time
 from runnel.errors import ProgrammingError
 from runnel.expressions.nodes import Expression, transform
 from runnel.expressions.nodes import walk as expressions_in
 from runnel.expressions.properties import is_volatile
-from runnel.frozen import frozen
 from runnel.planner.estimates import estimate
 from runnel.planner.optimize import everything
 from runnel.relation import Aggregate, Relation

@@ -10,9 +10,9 @@ from collections import OrderedDict
 from threading import Lock
 from typing import NamedTuple
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Snapshot, dependency_version
 from runnel.errors import InterfaceError
-from runnel.frozen import frozen
 from runnel.planner.plans import Plan
 from runnel.sqltypes import SqlType
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Aggregate, Expression
-from runnel.frozen import frozen
 from runnel.planner.scope import Scope
 from runnel.relation import Relation
 from runnel.sqltypes import SqlType

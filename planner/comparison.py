@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Registration, Snapshot, Table, TableColumn
 from runnel.dag import DAG
-from runnel.frozen import frozen
 from runnel.planner.bind_query import Binder, Environment
 from runnel.planner.choose import choose
 from runnel.planner.lower import lower

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from runnel import relation as logical
+from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.connector import IndexLookup
-from runnel.frozen import frozen
 from runnel.planner import physical
 from runnel.planner.describe_parts import (
     Description,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
+from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError
 from runnel.expressions import build
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, Literal
-from runnel.frozen import frozen
 from runnel.planner.event_time import time_bounds
 from runnel.relation import (
     LEFT_ONLY,

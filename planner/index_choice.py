@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Index, Snapshot
 from runnel.connector import IndexedTable, IndexLookup
 from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, Literal, Parameter, conjuncts
-from runnel.frozen import frozen
 from runnel.relation import Scan
 from runnel.sqltypes import SqlType
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runnel.base.frozen import frozen
 from runnel.dag import Supplier
 from runnel.expressions.nodes import Expression
-from runnel.frozen import frozen
 from runnel.planner import physical, physical_streams
 from runnel.planner.lowering import ACCUMULATE, AGGREGATE, COMBINE, Lowering, Output, key_names
 from runnel.planner.physical import column_names

@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge, Vertex
-from runnel.frozen import frozen
 from runnel.planner.physical import Shared
 
 if TYPE_CHECKING:

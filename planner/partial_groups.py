@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from runnel.base.frozen import frozen
 from runnel.errors import Error
 from runnel.expressions.aggregates import aggregate_call
 from runnel.expressions.build import call, cast, coalesce, nullif
@@ -18,7 +19,6 @@ from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, columns_of, conjuncts, transform
 from runnel.expressions.nodes import walk as parts_of
 from runnel.fragment import FragmentEngine
-from runnel.frozen import frozen
 from runnel.planner.divided_plans import is_free, runs, unpredicated
 from runnel.planner.estimates import estimate
 from runnel.planner.rules.rewriting import conjunction, shift, substitute

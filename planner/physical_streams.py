@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.connector import SinkRequest, WritableTable
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression
-from runnel.frozen import frozen
 from runnel.planner.physical import HashAggregate, SingleInput, Sort, TwoInputs, Window
 from runnel.relation import Field, JoinKind
 from runnel.streams import WindowShape

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Dependency, Table, WatermarkClause
 from runnel.connector import ColumnDefinition, KeyedTable, RowAddressedTable, WritableTable, WriteMode
 from runnel.dag import DAG
 from runnel.errors import Position
 from runnel.expressions.nodes import Expression
-from runnel.frozen import frozen
 from runnel.relation import Field, Relation
 from runnel.sqltypes import SqlType
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import Literal
-from runnel.frozen import frozen
 from runnel.planner import physical
 from runnel.planner.lower import RULES
 from runnel.planner.lowering import Lowering, Output

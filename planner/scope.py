@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression
-from runnel.frozen import frozen
 from runnel.relation import Field, Relation
 from runnel.sqltypes import Kind, SqlType
 from runnel.subqueries import OuterColumn

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from runnel.base.frozen import frozen
 from runnel.connector import WriteMode
 from runnel.errors import Position
-from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
 
 

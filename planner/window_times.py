@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Column, Expression
-from runnel.frozen import frozen
 from runnel.planner.event_time import Bounds, bound_of, moved_column, time_bounds
 from runnel.planner.window_order import reach_of
 from runnel.relation import Aggregate, Filter, Join, Limit, Project, Relation, Sort, Unnest

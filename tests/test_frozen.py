@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 
 
 @frozen

@@ -20,11 +20,9 @@ FOLDERS = {"engine": "runnel", "planner": "runnel.planner", "connectors": "runne
 
 LEVELS = {
     0: (
-        "awaiting",
+        "base",
         "deadline",
         "errors",
-        "forks",
-        "frozen",
         "sqltypes",
     ),
     1: (
@@ -33,7 +31,6 @@ LEVELS = {
         "catalog",
         "dag",
         "disk",
-        "error_records",
         "expressions",
         "key_hash",
         "meanings",

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from runnel.base.forks import SharedLock
 from runnel.errors import OperationalError
-from runnel.forks import SharedLock
 
 HELD_BYTES = 128 << 20
 """From so many bytes on, rows wait on disk."""

@@ -9,6 +9,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.connector import END, End, Pause, SinkRequest, SourcePartition, WriteMode
 from runnel.connectors.duckdb.fragments import DuckDBFragment
 from runnel.connectors.duckdb.sink import change_statement
@@ -19,7 +20,6 @@ from runnel.errors import Error, Position
 from runnel.expressions.nodes import Column, Expression, columns_of, transform
 from runnel.expressions.values import array_of
 from runnel.fragment import FragmentSource, place_of
-from runnel.frozen import frozen
 from runnel.processor import JobContext
 from runnel.relation import Filter, Project, Relation, Scan, references
 from runnel.rendering.duckdb import DUCKDB

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from runnel.base.forks import finalizer
 from runnel.batches import empty_columns
 from runnel.catalog import EventTime, TableColumn
 from runnel.connector import (
@@ -29,7 +30,6 @@ from runnel.connector import (
 from runnel.connectors.imap.layout import Layout
 from runnel.connectors.imap.storage.journal import Journal, JournalReader, journal_of, release
 from runnel.connectors.imap.storage.store import MapStore
-from runnel.forks import finalizer
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import BIGINT, TIMESTAMP_TZ, VARCHAR
 

@@ -17,12 +17,12 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import Indexes, Mask, from_numbers, indexes, make_batch
 from runnel.catalog import TableColumn
 from runnel.connectors.nexmark import texts
 from runnel.connectors.nexmark.random_numbers import Draws, draws, high_below, low_below, prices
 from runnel.errors import internal
-from runnel.frozen import frozen
 from runnel.sqltypes import BIGINT, INTEGER, TIMESTAMP, VARCHAR, row, to_arrow
 
 IN_TURN = 50

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import Indexes
 from runnel.connector import END, End, Pause, Source, SourcePartition, Token
 from runnel.connectors.nexmark.events import IN_TURN, OFFSETS, Timing, rows
 from runnel.connectors.nexmark.random_numbers import draws, low_below
 from runnel.errors import OperationalError
-from runnel.frozen import frozen
 from runnel.processor import JobContext
 
 SECOND = 1_000_000_000

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from runnel.base.forks import closed_error, finalizer, here, watch
 from runnel.batches import empty_columns
 from runnel.catalog import EventTime, TableColumn
 from runnel.connector import BATCH_ROWS, END, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
@@ -29,7 +30,6 @@ from runnel.connectors.pushed.event_time import event_time_of
 from runnel.connectors.pushed.rows import StreamData, batches_of, stream_columns
 from runnel.deadline import end_of_wait
 from runnel.errors import ErrorCode, InterfaceError, OperationalError
-from runnel.forks import closed_error, finalizer, here, watch
 from runnel.processor import JobContext
 from runnel.sqltypes import SqlType
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import PurePosixPath
 
+from runnel.base.frozen import frozen
 from runnel.errors import ProgrammingError
-from runnel.frozen import frozen
 
 _FILES = """
     basePath ignoreCorruptFiles ignoreMissingFiles maxFilesPerTrigger mergeSchema modifiedAfter

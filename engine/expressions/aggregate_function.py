@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.aggregate_states import State
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Aggregate, Cast, Expression, SortKey
-from runnel.frozen import frozen
 from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType
 
 Finish = Callable[[list[pa.Array], Aggregate, EvaluationContext], pa.Array]

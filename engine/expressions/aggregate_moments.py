@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import Indexes, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError, Position
 from runnel.expressions.aggregate_states import Column, Request, State, Work, contiguous, filled
-from runnel.frozen import frozen
 
 
 def grouped_rows(lists: pa.Array) -> tuple[Indexes, Indexes, int]:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import Indexes, from_numbers, indexes, numbers, validity
 from runnel.expressions.aggregate_moments import grouped_rows
 from runnel.expressions.aggregate_states import Column, Request, State, Work, contiguous
-from runnel.frozen import frozen
 from runnel.key_hash import hash_column
 
 INDEX_BITS = 12

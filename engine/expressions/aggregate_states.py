@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.base.frozen import frozen
 from runnel.batches import from_numbers, indexes, join_arrays, numbers, validity
 from runnel.errors import DataError, Position
 from runnel.expressions.buffers import unscaled
-from runnel.frozen import frozen
 
 Column = Any
 """A pyarrow Array or ChunkedArray."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 
 
 def _goes_on() -> None:

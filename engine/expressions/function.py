@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.errors import DataError, Position
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.result_size import check_spread
-from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
 
 Datum = Any

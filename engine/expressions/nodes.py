@@ -11,8 +11,8 @@ from dataclasses import field, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from runnel.base.frozen import frozen
 from runnel.errors import Position
-from runnel.frozen import frozen
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import field, replace
 from itertools import count
 from typing import Any
 
+from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Expression
-from runnel.frozen import frozen
 from runnel.sqltypes import SqlType
 
 _versions = count(1)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from runnel.base.frozen import frozen
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.function import Bind, Bound, Function, Kernel, never_fails
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.frozen import frozen
 from runnel.sqltypes import DATE, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Kind, SqlType, can_cast, common_type
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from runnel.base.frozen import frozen
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.coercion import coerce, convert, takes_type
 from runnel.expressions.nodes import Aggregate, Expression
-from runnel.frozen import frozen
 from runnel.sqltypes import BIGINT, DOUBLE, SqlType
 
 Bind = Callable[[str, Sequence[Expression]], tuple[tuple[Expression, ...], SqlType]]

@@ -11,9 +11,9 @@ from dataclasses import replace
 from enum import Enum
 from textwrap import wrap
 
+from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge
 from runnel.errors import ErrorCode, OperationalError
-from runnel.frozen import frozen
 from runnel.meanings import Form, Meaning
 from runnel.named_jobs.kept_rows import Columns, missing_columns, moved_columns
 from runnel.named_jobs.recombination import Change, Refusal, change_of, difference

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 
 if TYPE_CHECKING:

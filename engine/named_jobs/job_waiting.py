@@ -8,7 +8,7 @@ from threading import Condition, Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from runnel.awaiting import Wake, until
+from runnel.base.awaiting import Wake, until
 from runnel.deadline import GOES_ON, LOOK, PatientLock, current, waiting_time
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, internal
 from runnel.jobs import JobStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 from runnel.jobs import JobStatus
 
 logger = logging.getLogger("runnel.job")

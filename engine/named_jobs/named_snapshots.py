@@ -15,10 +15,10 @@ from pathlib import Path
 from threading import Event, Lock, RLock
 from typing import TYPE_CHECKING, Any
 
+from runnel.base.frozen import frozen
 from runnel.deadline import LONGEST_WAIT, current
 from runnel.disk import sync_folder
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
-from runnel.frozen import frozen
 from runnel.named_jobs.record import JobRecord
 from runnel.runtime.clock import Clock
 from runnel.snapshots.store import NO_VERTICES, MemorySnapshotStore, Outcome, SnapshotSize, SnapshotStore

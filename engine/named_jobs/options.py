@@ -7,8 +7,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
-from runnel.frozen import frozen
 from runnel.job_runtime import TASKLETS
 from runnel.processor import ExpiredPosition, Guarantee
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from runnel.base.frozen import frozen
 from runnel.dag import DAG
-from runnel.frozen import frozen
 from runnel.processor import Guarantee
 from runnel.processors.scan import ScanMetaSupplier
 from runnel.processors.write import WriteMetaSupplier

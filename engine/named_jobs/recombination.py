@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import gcd
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 from runnel.meanings import Form, Meaning, Windows
 from runnel.streams import WindowKind, WindowShape
 

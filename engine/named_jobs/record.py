@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from runnel.base.error_records import CLASSES, CODES, class_name, code_name
+from runnel.base.frozen import frozen
 from runnel.connector import Token
-from runnel.error_records import CLASSES, CODES, class_name, code_name
 from runnel.errors import Error, OperationalError
-from runnel.frozen import frozen
 from runnel.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
 from runnel.named_jobs.options import NamedJobOptions

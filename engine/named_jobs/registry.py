@@ -13,9 +13,9 @@ from tempfile import mkdtemp
 from time import monotonic, monotonic_ns
 from typing import TYPE_CHECKING
 
+from runnel.base.forks import closed_error, here, watch
 from runnel.deadline import Patience, PatientLock, undisturbed
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
-from runnel.forks import closed_error, here, watch
 from runnel.job_runtime import TASKLETS
 from runnel.jobs import Jobs
 from runnel.named_jobs.adapted_store import AdaptedSnapshots, meanings_in

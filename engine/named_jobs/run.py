@@ -7,11 +7,11 @@ from dataclasses import field
 from threading import Event
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.dag import DAG
 from runnel.deadline import GOES_ON, current
 from runnel.errors import ErrorCode, OperationalError
 from runnel.expressions.context import EvaluationContext
-from runnel.frozen import frozen
 from runnel.jobs import Job, JobOptions, Jobs
 from runnel.named_jobs.adapted_store import kept_meanings
 from runnel.named_jobs.durability import Durability

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 
 
 @frozen(kw_only=True)

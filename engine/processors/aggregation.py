@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.base.frozen import frozen
 from runnel.batches import from_flags, make_batch
 from runnel.expressions.aggregate_states import Count, State
 from runnel.expressions.aggregates import function_of, row_arguments, states_of
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import Evaluator, compile_expression, is_volatile
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression
-from runnel.frozen import frozen
 from runnel.processors.group_state import GroupState, Layout, Partial
 from runnel.sqltypes import to_arrow
 

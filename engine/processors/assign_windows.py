@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, numbers, validity
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, Position
 from runnel.expressions.buffers import FIRST_US, LAST_US
 from runnel.expressions.nodes import Column
-from runnel.frozen import frozen
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.event_time import event_times
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import make_batch
 from runnel.connector import (
     End,
@@ -24,7 +25,6 @@ from runnel.connector import (
 )
 from runnel.errors import Error
 from runnel.expressions.values import array_of
-from runnel.frozen import frozen
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import VARCHAR
 

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import Indexes, Mask, from_numbers, numbers
-from runnel.frozen import frozen
 from runnel.key_hash import Hashes
 
 LEAST = -(2**63)

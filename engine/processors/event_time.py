@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.base.frozen import frozen
 from runnel.batches import Indexes, numbers
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
 from runnel.expressions.nodes import Expression
-from runnel.frozen import frozen
 from runnel.processor import ACTIVE, Active, Idle, Item, Watermark
 from runnel.watermarks import WatermarkCoalescer
 

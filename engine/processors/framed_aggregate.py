@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import Indexes, Mask, from_numbers, indexes, no_rows, numbers, validity
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Aggregate, Column, Expression
-from runnel.frozen import frozen
 from runnel.key_hash import keyed_state
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.aggregation import Aggregation, Stage

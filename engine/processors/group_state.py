@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.base.frozen import frozen
 from runnel.batches import join_arrays, make_batch
 from runnel.expressions.aggregate_states import Collect, Column, Request, State
-from runnel.frozen import frozen
 from runnel.memory import Reservation, size_of, too_large
 from runnel.processors.grouping import group
 from runnel.processors.partitions import DEEPEST, Partitions

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import (
     MAX_ROWS,
     Indexes,
@@ -27,7 +28,6 @@ from runnel.batches import (
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
-from runnel.frozen import frozen
 from runnel.memory import Memory, size_of
 from runnel.processor import Watermark
 from runnel.processors.event_time import event_times, less

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, indexes, make_batch, true_flags
 from runnel.errors import DataError, Position
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.frozen import frozen
 from runnel.processors.join_index import make_index
 from runnel.processors.join_marks import BuildFacts, UnknownMatches
 from runnel.processors.ranges import pairs_in_ranges

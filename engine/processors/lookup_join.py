@@ -10,13 +10,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import Indexes, Mask, from_flags, indexes, true_flags
 from runnel.connector import KeyedTable
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression
-from runnel.frozen import frozen
 from runnel.processor import StatelessProcessor
 from runnel.processors.join_index import all_valid
 from runnel.processors.join_table import JoinPlan, JoinShape

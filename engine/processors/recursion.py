@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import make_batch
 from runnel.dag import ProcessorFactory
-from runnel.frozen import frozen
 from runnel.processor import Item, Outbox, Processor, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.seen_rows import SeenRows

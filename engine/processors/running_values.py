@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.base.frozen import frozen
 from runnel.batches import Mask, from_flags, from_numbers
 from runnel.errors import DataError
 from runnel.expressions.aggregate_states import filled
@@ -17,7 +18,6 @@ from runnel.expressions.coercion import cast
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Aggregate, Call, Column
-from runnel.frozen import frozen
 from runnel.sqltypes import BIGINT, Kind, SqlType, decimal
 from runnel.windows import WindowCall
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, numbers, slices, validity
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, Position
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
-from runnel.frozen import frozen
 from runnel.processors.emitting import EmittingProcessor
 from runnel.sqltypes import INTERVAL_MONTH, SqlType, to_arrow
 

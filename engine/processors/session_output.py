@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.batches import (
     MAX_ROWS,
     Indexes,
@@ -21,7 +22,6 @@ from runnel.batches import (
     validity,
 )
 from runnel.errors import DataError, Position
-from runnel.frozen import frozen
 from runnel.key_hash import Hashes, hash_columns
 from runnel.processors.assign_windows import bounds_range
 from runnel.processors.event_time import event_times

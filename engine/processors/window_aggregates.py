@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.base.frozen import frozen
 from runnel.batches import Indexes, Mask, flags, from_flags, from_numbers, indexes, join_arrays, make_batch, numbers
 from runnel.errors import internal
 from runnel.expressions.aggregates import function_of, row_arguments, states_of
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Aggregate, Column, Expression, columns_of, transform
-from runnel.frozen import frozen
 from runnel.processor import Item, ProcessorContext
 from runnel.processors.aggregate import AggregateProcessor
 from runnel.processors.aggregation import Aggregation, Stage

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from runnel.base.frozen import frozen
 from runnel.batches import Indexes, Mask, Numbers, numbers, validity
 from runnel.errors import DataError
 from runnel.expressions import build
@@ -19,7 +20,6 @@ from runnel.expressions.context import Frame as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey
 from runnel.expressions.sorting import ordered_integers
-from runnel.frozen import frozen
 from runnel.processors.constants import constant
 from runnel.processors.window_partitions import Partitions
 from runnel.sqltypes import Kind, SqlType

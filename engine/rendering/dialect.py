@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Aggregate, Call, Cast, Expression, Literal
 from runnel.fragment import Unrenderable
-from runnel.frozen import frozen
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+from runnel.base.frozen import frozen
 from runnel.deadline import check_time
 from runnel.errors import DataError
 from runnel.expressions.context import EvaluationContext
@@ -32,7 +33,6 @@ from runnel.expressions.nodes import (
 from runnel.expressions.python_function import PythonCall
 from runnel.expressions.values import scalar_of
 from runnel.fragment import Unrenderable
-from runnel.frozen import frozen
 from runnel.rendering.dialect import Dialect, Failure, Invocation, Unknown, refused
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.window import over

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from runnel.base.frozen import frozen
 from runnel.fragment import Unrenderable
-from runnel.frozen import frozen
 from runnel.sqltypes import Kind, SqlType
 
 

@@ -12,9 +12,9 @@ from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier, Vertex
 from runnel.errors import Error, internal
-from runnel.frozen import frozen
 from runnel.processor import JobContext, Processor
 from runnel.runtime.failures import cancelled, vertex_failure
 from runnel.runtime.inputs import InputEdge, Inputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 from runnel.runtime.latency import LatencyHistogram, quantiles
 from runnel.runtime.processor_tasklet import ProcessorTasklet
 

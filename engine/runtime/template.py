@@ -11,8 +11,8 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable
 
+from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge, Routing, Vertex
-from runnel.frozen import frozen
 from runnel.processors.hold import Hold
 from runnel.processors.result import ResultSink
 

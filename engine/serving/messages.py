@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.error_records import CLASSES, class_name
+from runnel.base.error_records import CLASSES, class_name
 from runnel.errors import Error, ErrorCode, OperationalError, Position
 from runnel.expressions.values import array_of, python_values
 from runnel.relation import Field

@@ -15,9 +15,9 @@ from weakref import WeakSet
 import pyarrow as pa
 import pyarrow.flight as flight
 
+from runnel.base.forks import closed_error, here, pin, watch
 from runnel.cursor import Running
 from runnel.errors import DatabaseError, ErrorCode, InterfaceError, OperationalError
-from runnel.forks import closed_error, here, pin, watch
 from runnel.relation import Field
 from runnel.results import acquire
 from runnel.rows import Result

@@ -21,11 +21,11 @@ from weakref import finalize
 import pyarrow as pa
 import pyarrow.flight as flight
 
+from runnel.base.forks import here, watch
+from runnel.base.frozen import frozen
 from runnel.connection import Connection
 from runnel.cursor import presentable
 from runnel.errors import DataError, Error, ErrorCode, OperationalError, ProgrammingError
-from runnel.forks import here, watch
-from runnel.frozen import frozen
 from runnel.rows import Result
 from runnel.serving.messages import (
     PROTOCOL,

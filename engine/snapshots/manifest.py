@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from zlib import crc32
 
+from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, OperationalError
-from runnel.frozen import frozen
 from runnel.snapshots.store import MEANINGS
 
 NAME = "manifest.json"

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.errors import OperationalError
-from runnel.frozen import frozen
 from runnel.key_hash import KEY_METADATA, SAVER_METADATA, partition
 
 ENDED = ""

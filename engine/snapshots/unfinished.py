@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.ipc
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 from runnel.snapshots.disk import Disk, SectionFile
 from runnel.snapshots.kept import DATA, KeptState, Placed, is_large
 from runnel.snapshots.manifest import NAME, Manifest, Section, encode_manifest

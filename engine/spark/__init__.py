@@ -13,9 +13,9 @@ import atexit
 import secrets
 from typing import Any
 
+from runnel.base.forks import here
 from runnel.connection import Connection
 from runnel.errors import InterfaceError, OperationalError
-from runnel.forks import here
 
 __all__ = ["Registration", "register"]
 

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from runnel.base.frozen import frozen
 from runnel.connection import connect
 from runnel.errors import Error, NotSupportedError, ProgrammingError, as_written, suggest
-from runnel.frozen import frozen
 
 NAME = "runnel"
 OPTIONS = (

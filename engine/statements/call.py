@@ -6,10 +6,10 @@ from collections.abc import Callable
 from time import monotonic_ns, time_ns
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import scalar_of
-from runnel.frozen import frozen
 from runnel.jobs import Job, JobOptions
 from runnel.planner.plans import QueryPlan
 from runnel.streams import event_time_type

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.errors import Error, NotSupportedError
 from runnel.fragment import Unrenderable
-from runnel.frozen import frozen
 from runnel.job_runtime import TASKLETS, JobRuntime, JobWrite, RuntimePlan
 from runnel.named_jobs.options import AUTO, NamedJobOptions
 from runnel.planner.plans import WritePlan

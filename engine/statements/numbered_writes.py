@@ -14,11 +14,11 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from runnel.base.frozen import frozen
 from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WriteMode
 from runnel.deadline import PatientLock, RunningStatement
 from runnel.disk import OWN_FOLDER, replace_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError, ProgrammingError
-from runnel.frozen import frozen
 from runnel.planner.ddl import quoted, type_text
 from runnel.planner.plans import WritePlan
 from runnel.rows import Result

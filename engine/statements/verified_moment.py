@@ -7,9 +7,9 @@ from dataclasses import field
 from time import monotonic_ns
 from typing import TYPE_CHECKING
 
+from runnel.base.frozen import frozen
 from runnel.connector import ReadableTable
 from runnel.errors import ErrorCode, OperationalError, as_written
-from runnel.frozen import frozen
 from runnel.job_runtime import TASKLETS
 from runnel.named_jobs.named_job import NamedJob
 from runnel.planner.physical import Physical

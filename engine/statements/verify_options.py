@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from runnel.base.frozen import frozen
 from runnel.catalog import TableColumn
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
-from runnel.frozen import frozen
 from runnel.planner.plans import GivenOption
 from runnel.planner.sampled import sample_columns
 from runnel.relation import Relation

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from runnel.base.frozen import frozen
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Call, Case, Column, Expression, Literal, columns_of, transform, walk
-from runnel.frozen import frozen
 from runnel.planner.rules.rewriting import shift
 from runnel.relation import Project, Relation, references
 from runnel.sqltypes import BOOLEAN

@@ -345,7 +345,7 @@ def test_duckdb_goes_on_and_its_folder_stays(tmp_path: Path) -> None:
 
 
 LEAVING = """
-from runnel.forks import watch
+from runnel.base.forks import watch
 
 class Item:
     def __init__(self):

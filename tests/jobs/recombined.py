@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import gcd
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 from runnel.streams import WindowKind, WindowShape
 
 Row = tuple[int, int, int]

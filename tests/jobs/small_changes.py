@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from runnel.frozen import frozen
+from runnel.base.frozen import frozen
 
 Row = tuple[int, int, int]
 """A key, an event time, and a value."""

@@ -18,12 +18,12 @@ from uuid import UUID
 import pytest
 
 from runnel import errors
+from runnel.base.error_records import code_name
 from runnel.connector import WriteMode
 from runnel.connectors.imap.layout import Layout
 from runnel.connectors.imap.storage.log import read_records
 from runnel.connectors.imap.storage.manifest import Manifest as MapManifest
 from runnel.connectors.imap.storage.records import Record, decode, decode_type, encode, encode_type
-from runnel.error_records import code_name
 from runnel.errors import (
     DatabaseError,
     DataError,

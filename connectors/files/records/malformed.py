@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from runnel.base.frozen import frozen
 from runnel.connector import MalformedRecord
 from runnel.connectors.options import Option
 from runnel.errors import Error
-from runnel.frozen import frozen
 
 _LOGGER = logging.getLogger("runnel.connectors")
 _DIVERT = "divert:"

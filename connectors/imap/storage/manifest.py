@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from runnel.base.frozen import frozen
 from runnel.connectors.imap.storage.log import create_file, damaged, missing, read_failed, read_records
-from runnel.frozen import frozen
 
 NAME = "current"
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from runnel.base.frozen import frozen
 from runnel.connectors.files.storage import absolute_path
 from runnel.deadline import PatientLock
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, without_password
-from runnel.frozen import frozen
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WHO = re.compile(r"//[^/\s]*@")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from runnel.base.forks import closed_error, here
 from runnel.connectors.spark.session import start as spark_start
 from runnel.connectors.spark.session.session import Spark
 from runnel.deadline import PatientLock
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
-from runnel.forks import closed_error, here
 
 
 class SessionOwner:

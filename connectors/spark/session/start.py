@@ -19,8 +19,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from runnel.base.forks import SharedLock, pin, watch
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError
-from runnel.forks import SharedLock, pin, watch
 
 DEFAULT_MASTER = "local[*]"
 
