@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 import runnel
 from benchmarks.coming_back import TIMEOUT
 from benchmarks.measure import Result, Timing
-from runnel.batches import Indexes
+from runnel.columns.batches import Indexes
 
 KEYS = (1_000, 1_000_000, 10_000_000)
 SECOND = 1_000_000

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.batches import empty_columns, slices
 from runnel.catalog import TableColumn
+from runnel.columns.batches import empty_columns, slices
 from runnel.connector import BATCH_ROWS, END, End, Source, SourcePartition
 from runnel.expressions.values import array_of
 from runnel.processor import JobContext

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import Mask
 from runnel.catalog import Index, Table, WatermarkClause
+from runnel.columns.batches import Mask
 from runnel.errors import DataError, ErrorCode, IntegrityError, NotSupportedError, OperationalError
 from runnel.expressions.nodes import Expression
 from runnel.processor import ExpiredPosition, Guarantee, JobContext

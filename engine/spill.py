@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.base.forks import watch
-from runnel.batches import slices
+from runnel.columns.batches import slices
 from runnel.errors import OperationalError
 
 if TYPE_CHECKING:

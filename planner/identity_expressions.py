@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
+from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
 from runnel.expressions.nodes import Aggregate, Call, Case, Cast, Column, InList, Literal, Parameter, SortKey
 from runnel.expressions.python_function import PythonCall
 from runnel.sqltypes import Kind, SqlType
-from runnel.type_records import type_spelling
 from runnel.windows import (
     UP_TO_PEERS,
     WHOLE_PARTITION,

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
 from runnel.expressions.nodes import Expression
 from runnel.planner import physical, physical_streams
@@ -23,7 +24,6 @@ from runnel.planner.identity_expressions import (
 from runnel.planner.physical import Physical
 from runnel.relation import Field, JoinKind
 from runnel.streams import WindowKind
-from runnel.type_records import type_spelling
 
 if TYPE_CHECKING:
     from runnel.processors.event_time import TimeRule

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import empty_columns
 from runnel.catalog import CatalogObject, Mapping, TableColumn, View
+from runnel.columns.batches import empty_columns
 from runnel.connector import BATCH_ROWS, END, End, ReadableTable, ScanRequest, Source, SourcePartition, WritableTable
 from runnel.errors import DatabaseError, ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions.values import array_of

@@ -6,10 +6,10 @@ what is selected. So a column of a join below is called after its side, too.
 
 from __future__ import annotations
 
+from runnel.columns.type_records import type_spelling
 from runnel.expressions.nodes import Column
 from runnel.planner import physical, physical_streams
 from runnel.planner.physical import Physical, unique_names
-from runnel.type_records import type_spelling
 
 
 def state_columns(node: Physical) -> tuple[tuple[str, ...], ...]:

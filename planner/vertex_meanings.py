@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from runnel.columns.type_records import type_spelling
 from runnel.connector import WritableTable
 from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import WINDOW_FINAL, Expression
@@ -26,7 +27,6 @@ from runnel.planner.state_columns import state_columns
 from runnel.relation import JoinKind
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 from runnel.streams import WindowKind, WindowShape
-from runnel.type_records import type_spelling
 
 _HOLDING_ROWS = (
     physical_streams.IntervalJoin,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.batches import slices
+from runnel.columns.batches import slices
 from runnel.connector import BATCH_ROWS, END, End, Pause, Skipped, Source, SourcePartition, Token, position_expired
 from runnel.errors import Error, OperationalError
 from runnel.expressions.values import canonical

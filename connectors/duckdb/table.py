@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import empty_columns
 from runnel.catalog import TableColumn
+from runnel.columns.batches import empty_columns
 from runnel.connector import (
     BATCH_ROWS,
     END,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from runnel.batches import empty_columns
 from runnel.catalog import TableColumn
+from runnel.columns.batches import empty_columns
 from runnel.connector import MappingDefinition
 from runnel.connectors.files.options import FileOptions, format_of
 from runnel.connectors.files.output import FileOutput, RowWriter

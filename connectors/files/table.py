@@ -11,8 +11,8 @@ from time import monotonic_ns
 
 import pyarrow as pa
 
-from runnel.batches import empty_columns
 from runnel.catalog import TableColumn
+from runnel.columns.batches import empty_columns
 from runnel.connector import (
     BATCH_ROWS,
     END,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from runnel.base.forks import finalizer
-from runnel.batches import empty_columns
 from runnel.catalog import EventTime, TableColumn
+from runnel.columns.batches import empty_columns
 from runnel.connector import (
     BATCH_ROWS,
     END,

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import indexes
 from runnel.catalog import TableColumn
+from runnel.columns.batches import indexes
 from runnel.connector import BATCH_ROWS, END, End, IndexLookup, Pause, ScanRequest, Source, SourcePartition
 from runnel.connectors.imap.layout import Layout
 from runnel.connectors.imap.scan import project

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from runnel.batches import from_flags
+from runnel.columns.batches import from_flags
 from runnel.connector import BATCH_ROWS, END, End, Pause, Source, SourcePartition
 from runnel.connectors.imap.layout import Layout, select_fields
 from runnel.connectors.imap.storage.store import MapStore, SegmentView

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.batches import Mask
 from runnel.catalog import Index, TableColumn
+from runnel.columns.batches import Mask
 from runnel.connector import (
     IndexedTable,
     IndexLookup,

@@ -17,7 +17,7 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import numbers
+from runnel.columns.batches import numbers
 from runnel.errors import DataError
 from runnel.expressions.values import python_values
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType

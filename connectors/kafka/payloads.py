@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Mask, from_flags, from_numbers, indexes, numbers, true_flags, validity
 from runnel.catalog import TableColumn
+from runnel.columns.batches import Mask, from_flags, from_numbers, indexes, numbers, true_flags, validity
 from runnel.connectors.files.conversion import converter, unfit
 from runnel.connectors.files.csv.csv_records import CsvRecords
 from runnel.connectors.files.csv.csv_writer import CsvWriter

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import empty_columns, from_numbers
+from runnel.columns.batches import empty_columns, from_numbers
 from runnel.connector import (
     END,
     End,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from runnel.batches import make_batch
+from runnel.columns.batches import make_batch
 from runnel.connector import ReadableTable, ScanRequest, Source, SourcePartition, Token
 from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading
 from runnel.connectors.files.hive.table import columns_over

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import Indexes, Mask, from_numbers, indexes, make_batch
 from runnel.catalog import TableColumn
+from runnel.columns.batches import Indexes, Mask, from_numbers, indexes, make_batch
 from runnel.connectors.nexmark import texts
 from runnel.connectors.nexmark.random_numbers import Draws, draws, high_below, low_below, prices
 from runnel.errors import internal

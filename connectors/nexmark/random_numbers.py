@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from runnel.batches import Indexes
+from runnel.columns.batches import Indexes
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import Indexes
+from runnel.columns.batches import Indexes
 from runnel.connector import END, End, Pause, Source, SourcePartition, Token
 from runnel.connectors.nexmark.events import IN_TURN, OFFSETS, Timing, rows
 from runnel.connectors.nexmark.random_numbers import draws, low_below

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import indexes
+from runnel.columns.batches import indexes
 from runnel.connectors.nexmark.random_numbers import Draws, draws, low_below
 from runnel.expressions.values import array_of, scalar_of
 from runnel.sqltypes import VARCHAR

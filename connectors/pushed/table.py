@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.base.forks import closed_error, finalizer, here, watch
-from runnel.batches import empty_columns
 from runnel.catalog import EventTime, TableColumn
+from runnel.columns.batches import empty_columns
 from runnel.connector import BATCH_ROWS, END, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
 from runnel.connectors.pushed.event_time import event_time_of
 from runnel.connectors.pushed.rows import StreamData, batches_of, stream_columns

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.batches import empty_columns, slices
+from runnel.columns.batches import empty_columns, slices
 from runnel.connector import END, End, Pause, SourcePartition
 from runnel.connectors.spark.session.fetch import Fetch
 from runnel.connectors.spark.session.session import Spark

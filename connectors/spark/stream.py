@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.batches import empty_columns, slices
 from runnel.catalog import TableColumn
+from runnel.columns.batches import empty_columns, slices
 from runnel.connector import BATCH_ROWS, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition
 from runnel.connectors.pushed.table import BUFFERED_ROWS, StreamChannel
 from runnel.connectors.spark.errors import spark_error

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import Indexes, from_numbers, indexes, numbers, validity
+from runnel.columns.batches import Indexes, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError, Position
 from runnel.expressions.aggregate_states import Column, Request, State, Work, contiguous, filled
 

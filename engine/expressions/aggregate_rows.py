@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import Mask, from_numbers, indexes, numbers, validity
+from runnel.columns.batches import Mask, from_numbers, indexes, numbers, validity
 from runnel.expressions.aggregate_states import Column, Items, Request, State, Work, contiguous, filled
 from runnel.expressions.sorting import Direction, sortable, sorted_rows
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
-from runnel.batches import from_numbers, indexes, join_arrays, numbers, validity
+from runnel.columns.batches import from_numbers, indexes, join_arrays, numbers, validity
 from runnel.errors import DataError, Position
 from runnel.expressions.buffers import unscaled
 

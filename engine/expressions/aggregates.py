@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import from_numbers, validity
+from runnel.columns.batches import from_numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions import ordered_aggregates, quantile_aggregates, statistical_aggregates
 from runnel.expressions.aggregate_function import (

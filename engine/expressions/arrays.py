@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import numbers
+from runnel.columns.batches import numbers
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.buffers import null_scalar, pack_scalar
 from runnel.expressions.cast_nested import list_like

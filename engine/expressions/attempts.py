@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from runnel.batches import join_arrays
+from runnel.columns.batches import join_arrays
 from runnel.errors import DataError
 from runnel.expressions.buffers import null_scalar
 from runnel.expressions.casts import conversion_of, depends_on_session

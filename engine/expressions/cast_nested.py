@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import numbers
+from runnel.columns.batches import numbers
 from runnel.expressions.buffers import pack, pack_scalar, validity
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import Datum, over_first

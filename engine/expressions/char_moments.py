@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import from_numbers, numbers, validity
+from runnel.columns.batches import from_numbers, numbers, validity
 from runnel.errors import DataError
 from runnel.expressions.buffers import DAY_US, pack, pack_scalar
 from runnel.expressions.char_patterns import DAYS, MONTHS, Piece, cased, ordinal_ending, pieces_of, roman

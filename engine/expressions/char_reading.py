@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Mask, Numbers, from_flags, from_numbers, numbers
+from runnel.columns.batches import Mask, Numbers, from_flags, from_numbers, numbers
 from runnel.errors import DataError
 from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US, pack
 from runnel.expressions.char_patterns import DAYS, MONTHS, Piece, pieces_of

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import from_flags, validity
+from runnel.columns.batches import from_flags, validity
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.buffers import FALSE
 from runnel.expressions.coercion import check_count, convert, operand_types, retype_parameters

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import numbers
+from runnel.columns.batches import numbers
 from runnel.expressions.buffers import FALSE, TRUE, null_scalar
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Datum, spread

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Numbers, from_numbers, numbers, validity
+from runnel.columns.batches import Numbers, from_numbers, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions import extract
 from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US, pack, pack_scalar

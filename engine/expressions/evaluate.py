@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.batches import join_arrays
+from runnel.columns.batches import join_arrays
 from runnel.errors import DataError, internal
 from runnel.expressions import conditional
 from runnel.expressions.buffers import pack_scalar

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import from_numbers, numbers, validity
+from runnel.columns.batches import from_numbers, numbers, validity
 from runnel.expressions.function import Datum
 
 END_US = 2_145_830_400_000_000

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Numbers, from_numbers, numbers, validity
+from runnel.columns.batches import Numbers, from_numbers, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.arithmetic import finite
 from runnel.expressions.buffers import pack, pack_scalar

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Numbers, from_flags, from_numbers, indexes, numbers, validity
+from runnel.columns.batches import Numbers, from_flags, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.function import Bound, Kernel, over_arrays, over_first
@@ -89,7 +89,7 @@ def _firsts(lists: Lists) -> Numbers:
 def codes_of(items: pa.Array) -> Numbers:
     """A number for each different value, nested ones too."""
     if pa.types.is_nested(items.type):
-        from runnel.key_hash import hash_column
+        from runnel.columns.key_hash import hash_column
 
         return np.unique(hash_column(items), return_inverse=True)[1]
     return _ranks(items)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Numbers, from_flags, from_numbers, indexes, numbers, validity
+from runnel.columns.batches import Numbers, from_flags, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, coerce, convert
 from runnel.expressions.function import Bound, Function, Kernel, always_may_fail, never_fails, over_arrays

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import from_numbers, indexes, validity
+from runnel.columns.batches import from_numbers, indexes, validity
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.arrays import interleaved
 from runnel.expressions.coercion import coerce, convert

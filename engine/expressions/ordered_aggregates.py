@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import indexes
+from runnel.columns.batches import indexes
 from runnel.errors import ProgrammingError
 from runnel.expressions.aggregate_function import (
     AggregateFunction,

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes, indexes
+from runnel.columns.batches import Indexes, indexes
 from runnel.expressions.aggregate_function import AggregateFunction, directions_of
 from runnel.expressions.aggregate_rows import Rows
 from runnel.expressions.aggregate_states import State, filled

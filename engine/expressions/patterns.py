@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import true_flags
+from runnel.columns.batches import true_flags
 from runnel.errors import DataError, Error, ErrorCode, NotSupportedError, Position, ProgrammingError
 from runnel.expressions.buffers import null_scalar, pack, pack_scalar
 from runnel.expressions.cast_numbers import any_true

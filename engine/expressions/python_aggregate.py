@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import indexes
+from runnel.columns.batches import indexes
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.aggregate_function import AggregateFunction, Given, anything, same
 from runnel.expressions.context import EvaluationContext

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Mask, indexes, join_arrays, validity
+from runnel.columns.batches import Mask, indexes, join_arrays, validity
 from runnel.errors import DataError, Error, Position
 from runnel.expressions.canonical import canonical
 from runnel.expressions.context import Frame

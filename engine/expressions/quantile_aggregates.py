@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import from_numbers, indexes, numbers
+from runnel.columns.batches import from_numbers, indexes, numbers
 from runnel.errors import DataError, NotSupportedError, ProgrammingError
 from runnel.expressions.aggregate_function import (
     AggregateFunction,

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Mask, Numbers, from_numbers, indexes, numbers
-from runnel.batches import validity as valid_flags
+from runnel.columns.batches import Mask, Numbers, from_numbers, indexes, numbers
+from runnel.columns.batches import validity as valid_flags
 from runnel.expressions.buffers import pack
 from runnel.expressions.regex_syntax import Regex
 from runnel.sqltypes import VARCHAR

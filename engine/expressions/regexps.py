@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import from_numbers, true_flags
+from runnel.columns.batches import from_numbers, true_flags
 from runnel.errors import DataError, Position
 from runnel.expressions.arrays import interleaved
 from runnel.expressions.buffers import pack_scalar

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes, Mask, flags, indexes, numbers, validity
+from runnel.columns.batches import Indexes, Mask, flags, indexes, numbers, validity
 
 
 def same_values(left: pa.Array, right: pa.Array) -> Mask:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from runnel.batches import from_flags
+from runnel.columns.batches import from_flags
+from runnel.columns.key_hash import hash_columns
 from runnel.errors import Position, internal
 from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.key_hash import hash_columns
 from runnel.sqltypes import BIGINT, BOOLEAN
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Numbers, from_numbers, numbers, validity
+from runnel.columns.batches import Numbers, from_numbers, numbers, validity
 
 _NEGATIVE = np.int64(0x7FFF_FFFF_FFFF_FFFF)
 

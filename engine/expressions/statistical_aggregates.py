@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Numbers, from_numbers
+from runnel.columns.batches import Numbers, from_numbers
 from runnel.expressions.aggregate_function import (
     AggregateFunction,
     Bound,

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import numbers
+from runnel.columns.batches import numbers
 from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions.buffers import pack_scalar, validity
 from runnel.expressions.cast_temporal import instant, local

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import numbers
+from runnel.columns.batches import numbers
 from runnel.errors import DataError
 from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US, null_scalar, pack_scalar
 from runnel.expressions.cast_numbers import any_true

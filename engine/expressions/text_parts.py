@@ -10,7 +10,7 @@ from weakref import ref
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Numbers, indexes, validity
+from runnel.columns.batches import Numbers, indexes, validity
 
 
 class _Separators(NamedTuple):

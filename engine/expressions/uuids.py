@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import from_numbers, validity
+from runnel.columns.batches import from_numbers, validity
 from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.cast_numbers import any_true
 from runnel.expressions.function import Datum

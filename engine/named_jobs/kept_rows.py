@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import pyarrow as pa
 
-from runnel.batches import make_batch
-from runnel.key_hash import KEY_METADATA
+from runnel.columns.batches import make_batch
+from runnel.columns.key_hash import KEY_METADATA
 from runnel.meanings import Meaning
 from runnel.named_jobs.converted_state import BY_WATERMARK
 

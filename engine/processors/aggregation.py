@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
-from runnel.batches import from_flags, make_batch
+from runnel.columns.batches import from_flags, make_batch
 from runnel.expressions.aggregate_states import Count, State
 from runnel.expressions.aggregates import function_of, row_arguments, states_of
 from runnel.expressions.context import EvaluationContext

@@ -13,12 +13,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, indexes
+from runnel.columns.batches import MAX_ROWS, Indexes, Mask, indexes
+from runnel.columns.key_hash import hash_columns
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression
-from runnel.key_hash import hash_columns
 from runnel.processor import Watermark
 from runnel.processors.join_index import all_valid
 from runnel.processors.join_table import JoinPlan, JoinShape

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, numbers, validity
+from runnel.columns.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, numbers, validity
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, Position
 from runnel.expressions.buffers import FIRST_US, LAST_US

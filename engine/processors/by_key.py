@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, indexes, join_arrays
+from runnel.columns.batches import Indexes, indexes, join_arrays
 from runnel.dag import ProcessorFactory
 from runnel.errors import ProgrammingError, suggest
 from runnel.expressions.aggregates import aggregate_call

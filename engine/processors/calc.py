@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from runnel.batches import make_batch, slices
+from runnel.columns.batches import make_batch, slices
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, compile_selection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, numbers
+from runnel.columns.batches import Indexes, Mask, numbers
 from runnel.processors.session_merge import OpenSessions
 
 

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Numbers, from_numbers, indexes, numbers
+from runnel.columns.batches import Indexes, Numbers, from_numbers, indexes, numbers
 from runnel.expressions.aggregate_states import Column, Request, contiguous
 from runnel.processors.few_rows import aggregated, is_simple
 

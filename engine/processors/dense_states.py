@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
-from runnel.batches import Mask, Numbers, from_numbers, numbers, validity
+from runnel.columns.batches import Mask, Numbers, from_numbers, numbers, validity
 from runnel.errors import Position
 from runnel.expressions.aggregate_states import Count, Extreme, State, SumDecimal, SumDouble, SumInteger
 

@@ -9,7 +9,7 @@ from operator import attrgetter
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import make_batch
+from runnel.columns.batches import make_batch
 from runnel.connector import (
     End,
     EventTimeMark,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import from_numbers, make_batch
+from runnel.columns.batches import from_numbers, make_batch
 from runnel.connector import Sink, Token
 from runnel.expressions.values import array_of
 from runnel.processor import Watermark

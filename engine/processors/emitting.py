@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, slices
+from runnel.columns.batches import MAX_ROWS, slices
 from runnel.errors import OperationalError
 from runnel.processor import Inbox, Item, Processor, Watermark
 

@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import Indexes, Mask, from_numbers, numbers
-from runnel.key_hash import Hashes
+from runnel.columns.batches import Indexes, Mask, from_numbers, numbers
+from runnel.columns.key_hash import Hashes
 
 LEAST = -(2**63)
 GREATEST = 2**63 - 1

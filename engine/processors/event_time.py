@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
-from runnel.batches import Indexes, numbers
+from runnel.columns.batches import Indexes, numbers
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, compile_selection, evaluate
 from runnel.expressions.nodes import Expression

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Numbers, from_numbers, indexes, numbers, validity
+from runnel.columns.batches import Indexes, Numbers, from_numbers, indexes, numbers, validity
 from runnel.expressions.aggregate_states import Column, Request
 
 MOST_ROWS = 4096

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import Indexes, Mask, from_numbers, indexes, no_rows, numbers, validity
+from runnel.columns.batches import Indexes, Mask, from_numbers, indexes, no_rows, numbers, validity
+from runnel.columns.key_hash import keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Aggregate, Column, Expression
-from runnel.key_hash import keyed_state
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.aggregation import Aggregation, Stage
 from runnel.processors.assign_windows import AssignWindowsPlan, bounds_range, place

@@ -22,7 +22,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, from_numbers, numbers, validity
+from runnel.columns.batches import Indexes, from_numbers, numbers, validity
 from runnel.processors.event_time import event_times
 from runnel.processors.group_state import Partial
 from runnel.streams import WindowKind, WindowShape

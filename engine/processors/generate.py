@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, from_numbers, make_batch
+from runnel.columns.batches import MAX_ROWS, from_numbers, make_batch
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, internal
 from runnel.expressions.nodes import Expression

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Mask, indexes
+from runnel.columns.batches import Mask, indexes
 from runnel.memory import Memory
 from runnel.processors.group_state import WEIGHT, Layout, Partial
 from runnel.processors.timed_groups import TimedGroups

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import MAX_ROWS, Indexes, indexes, join_batches, numbers
+from runnel.columns.batches import MAX_ROWS, Indexes, indexes, join_batches, numbers
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate

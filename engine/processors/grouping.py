@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 # Not pyarrow.acero: that imports pyarrow.dataset and, where it is installed, pandas (0.3 s).
 from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
 
-from runnel.batches import from_numbers, indexes, numbers, one_value, validity
+from runnel.columns.batches import from_numbers, indexes, numbers, one_value, validity
 from runnel.expressions.aggregate_states import Column, Request, contiguous
 from runnel.processors.dense_groups import group_dense
 from runnel.processors.few_rows import group_few

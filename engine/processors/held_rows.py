@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import (
+from runnel.columns.batches import (
     MAX_ROWS,
     Indexes,
     Mask,

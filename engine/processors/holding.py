@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from runnel.batches import join_batches
-from runnel.key_hash import keyed_state
+from runnel.columns.batches import join_batches
+from runnel.columns.key_hash import keyed_state
 from runnel.memory import Reservation
 from runnel.processor import Watermark
 from runnel.processors.diverting import DivertingProcessor

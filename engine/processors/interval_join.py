@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, indexes
+from runnel.columns.batches import MAX_ROWS, Indexes, Mask, from_flags, indexes
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError
 from runnel.expressions.nodes import Expression

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, indexes, true_flags
+from runnel.columns.batches import Indexes, Mask, indexes, true_flags
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import Evaluator, evaluate
 from runnel.processors.interval_plan import LEFT, RIGHT, IntervalPlan

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask
+from runnel.columns.batches import Indexes, Mask
+from runnel.columns.key_hash import hash_columns
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import Evaluator, compile_expression
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.key_hash import hash_columns
 from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME, less
 from runnel.processors.join_index import all_valid, is_integer_like
 from runnel.processors.join_table import JoinPlan, JoinShape

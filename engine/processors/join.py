@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import flags, from_flags, join_batches, no_rows
+from runnel.columns.batches import flags, from_flags, join_batches, no_rows
+from runnel.columns.key_hash import keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import Expression
-from runnel.key_hash import keyed_state
 from runnel.memory import Reservation, size_of, too_large
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor

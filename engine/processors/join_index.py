@@ -13,8 +13,8 @@ from collections.abc import Sequence, Set
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, Numbers, numbers, validity
-from runnel.key_hash import hash_columns
+from runnel.columns.batches import Indexes, Mask, Numbers, numbers, validity
+from runnel.columns.key_hash import hash_columns
 from runnel.processors.row_identity import same
 
 DENSE_ROOM = 1 << 16

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, validity
+from runnel.columns.batches import MAX_ROWS, Indexes, Mask, validity
 from runnel.processors.join_index import all_valid
 from runnel.processors.row_identity import same
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import MAX_ROWS, Indexes, Mask, from_flags, indexes, make_batch, true_flags
+from runnel.columns.batches import MAX_ROWS, Indexes, Mask, from_flags, indexes, make_batch, true_flags
 from runnel.errors import DataError, Position
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, indexes, join_batches
+from runnel.columns.batches import MAX_ROWS, Indexes, Mask, indexes, join_batches
 from runnel.memory import size_of
 
 BUCKETS = 1 << 18

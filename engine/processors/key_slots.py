@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, indexes, join_arrays
-from runnel.key_hash import Hashes, hash_columns
+from runnel.columns.batches import Indexes, indexes, join_arrays
+from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.processors.join_index import is_integer_like
 from runnel.processors.row_identity import same
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Mask, from_flags, from_numbers, numbers
+from runnel.columns.batches import Mask, from_flags, from_numbers, numbers
 from runnel.dag import ProcessorFactory
 from runnel.processor import Watermark
 from runnel.processors.diverting import DivertingProcessor

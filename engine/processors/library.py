@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.batches import slices
+from runnel.columns.batches import slices
 from runnel.dag import ProcessorFactory, ProcessorSupplier, Supplier
 from runnel.errors import ProgrammingError
 from runnel.processor import Inbox, Outbox, Processor, ProcessorContext, StatelessProcessor, Watermark

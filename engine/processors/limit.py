@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import from_numbers
+from runnel.columns.batches import from_numbers
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
 from runnel.processor import Outbox, ProcessorContext

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import Indexes, Mask, from_flags, indexes, true_flags
+from runnel.columns.batches import Indexes, Mask, from_flags, indexes, true_flags
 from runnel.connector import KeyedTable
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame

@@ -8,7 +8,7 @@ from threading import Event
 
 import pyarrow as pa
 
-from runnel.batches import empty_columns
+from runnel.columns.batches import empty_columns
 from runnel.processor import Item, Processor, ProcessorContext
 
 PAUSE = 0.001

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.batches import make_batch
+from runnel.columns.batches import make_batch
 from runnel.dag import ProcessorFactory
 from runnel.duckdb_arrow import carried_schema, from_duckdb, to_duckdb
 from runnel.duckdb_errors import translated

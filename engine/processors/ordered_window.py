@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, empty_columns, indexes, join_arrays, join_batches, make_batch
+from runnel.columns.batches import Indexes, Mask, empty_columns, indexes, join_arrays, join_batches, make_batch
+from runnel.columns.key_hash import hash_columns, keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
-from runnel.key_hash import hash_columns, keyed_state
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import GREATEST_TIME

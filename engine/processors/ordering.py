@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import from_flags
+from runnel.columns.batches import from_flags
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import SortKey

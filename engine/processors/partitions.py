@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import indexes
-from runnel.key_hash import hash_columns
+from runnel.columns.batches import indexes
+from runnel.columns.key_hash import hash_columns
 from runnel.memory import Memory
 
 if TYPE_CHECKING:

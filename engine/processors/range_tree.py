@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from runnel.batches import Indexes, Numbers
+from runnel.columns.batches import Indexes, Numbers
 
 Values = tuple[Numbers, ...]
 Combine = Callable[[Values, Values], Values]

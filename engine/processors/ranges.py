@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from runnel.batches import MAX_ROWS, Indexes
+from runnel.columns.batches import MAX_ROWS, Indexes
 
 
 def pairs_in_ranges(starts: Indexes, counts: Indexes) -> Iterator[tuple[Indexes, Indexes, bool]]:

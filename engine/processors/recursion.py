@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import make_batch
+from runnel.columns.batches import make_batch
 from runnel.dag import ProcessorFactory
 from runnel.processor import Item, Outbox, Processor, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor

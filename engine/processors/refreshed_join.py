@@ -13,7 +13,7 @@ from threading import Lock
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import join_batches, no_rows
+from runnel.columns.batches import join_batches, no_rows
 from runnel.connector import End, Source, SourcePartition
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import Error, ErrorCode

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes, Mask, from_numbers, indexes
+from runnel.columns.batches import Indexes, Mask, from_numbers, indexes
+from runnel.columns.key_hash import hash_columns
 from runnel.expressions.aggregate_states import Column
 from runnel.expressions.sameness import same_values
-from runnel.key_hash import hash_columns
 
 _ZERO = {
     pa.float32(): from_numbers(np.zeros(1, np.float32), pa.float32())[0],

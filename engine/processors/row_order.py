@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes, Numbers, flags, numbers, validity
+from runnel.columns.batches import Indexes, Numbers, flags, numbers, validity
 from runnel.expressions.sorting import Direction, sortable, sorted_rows
 from runnel.processors.row_identity import factorise, is_plain
 

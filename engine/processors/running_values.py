@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
-from runnel.batches import Mask, from_flags, from_numbers
+from runnel.columns.batches import Mask, from_flags, from_numbers
 from runnel.errors import DataError
 from runnel.expressions.aggregate_states import filled
 from runnel.expressions.aggregates import AGGREGATES, aggregate_call

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Mask, indexes, join_batches
+from runnel.columns.batches import Mask, indexes, join_batches
 from runnel.processors.join_index import JoinIndex, make_index
 from runnel.processors.row_identity import factorise
 

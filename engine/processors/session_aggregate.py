@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import MAX_ROWS, Indexes, Mask, flags, from_flags, from_numbers, numbers, validity
+from runnel.columns.batches import MAX_ROWS, Indexes, Mask, flags, from_flags, from_numbers, numbers, validity
+from runnel.columns.key_hash import Hashes, hash_columns, keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, OperationalError
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Column, Expression
-from runnel.key_hash import Hashes, hash_columns, keyed_state
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.assign_windows import bounds_range

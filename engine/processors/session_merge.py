@@ -17,8 +17,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, from_numbers, numbers
-from runnel.key_hash import Hashes
+from runnel.columns.batches import Indexes, Mask, from_numbers, numbers
+from runnel.columns.key_hash import Hashes
 from runnel.processors.ended_sessions import EndedSessions
 
 LEAST = -(2**63)

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import (
+from runnel.columns.batches import (
     MAX_ROWS,
     Indexes,
     Mask,
@@ -21,8 +21,8 @@ from runnel.batches import (
     numbers,
     validity,
 )
+from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.errors import DataError, Position
-from runnel.key_hash import Hashes, hash_columns
 from runnel.processors.assign_windows import bounds_range
 from runnel.processors.event_time import event_times
 from runnel.processors.row_identity import factorise, same

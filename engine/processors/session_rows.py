@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, from_flags, from_numbers, join_batches, numbers
+from runnel.columns.batches import MAX_ROWS, Indexes, from_flags, from_numbers, join_batches, numbers
+from runnel.columns.key_hash import keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Column
-from runnel.key_hash import keyed_state
 from runnel.memory import size_of
 from runnel.processor import Watermark
 from runnel.processors.diverting import DivertingProcessor

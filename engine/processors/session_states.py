@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, from_numbers, indexes, numbers, validity
+from runnel.columns.batches import Indexes, Mask, from_numbers, indexes, numbers, validity
 from runnel.memory import Memory, size_of
 from runnel.processors.group_state import GroupState, Layout, Partial, exported, partial_of
 from runnel.processors.session_merge import OpenSessions

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import empty_columns, join_batches
+from runnel.columns.batches import empty_columns, join_batches
 from runnel.errors import OperationalError
 from runnel.memory import Reservation, size_of, too_large
 from runnel.processor import Outbox, ProcessorContext

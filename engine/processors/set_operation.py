@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, from_numbers, indexes, make_batch, no_rows
+from runnel.columns.batches import MAX_ROWS, Indexes, from_numbers, indexes, make_batch, no_rows
 from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregate_states import Count, filled
 from runnel.memory import Reservation

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import from_numbers
+from runnel.columns.batches import from_numbers
 from runnel.processor import Watermark
 
 _STATE = pa.schema([pa.field("watermark", pa.int64()), pa.field("time", pa.int64())])

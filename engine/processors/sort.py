@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, join_batches
+from runnel.columns.batches import MAX_ROWS, join_batches
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.nodes import Expression, SortKey

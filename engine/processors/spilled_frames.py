@@ -13,8 +13,8 @@ from itertools import accumulate, pairwise
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, from_numbers, indexes, numbers
-from runnel.key_hash import Hashes, hash_columns
+from runnel.columns.batches import Indexes, from_numbers, indexes, numbers
+from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.memory import LEAST_BYTES, Memory
 from runnel.processors.frames import Combine, FrameTimes, WindowFrames
 from runnel.processors.group_state import WEIGHT, Layout, Partial, appended, exported, partial_of

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, join_batches, no_rows
+from runnel.columns.batches import Indexes, join_batches, no_rows
 from runnel.expressions.context import EvaluationContext
 from runnel.memory import Memory, Reservation, size_of
 from runnel.processors.join_marks import BuildFacts

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import empty_columns, join_batches
+from runnel.columns.batches import empty_columns, join_batches
 from runnel.expressions.context import Frame as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Column, Expression

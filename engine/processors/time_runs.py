@@ -18,8 +18,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, from_flags, from_numbers, join_arrays, join_batches, make_batch, numbers, validity
-from runnel.key_hash import Hashes
+from runnel.columns.batches import (
+    Indexes,
+    Mask,
+    from_flags,
+    from_numbers,
+    join_arrays,
+    join_batches,
+    make_batch,
+    numbers,
+    validity,
+)
+from runnel.columns.key_hash import Hashes
 from runnel.memory import Memory
 from runnel.processors.event_time import GREATEST_TIME, event_times
 

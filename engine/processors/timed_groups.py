@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, indexes, join_arrays, make_batch, numbers, repeated
-from runnel.key_hash import RUN_METADATA, SAVER_METADATA
+from runnel.columns.batches import MAX_ROWS, indexes, join_arrays, make_batch, numbers, repeated
+from runnel.columns.key_hash import RUN_METADATA, SAVER_METADATA
 from runnel.memory import Memory, size_of
 from runnel.processors.event_time import event_times
 from runnel.processors.group_state import GroupState, Layout, Partial, appended, partial_of

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS, Indexes, Mask, indexes, join_batches, no_rows
+from runnel.columns.batches import MAX_ROWS, Indexes, Mask, indexes, join_batches, no_rows
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
 from runnel.memory import LEAST_BYTES

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes, Mask, indexes, join_arrays, numbers, slices, validity
+from runnel.columns.batches import Indexes, Mask, indexes, join_arrays, numbers, slices, validity
 from runnel.processors.event_time import event_times, less
 from runnel.processors.group_state import Layout, Partial, exported
 from runnel.processors.row_identity import factorise

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from runnel.batches import MAX_ROWS
+from runnel.columns.batches import MAX_ROWS
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.nodes import SortKey

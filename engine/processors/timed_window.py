@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.batches import empty_columns, join_batches, slices
+from runnel.columns.batches import empty_columns, join_batches, slices
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
 from runnel.processor import Outbox, ProcessorContext

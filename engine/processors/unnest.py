@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, slices
+from runnel.columns.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, slices
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.batches import join_arrays, make_batch
+from runnel.columns.batches import join_arrays, make_batch
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate

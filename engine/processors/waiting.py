@@ -9,8 +9,19 @@ from enum import Enum
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, empty_columns, flags, from_flags, from_numbers, indexes, make_batch, numbers, validity
-from runnel.key_hash import keyed_state
+from runnel.columns.batches import (
+    Indexes,
+    Mask,
+    empty_columns,
+    flags,
+    from_flags,
+    from_numbers,
+    indexes,
+    make_batch,
+    numbers,
+    validity,
+)
+from runnel.columns.key_hash import keyed_state
 from runnel.processor import Watermark
 from runnel.processors.diverting import LATE, DivertingProcessor
 from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME

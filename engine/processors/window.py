@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.batches import join_batches
+from runnel.columns.batches import join_batches
 from runnel.dag import ProcessorFactory
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import Expression

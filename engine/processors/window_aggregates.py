@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
-from runnel.batches import Indexes, Mask, flags, from_flags, from_numbers, indexes, join_arrays, make_batch, numbers
+from runnel.columns.batches import Indexes, Mask, flags, from_flags, from_numbers, indexes, join_arrays, make_batch, numbers
 from runnel.errors import internal
 from runnel.expressions.aggregates import function_of, row_arguments, states_of
 from runnel.expressions.context import Frame

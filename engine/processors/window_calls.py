@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.batches import MAX_ROWS, empty_columns, indexes, make_batch, numbers
+from runnel.columns.batches import MAX_ROWS, empty_columns, indexes, make_batch, numbers
 from runnel.expressions.aggregates import is_aggregate
 from runnel.expressions.context import Frame as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
-from runnel.batches import Indexes, Mask, Numbers, numbers, validity
+from runnel.columns.batches import Indexes, Mask, Numbers, numbers, validity
 from runnel.errors import DataError
 from runnel.expressions import build
 from runnel.expressions.buffers import pack_scalar

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, indexes
+from runnel.columns.batches import Indexes, Mask, indexes
 from runnel.expressions.nodes import SortKey
 from runnel.processors.row_order import Digits, digits_of, joined, order_of
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Indexes, Mask, Numbers, flags, from_flags, from_numbers, indexes, numbers, validity
+from runnel.columns.batches import Indexes, Mask, Numbers, flags, from_flags, from_numbers, indexes, numbers, validity
 from runnel.expressions.aggregate_states import (
     Count,
     Extreme,

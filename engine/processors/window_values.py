@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, Mask, from_numbers, indexes, numbers, validity
+from runnel.columns.batches import Indexes, Mask, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError, Position
 from runnel.processors.window_frames import Range, Ranges
 from runnel.processors.window_partitions import Partitions

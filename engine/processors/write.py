@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import from_numbers, make_batch
+from runnel.columns.batches import from_numbers, make_batch
 from runnel.connector import Sink, SinkRequest, Token, WritableTable
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import Error

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
+from runnel.columns.key_hash import partition
 from runnel.dag import Routing
 from runnel.errors import OperationalError
-from runnel.key_hash import partition
 from runnel.processor import DONE, Item, LatencyMarker, ResultTarget
 from runnel.runtime.queues import Queue
 

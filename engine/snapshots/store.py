@@ -11,8 +11,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
+from runnel.columns.key_hash import KEY_METADATA, SAVER_METADATA, partition
 from runnel.errors import OperationalError
-from runnel.key_hash import KEY_METADATA, SAVER_METADATA, partition
 
 ENDED = ""
 """Stands for a vertex: its rows are the names of the vertices that have ended."""

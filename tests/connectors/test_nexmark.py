@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.batches import numbers
 from runnel.catalog import EventTime
+from runnel.columns.batches import numbers
 from runnel.connector import BATCH_ROWS, ColumnDefinition, End, MappingDefinition, Pause, ScanRequest, SourcePartition
 from runnel.connectors.nexmark.connector import NexmarkConnector, NexmarkTable
 from runnel.connectors.nexmark.random_numbers import draws, low_below, prices

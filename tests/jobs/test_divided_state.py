@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, keyed_state
+from runnel.columns.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, keyed_state
 from runnel.processors.timed_aggregate import TimedAggregateProcessor
 from runnel.processors.timed_runs import DueTimes
 from runnel.streams import TimeBound

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runnel.key_hash import hash_columns
+from runnel.columns.key_hash import hash_columns
 from runnel.memory import Reservation
 from runnel.processors import as_of_join as module
 from runnel.processors import diverting

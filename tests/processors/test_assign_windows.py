@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runnel.batches import MAX_ROWS
+from runnel.columns.batches import MAX_ROWS
 from runnel.errors import DataError
 from runnel.expressions.nodes import Column
 from runnel.processor import Item, Watermark

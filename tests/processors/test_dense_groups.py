@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runnel.batches import from_numbers
+from runnel.columns.batches import from_numbers
 from runnel.expressions.aggregate_states import Column, Request
 from runnel.processors import dense_groups, grouping
 from tests.effort import some

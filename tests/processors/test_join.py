@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runnel.batches import empty_columns
+from runnel.columns.batches import empty_columns
 from runnel.errors import DataError, OperationalError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runnel.batches import empty_columns
-from runnel.key_hash import LONG_TEXT, NULL_HASH, hash_column, hash_columns, partition
+from runnel.columns.batches import empty_columns
+from runnel.columns.key_hash import LONG_TEXT, NULL_HASH, hash_column, hash_columns, partition
 
 NAN = float("nan")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from runnel.batches import empty_columns, make_batch, slices
+from runnel.columns.batches import empty_columns, make_batch, slices
 from runnel.errors import InternalError
 from runnel.expressions import build
 from runnel.expressions.context import EvaluationContext

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from runnel.columns.key_hash import keyed_state
 from runnel.dag import DAG, Routing, between
 from runnel.errors import DataError, OperationalError
 from runnel.expressions.context import EvaluationContext
-from runnel.key_hash import keyed_state
 from runnel.processor import JobContext
 from runnel.results import ResultQueue
 from runnel.runtime.execution import Execution, ExecutionOptions

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from runnel.columns.key_hash import partition
 from runnel.dag import Routing
 from runnel.errors import InternalError, OperationalError
-from runnel.key_hash import partition
 from runnel.processor import DONE, IDLE, Barrier, Watermark
 from runnel.runtime.inputs import InputEdge, Inputs
 from runnel.runtime.outbox import make_outbox

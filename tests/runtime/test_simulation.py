@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from runnel.columns.key_hash import keyed_state
 from runnel.dag import DAG, between
 from runnel.errors import OperationalError
-from runnel.key_hash import keyed_state
 from runnel.processor import IDLE, Inbox, Processor, Watermark
 from runnel.runtime.simulation import Simulation, SimulationOptions, StandstillError
 from runnel.runtime.snapshots import SnapshotCoordinator

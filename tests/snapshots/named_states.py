@@ -14,8 +14,8 @@ import pyarrow as pa
 
 import runnel
 from runnel.catalog import EventTime
+from runnel.columns.key_hash import KEY_METADATA
 from runnel.connection import Connection
-from runnel.key_hash import KEY_METADATA
 from runnel.planner.vertex_meanings import vertex_meanings
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator

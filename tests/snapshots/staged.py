@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.batches import empty_columns
 from runnel.catalog import EventTime, TableColumn
+from runnel.columns.batches import empty_columns
 from runnel.connector import (
     END,
     End,

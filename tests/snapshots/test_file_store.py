@@ -17,8 +17,8 @@ from zlib import crc32
 import pyarrow as pa
 import pytest
 
+from runnel.columns.key_hash import keyed_state
 from runnel.errors import OperationalError
-from runnel.key_hash import keyed_state
 from runnel.snapshots.background import Background
 from runnel.snapshots.copying import copy_snapshot
 from runnel.snapshots.disk import Disk

@@ -19,6 +19,7 @@ import pytest
 
 from runnel import errors
 from runnel.base.error_records import code_name
+from runnel.columns.type_records import type_of, type_record
 from runnel.connector import WriteMode
 from runnel.connectors.imap.layout import Layout
 from runnel.connectors.imap.storage.log import read_records
@@ -49,7 +50,6 @@ from runnel.serving.messages import error_message, error_of
 from runnel.snapshots.manifest import DamagedError, Manifest, Section, encode_manifest
 from runnel.sqltypes import BIGINT, DATE, VARCHAR, Kind, SqlType, array, decimal, map_of, row
 from runnel.streams import WindowKind, WindowShape
-from runnel.type_records import type_of, type_record
 
 CHANGED = "a stored spelling has changed: write it as another version, and go on reading this one"
 

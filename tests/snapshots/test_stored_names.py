@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from runnel.columns.type_records import type_spelling
 from runnel.connection import Connection
 from runnel.expressions.aggregates import AGGREGATES
 from runnel.expressions.functions import FUNCTIONS
@@ -24,7 +25,6 @@ from runnel.planner.identity_nodes import RULES
 from runnel.planner.lower import RULES as VERTICES
 from runnel.planner.physical import Physical
 from runnel.sqltypes import BIGINT, Kind, SqlType, array, decimal, map_of, row
-from runnel.type_records import type_spelling
 from tests.snapshots.named_states import (
     FOLDER,
     column_lines,

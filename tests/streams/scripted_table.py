@@ -7,8 +7,8 @@ from enum import Enum
 
 import pyarrow as pa
 
-from runnel.batches import empty_columns
 from runnel.catalog import EventTime
+from runnel.columns.batches import empty_columns
 from runnel.connector import END, End, EventTimeMark, Pause, ReadableTable, ScanRequest, Source, SourcePartition, Token
 from runnel.connectors.pushed.rows import stream_columns
 from runnel.processor import JobContext

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import runnel
+from runnel.columns.key_hash import hash_columns
 from runnel.expressions.nodes import Aggregate
-from runnel.key_hash import hash_columns
 from runnel.processor import Item, Watermark
 from runnel.processors.ended_sessions import EndedSessions
 from runnel.processors.session_aggregate import SessionEmission, SessionKeys, session_aggregate

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from runnel.batches import empty_columns
+from runnel.columns.batches import empty_columns
 from runnel.connectors.files.csv.csv_faults import ends_in_quotes, python_dialect, ragged_row
 from runnel.connectors.files.format import Batches
 from runnel.connectors.files.input import BLOCK_BYTES, open_input, open_text, undecodable

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from runnel.batches import from_flags, true_flags
 from runnel.catalog import TableColumn
+from runnel.columns.batches import from_flags, true_flags
 from runnel.connectors.files.conversion import Converter, blank_to_null, converter, numbers_only, unfit
 from runnel.connectors.files.csv.csv_faults import python_dialect
 from runnel.connectors.files.csv.csv_reader import CsvHead, arrow_options, distinct_names

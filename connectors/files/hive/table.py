@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from runnel.batches import make_batch
 from runnel.catalog import TableColumn
+from runnel.columns.batches import make_batch
 from runnel.connector import ScanRequest, Sink, SinkRequest, Source, SourcePartition, Token, WriteMode
 from runnel.connectors.files import storage as file_system
 from runnel.connectors.files.format import Batches, FileFormat, FileShare, Reading

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import empty_columns, true_flags
 from runnel.catalog import TableColumn
+from runnel.columns.batches import empty_columns, true_flags
 from runnel.connectors.files.conversion import blank_to_null, converter, unfit
 from runnel.connectors.files.format import batch_of, external_name
 from runnel.connectors.files.json.json_faults import JsonFaults

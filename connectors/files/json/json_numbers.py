@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runnel.batches import Mask, Numbers
+from runnel.columns.batches import Mask, Numbers
 
 _ZERO, _LOWER_CASE, _EXPONENT = 48, 0x20, 101
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.batches import Numbers, from_numbers
+from runnel.columns.batches import Numbers, from_numbers
 
 _QUOTE, _LINE_FEED, _ZERO = 34, 10, 48
 _LARGEST = 1 << 31

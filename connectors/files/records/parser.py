@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from runnel.batches import empty_columns
+from runnel.columns.batches import empty_columns
 from runnel.connectors.files.format import Batches, Reading
 from runnel.connectors.files.input import BLOCK_BYTES, not_utf8, open_bytes, reading
 from runnel.connectors.files.options import FileOptions

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from runnel.batches import from_flags
+from runnel.columns.batches import from_flags
 from runnel.connector import WriteMode
 from runnel.connectors.imap.keys import keys_of
 from runnel.connectors.imap.layout import Layout

@@ -18,7 +18,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import Indexes, from_numbers, indexes, join_batches
+from runnel.columns.batches import Indexes, from_numbers, indexes, join_batches
 from runnel.connector import position_expired
 from runnel.connectors.imap.keys import Key
 from runnel.connectors.imap.layout import Layout, select_fields

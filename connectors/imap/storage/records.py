@@ -13,10 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from runnel.columns.type_records import KIND_NAMES, KINDS
 from runnel.connectors.imap.layout import Layout
 from runnel.errors import OperationalError
 from runnel.sqltypes import Kind, SqlType
-from runnel.type_records import KIND_NAMES, KINDS
 
 
 @dataclass(frozen=True, slots=True)

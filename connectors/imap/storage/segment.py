@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import from_flags
+from runnel.columns.batches import from_flags
 from runnel.connectors.imap.layout import Layout, select_fields, union
 from runnel.connectors.imap.values import Decoder, decoder
 

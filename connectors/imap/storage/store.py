@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import indexes
+from runnel.columns.batches import indexes
 from runnel.connectors.imap.keys import Key, duplicate, key_parts
 from runnel.connectors.imap.layout import Layout, check_key, select_fields
 from runnel.connectors.imap.storage.segment import Mask, Numbers, Segment, Tail, merge_last

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import indexes
+from runnel.columns.batches import indexes
 from runnel.connectors.imap.layout import Layout, select_fields
 from runnel.connectors.imap.storage.segment import Numbers, Segment
 from runnel.errors import DataError

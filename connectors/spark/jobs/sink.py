@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.batches import slices
+from runnel.columns.batches import slices
 from runnel.connector import REFUSALS, Sink, SinkRequest, Token, WritableTable, WriteMode
 from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.connectors.spark.sink import GatheringSink

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from runnel.catalog import Table, TableColumn
+from runnel.columns.type_records import type_spelling
 from runnel.relation import Relation, Scan, walk
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.render import Rendering
@@ -17,7 +18,6 @@ from runnel.rendering.spark import SPARK
 from runnel.rendering.spark_streams import render_stream
 from runnel.sqltypes import BOOLEAN
 from runnel.streams import ImposeOrder
-from runnel.type_records import type_spelling
 
 _MARKED = rf"'{re.escape(ERROR_MARK)}[^']*'"
 _MESSAGE = re.compile(rf"raise_error\((?:{_MARKED}|concat\({_MARKED}(?:, (?:'[^']*'|char\(\d+\)))*\))\)")

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from runnel.batches import flags, indexes, numbers, validity
+from runnel.columns.batches import flags, indexes, numbers, validity
 
 if TYPE_CHECKING:
     import numpy.typing as npt
