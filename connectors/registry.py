@@ -18,7 +18,7 @@ from runnel.connector import Connector
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, Position, ProgrammingError, suggest
 
 if TYPE_CHECKING:
-    from runnel.duckdb_kernel import DuckDBKernel
+    from runnel.duckdb.kernel import DuckDBKernel
 
 ENTRY_POINTS = "runnel.connectors"
 

@@ -32,7 +32,7 @@ from runnel.statements.run import run, run_many
 
 if TYPE_CHECKING:
     from runnel.access import Access
-    from runnel.duckdb_kernel import DuckDBKernel
+    from runnel.duckdb.kernel import DuckDBKernel
     from runnel.durable import Directory
     from runnel.fragment import FragmentEngine
     from runnel.named_jobs.registry import NamedJobs
@@ -272,7 +272,7 @@ class Database:
         """The connection's DuckDB, which opens nothing before its first cursor."""
         if self._kernel is None:
             # Loaded on first use: many connections never need it.
-            from runnel.duckdb_kernel import DuckDBKernel
+            from runnel.duckdb.kernel import DuckDBKernel
 
             with self.definitions:
                 if self._kernel is None:

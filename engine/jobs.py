@@ -42,7 +42,7 @@ logger = logging.getLogger("runnel.job")
 if TYPE_CHECKING:
     from asyncio import Future
 
-    from runnel.duckdb_kernel import DuckDBKernel
+    from runnel.duckdb.kernel import DuckDBKernel
     from runnel.memory import Memory
     from runnel.named_jobs.durability import Durability
     from runnel.sqltypes import SqlType

@@ -24,7 +24,7 @@ from runnel.base.frozen import frozen
 from runnel.expressions.context import EvaluationContext
 
 if TYPE_CHECKING:
-    from runnel.duckdb_kernel import DuckDBKernel
+    from runnel.duckdb.kernel import DuckDBKernel
     from runnel.memory import Memory
 
 

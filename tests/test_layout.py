@@ -47,11 +47,7 @@ LEVELS = {
     ),
     2: (
         "connector",
-        "duckdb_arrow",
-        "duckdb_binding",
-        "duckdb_errors",
-        "duckdb_kernel",
-        "duckdb_stream",
+        "duckdb",
         "fragment",
         "job_runtime",
         "processors",

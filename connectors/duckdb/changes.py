@@ -15,7 +15,7 @@ from runnel.connectors.duckdb.fragments import DuckDBFragment
 from runnel.connectors.duckdb.sink import change_statement
 from runnel.connectors.duckdb.table import DuckDBTable
 from runnel.connectors.duckdb.types import quoted
-from runnel.duckdb_stream import DuckDBStream
+from runnel.duckdb.stream import DuckDBStream
 from runnel.errors import Error, Position
 from runnel.expressions.nodes import Column, Expression, columns_of, transform
 from runnel.expressions.values import array_of

@@ -21,8 +21,8 @@ from runnel.connectors.duckdb.table import DuckDBColumn, DuckDBRelation, DuckDBT
 from runnel.connectors.duckdb.types import quoted, sql_type_of, type_text
 from runnel.connectors.options import Options, OptionSet, boolean, text
 from runnel.deadline import PatientLock
-from runnel.duckdb_errors import translated
-from runnel.duckdb_kernel import DuckDBKernel
+from runnel.duckdb.errors import translated
+from runnel.duckdb.kernel import DuckDBKernel
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError, ProgrammingError, as_written, suggest
 from runnel.sqltypes import Kind, SqlType, common_type
 

@@ -13,11 +13,11 @@ from runnel.connector import END, End, Pause, SourcePartition
 from runnel.connectors.duckdb import inputs
 from runnel.connectors.duckdb.inputs import StoredInput, StreamInput
 from runnel.deadline import check_time
-from runnel.duckdb_arrow import from_duckdb
-from runnel.duckdb_binding import bind
-from runnel.duckdb_errors import translated
-from runnel.duckdb_kernel import DuckDBKernel
-from runnel.duckdb_stream import DuckDBStream
+from runnel.duckdb.arrow import from_duckdb
+from runnel.duckdb.binding import bind
+from runnel.duckdb.errors import translated
+from runnel.duckdb.kernel import DuckDBKernel
+from runnel.duckdb.stream import DuckDBStream
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Literal
 from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of

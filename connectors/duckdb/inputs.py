@@ -18,8 +18,8 @@ import pyarrow as pa
 from runnel.catalog import Table
 from runnel.connector import End, Pause, ReadableTable, ScanRequest, SourcePartition
 from runnel.connectors.parallel_reading import ParallelReading
-from runnel.duckdb_arrow import carried_schema, carried_type, to_duckdb
-from runnel.duckdb_kernel import quoted
+from runnel.duckdb.arrow import carried_schema, carried_type, to_duckdb
+from runnel.duckdb.kernel import quoted
 from runnel.errors import Error
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Expression

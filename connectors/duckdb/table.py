@@ -30,8 +30,8 @@ from runnel.connector import (
 )
 from runnel.connectors.duckdb.types import canonical_expression, quoted
 from runnel.deadline import PatientLock
-from runnel.duckdb_errors import translated
-from runnel.duckdb_kernel import DuckDBKernel
+from runnel.duckdb.errors import translated
+from runnel.duckdb.kernel import DuckDBKernel
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
 from runnel.expressions.canonical import canonical
 from runnel.processor import Guarantee, JobContext

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from runnel.columns.batches import make_batch
 from runnel.dag import ProcessorFactory
-from runnel.duckdb_arrow import carried_schema, from_duckdb, to_duckdb
-from runnel.duckdb_errors import translated
-from runnel.duckdb_stream import DuckDBStream
+from runnel.duckdb.arrow import carried_schema, from_duckdb, to_duckdb
+from runnel.duckdb.errors import translated
+from runnel.duckdb.stream import DuckDBStream
 from runnel.errors import Error, internal
 from runnel.fragment import InputRows, Unrenderable, place_of
 from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorContext
@@ -33,7 +33,7 @@ from runnel.subqueries import GroupLimit
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from runnel.duckdb_kernel import DuckDBKernel
+    from runnel.duckdb.kernel import DuckDBKernel
 
 SHARE = 4
 """All inputs together keep at most this part (one in so many) of the memory limit as Arrow batches."""

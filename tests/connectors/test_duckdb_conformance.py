@@ -11,7 +11,7 @@ import pytest
 from runnel.connector import ColumnDefinition as Definition
 from runnel.connector import Connector, MappingDefinition
 from runnel.connectors.duckdb.connector import DuckDBConnector
-from runnel.duckdb_kernel import DuckDBKernel
+from runnel.duckdb.kernel import DuckDBKernel
 from tests.connectors.conformance import PEOPLE, VALUES, Columns, OptionsConformance, WritingConformance
 
 

@@ -12,8 +12,8 @@ import pytest
 from runnel.catalog import TableColumn
 from runnel.connector import End, Pause, ReadableTable, ScanRequest, Source, SourcePartition
 from runnel.connectors.duckdb.inputs import StreamInput
-from runnel.duckdb_kernel import DuckDBKernel
-from runnel.duckdb_stream import DuckDBStream
+from runnel.duckdb.kernel import DuckDBKernel
+from runnel.duckdb.stream import DuckDBStream
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
 from runnel.relation import Scan

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import runnel
-from runnel import duckdb_binding
 from runnel.connectors.duckdb import fragments as duckdb_engine
 from runnel.deadline import within_time
-from runnel.duckdb_kernel import DuckDBKernel
+from runnel.duckdb import binding as duckdb_binding
+from runnel.duckdb.kernel import DuckDBKernel
 from runnel.errors import OperationalError
 
 

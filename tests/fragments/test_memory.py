@@ -13,7 +13,7 @@ import pytest
 
 import runnel
 from runnel.connectors.duckdb.fragments import DuckDBEngine
-from runnel.duckdb_stream import DuckDBStream
+from runnel.duckdb.stream import DuckDBStream
 from runnel.errors import ErrorCode
 from tests.effort import some
 

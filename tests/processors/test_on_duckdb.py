@@ -11,7 +11,7 @@ import pytest
 
 import runnel
 from runnel.dag import DAG, between
-from runnel.duckdb_kernel import DuckDBKernel
+from runnel.duckdb.kernel import DuckDBKernel
 from runnel.errors import DataError, Error
 from runnel.expressions.build import call
 from runnel.expressions.context import EvaluationContext

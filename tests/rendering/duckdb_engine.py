@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from runnel.duckdb_kernel import DuckDBKernel
+from runnel.duckdb.kernel import DuckDBKernel
 from runnel.rendering.duckdb import DUCKDB
 from tests.rendering import aggregate_cases
 from tests.rendering.edge_table import ROWS, stored

@@ -12,7 +12,7 @@ import pytest
 from runnel.connector import ColumnDefinition, MappingDefinition
 from runnel.connectors.duckdb import sink as duckdb_sink
 from runnel.connectors.duckdb.connector import DuckDBConnector
-from runnel.duckdb_kernel import DuckDBKernel
+from runnel.duckdb.kernel import DuckDBKernel
 from runnel.errors import IntegrityError
 from tests.connectors.conformance import PEOPLE, read_rows
 from tests.sinks.durable_conformance import BATCHES, ROWS, DurableConformance

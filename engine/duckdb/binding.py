@@ -16,7 +16,7 @@ from runnel.deadline import LOOK, check_time
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from runnel.duckdb_kernel import DuckDBKernel
+    from runnel.duckdb.kernel import DuckDBKernel
 
 LONG = 20_000
 """Characters of a text that is bound by a thread of its own; shorter ones take some milliseconds."""

@@ -14,14 +14,14 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 from runnel.base.forks import closed_error, here, pin, watch
-from runnel.duckdb_errors import translated
+from runnel.duckdb.errors import translated
 from runnel.spill import PrivateFolder
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from runnel.duckdb_binding import Binding
-    from runnel.duckdb_stream import DuckDBStream
+    from runnel.duckdb.binding import Binding
+    from runnel.duckdb.stream import DuckDBStream
 
 _OPTIONS: dict[str, Any] = {
     "allow_unsigned_extensions": False,

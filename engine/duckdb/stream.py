@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from runnel.connector import BATCH_ROWS
-from runnel.duckdb_errors import translated
+from runnel.duckdb.errors import translated
 from runnel.errors import Error, Position
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from runnel.duckdb_kernel import DuckDBKernel
+    from runnel.duckdb.kernel import DuckDBKernel
 
 PREFETCHED = 4
 """How many batches wait at most."""
