@@ -94,7 +94,7 @@ _MODULES = {
         to_bin to_oct normalize strip_accents to_ascii unicode=UNICODE,ORD space bit_length contains
     """,
     "to_char": "to_char to_date to_timestamp to_number",
-    "types_of": "typeof=TYPEOF,PG_TYPEOF gen_random_uuid=GEN_RANDOM_UUID,UUID,UUIDV4",
+    "typeof": "typeof=TYPEOF,PG_TYPEOF gen_random_uuid=GEN_RANDOM_UUID,UUID,UUIDV4",
 }
 LATER: Mapping[str, Mapping[str, tuple[str, ...]]] = {module: _family(text) for module, text in _MODULES.items()}
 
