@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, InterfaceError, NotSupportedError, ProgrammingError, suggest
-from runnel.expressions.aggregates import is_aggregate
+from runnel.expressions.aggregates.registry import is_aggregate
+from runnel.expressions.aggregates.window_functions import is_window_function
 from runnel.expressions.build import is_function
 from runnel.expressions.python_function import PythonFunction
-from runnel.expressions.window_functions import is_window_function
 from runnel.planner.parse_types import parse_type
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARBINARY, VARCHAR, Kind, SqlType, from_arrow
 

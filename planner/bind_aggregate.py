@@ -118,7 +118,7 @@ class AggregateBinder(ABC):
     def aggregate_of(self, tree: Any, predicate: Any) -> Aggregate:
         """The call of an aggregate function, its arguments (and its FILTER) bound by this binder."""
         # Loaded on first use, as in `is_aggregate`: most look-ups and writes have no aggregate.
-        from runnel.expressions.aggregates import aggregate_call
+        from runnel.expressions.aggregates.registry import aggregate_call
         from runnel.planner.aggregate_order import ordered_call
 
         position = self._at(tree)
@@ -139,7 +139,7 @@ class AggregateBinder(ABC):
         order = [sort_key(self.bind(item.this), item) for item in ordered]
         own = self._query.python_function(name)
         if own is not None:
-            from runnel.expressions.aggregate_function import Given
+            from runnel.expressions.aggregates.function import Given
             from runnel.expressions.python_aggregate import python_aggregate
 
             return python_aggregate(own, Given(name, tuple(bound), tuple(order), within_group, position), distinct, where)
@@ -179,7 +179,7 @@ class AggregateBinder(ABC):
 
 def is_aggregate(name: str) -> bool:
     """Whether `name`, in any case, is an aggregate function."""
-    from runnel.expressions.aggregates import is_aggregate as is_known
+    from runnel.expressions.aggregates.registry import is_aggregate as is_known
 
     return is_known(name)
 

@@ -27,7 +27,7 @@ def query_of(tree: Any) -> Any | None:
 def array_of_query(query: QueryBinder, scope: Scope, tree: Any, position: Position | None) -> Expression:
     """The ARRAY of all values of a query, which may refer to `scope`."""
     # Loaded on first use: most statements have no aggregate.
-    from runnel.expressions.aggregates import aggregate_call
+    from runnel.expressions.aggregates.registry import aggregate_call
 
     relation = query.subquery(tree, scope)
     if len(relation.fields) != 1:

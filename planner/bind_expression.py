@@ -15,9 +15,9 @@ from sqlglot import exp
 from runnel.deadline import check_time
 from runnel.errors import NotSupportedError, Position, ProgrammingError
 from runnel.expressions import build
+from runnel.expressions.aggregates.window_functions import is_window_function
 from runnel.expressions.coercion import convert
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression, Literal, Parameter
-from runnel.expressions.window_functions import is_window_function
 from runnel.planner.bind_aggregate import AggregateBinder, call_of, is_aggregate
 from runnel.planner.collected import Aggregates
 from runnel.planner.number_literals import number_literal

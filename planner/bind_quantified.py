@@ -100,7 +100,7 @@ def _inside(expression: Expression) -> Expression:
 
 def _by_extremes(operand: Expression, relation: Relation, function: str, is_all: bool, position: Position | None) -> Expression:
     """One subquery with the four numbers, to which the operand goes, if that is possible; else one subquery for each."""
-    from runnel.expressions.aggregates import aggregate_call
+    from runnel.expressions.aggregates.registry import aggregate_call
 
     value = references(relation.fields)[0]
     calls = [

@@ -14,9 +14,9 @@ from sqlglot import exp
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.expressions import build
+from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS, is_window_function, window_function_call
 from runnel.expressions.coercion import convert, takes_type
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey, walk
-from runnel.expressions.window_functions import WINDOW_FUNCTIONS, is_window_function, window_function_call
 from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.collected import Aggregates, QueryBinder, WindowValue
 from runnel.planner.ordering import sort_key

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from runnel.base.frozen import frozen
 from runnel.errors import Error
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.build import call, cast, coalesce, nullif
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Aggregate as AggregateCall

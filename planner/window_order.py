@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from runnel.base.frozen import frozen
+from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.nodes import Expression, Literal
-from runnel.expressions.window_functions import WINDOW_FUNCTIONS
 from runnel.planner.event_time import constant_of
 from runnel.sqltypes import Kind
 from runnel.window_reach import Reach

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pytest
 
 import runnel
+from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import SQL_NAMES
-from runnel.expressions.window_functions import WINDOW_FUNCTIONS
 from tests.effort import some
 
 SEEDS = range(30)

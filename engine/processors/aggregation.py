@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import from_flags, make_batch
-from runnel.expressions.aggregate_states import Count, State
-from runnel.expressions.aggregates import function_of, row_arguments, states_of
+from runnel.expressions.aggregates.registry import function_of, row_arguments, states_of
+from runnel.expressions.aggregates.states import Count, State
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import Evaluator, compile_expression, is_volatile
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression

@@ -12,7 +12,7 @@ import pyarrow as pa
 from runnel.columns.batches import Indexes, indexes, join_arrays
 from runnel.dag import ProcessorFactory
 from runnel.errors import ProgrammingError, suggest
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Column
 from runnel.expressions.values import canonical
 from runnel.processor import Inbox, Processor

@@ -17,7 +17,7 @@ from itertools import pairwise
 import numpy as np
 
 from runnel.columns.batches import Indexes, Mask, Numbers, indexes
-from runnel.expressions.aggregate_states import LARGEST, sum_overflow
+from runnel.expressions.aggregates.states import LARGEST, sum_overflow
 from runnel.processors.dense_states import DenseState
 from runnel.processors.frames import FEW_ROWS, FrameTimes, next_end
 from runnel.processors.group_state import Layout, Partial

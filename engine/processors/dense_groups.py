@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Numbers, from_numbers, indexes, numbers
-from runnel.expressions.aggregate_states import Column, Request, contiguous
+from runnel.expressions.aggregates.states import Column, Request, contiguous
 from runnel.processors.few_rows import aggregated, is_simple
 
 LEAST_ROWS = 128

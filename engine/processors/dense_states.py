@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Mask, Numbers, from_numbers, numbers, validity
 from runnel.errors import Position
-from runnel.expressions.aggregate_states import Count, Extreme, State, SumDecimal, SumDouble, SumInteger
+from runnel.expressions.aggregates.states import Count, Extreme, State, SumDecimal, SumDouble, SumInteger
 
 _WIDTHS: dict[int, Any] = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 _FLOATS: dict[pa.DataType, Any] = {pa.float32(): np.float32, pa.float64(): np.float64}

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Numbers, from_numbers, indexes, numbers, validity
-from runnel.expressions.aggregate_states import Column, Request
+from runnel.expressions.aggregates.states import Column, Request
 
 MOST_ROWS = 4096
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import join_arrays, make_batch
-from runnel.expressions.aggregate_states import Collect, Column, Request, State
+from runnel.expressions.aggregates.states import Collect, Column, Request, State
 from runnel.memory import Reservation, size_of, too_large
 from runnel.processors.grouping import group
 from runnel.processors.partitions import DEEPEST, Partitions

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOptions
 
 from runnel.columns.batches import from_numbers, indexes, numbers, one_value, validity
-from runnel.expressions.aggregate_states import Column, Request, contiguous
+from runnel.expressions.aggregates.states import Column, Request, contiguous
 from runnel.processors.dense_groups import group_dense
 from runnel.processors.few_rows import group_few
 from runnel.processors.row_identity import factorise, is_plain, normalised

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import Indexes, Mask, from_numbers, indexes
 from runnel.columns.key_hash import hash_columns
-from runnel.expressions.aggregate_states import Column
+from runnel.expressions.aggregates.states import Column
 from runnel.expressions.sameness import same_values
 
 _ZERO = {

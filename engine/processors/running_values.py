@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Mask, from_flags, from_numbers
 from runnel.errors import DataError
-from runnel.expressions.aggregate_states import filled
-from runnel.expressions.aggregates import AGGREGATES, aggregate_call
+from runnel.expressions.aggregates.registry import AGGREGATES, aggregate_call
+from runnel.expressions.aggregates.states import filled
 from runnel.expressions.coercion import cast
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, Indexes, from_numbers, indexes, make_batch, no_rows
 from runnel.dag import ProcessorFactory
-from runnel.expressions.aggregate_states import Count, filled
+from runnel.expressions.aggregates.states import Count, filled
 from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor

@@ -16,7 +16,7 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import MAX_ROWS, Mask, from_flags, from_numbers, indexes, no_rows, numbers
 from runnel.columns.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, keyed_state
 from runnel.dag import ProcessorFactory
-from runnel.expressions.aggregate_states import filled
+from runnel.expressions.aggregates.states import filled
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Expression

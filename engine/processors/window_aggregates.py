@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, Mask, flags, from_flags, from_numbers, indexes, join_arrays, make_batch, numbers
 from runnel.errors import internal
-from runnel.expressions.aggregates import function_of, row_arguments, states_of
+from runnel.expressions.aggregates.registry import function_of, row_arguments, states_of
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Aggregate, Column, Expression, columns_of, transform

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import MAX_ROWS, empty_columns, indexes, make_batch, numbers
-from runnel.expressions.aggregates import is_aggregate
+from runnel.expressions.aggregates.registry import is_aggregate
+from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.context import Frame as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression, SortKey
-from runnel.expressions.window_functions import WINDOW_FUNCTIONS
 from runnel.processor import ProcessorContext
 from runnel.processors.window_aggregates import WindowAggregate
 from runnel.processors.window_frames import OrderColumn, Ranges, frame_ranges

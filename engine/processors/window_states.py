@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import Indexes, Mask, Numbers, flags, from_flags, from_numbers, indexes, numbers, validity
-from runnel.expressions.aggregate_states import (
+from runnel.expressions.aggregates.states import (
     Count,
     Extreme,
     First,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from runnel import sqltypes
-from runnel.expressions.aggregate_function import AggregateFunction
-from runnel.expressions.aggregates import AGGREGATES
+from runnel.expressions.aggregates.function import AggregateFunction
+from runnel.expressions.aggregates.registry import AGGREGATES
+from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS, WindowFunction
 from runnel.expressions.functions import SQL_NAMES
 from runnel.expressions.python_function import PythonFunction
-from runnel.expressions.window_functions import WINDOW_FUNCTIONS, WindowFunction
 from runnel.rows import Row
 from runnel.sqltypes import Kind, SqlType
 

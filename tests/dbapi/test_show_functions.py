@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import runnel
-from runnel.expressions.aggregates import AGGREGATES
+from runnel.expressions.aggregates.registry import AGGREGATES
+from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import SQL_NAMES
-from runnel.expressions.window_functions import WINDOW_FUNCTIONS
 
 
 def test_all_functions_are_there() -> None:

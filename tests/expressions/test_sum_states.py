@@ -7,7 +7,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from runnel.expressions.aggregate_states import WHOLE, SumInteger
+from runnel.expressions.aggregates.states import WHOLE, SumInteger
 
 LEAST, GREATEST = -(2**63), 2**63 - 1
 

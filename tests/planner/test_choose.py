@@ -8,7 +8,7 @@ from runnel.catalog import Index, Snapshot
 from runnel.connector import SinkRequest, WriteMode
 from runnel.errors import NotSupportedError
 from runnel.expressions import build
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Call, Cast, Column, Expression, Literal, Parameter, SortKey
 from runnel.planner import physical
 from runnel.planner.choose import choose, choose_write

@@ -9,7 +9,7 @@ import pytest
 from runnel.connector import SinkRequest, WriteMode
 from runnel.dag import DAG, Routing
 from runnel.expressions import build
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Expression, Literal, SortKey
 from runnel.planner.choose import choose, choose_write
 from runnel.planner.explain import dag_text

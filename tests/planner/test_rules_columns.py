@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from runnel.expressions import build
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.planner.rules import apply
 from runnel.planner.rules.column_pruning import prune_columns

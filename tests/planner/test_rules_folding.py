@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from runnel.expressions import build
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.planner.rules.constant_folding import fold, fold_constants
 from runnel.planner.rules.empty_relations import prune_empty

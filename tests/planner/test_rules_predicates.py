@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from runnel.expressions import build
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Literal, SortKey
 from runnel.planner.rules.outer_joins import strengthen_outer_joins
 from runnel.planner.rules.predicate_pushdown import push_predicates

@@ -9,7 +9,7 @@ import pytest
 
 from runnel.errors import NotSupportedError
 from runnel.expressions import build
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.planner.rules import apply
 from runnel.planner.rules.subqueries import subqueries_to_joins
 from runnel.relation import Aggregate, Field, Generate, Join, JoinKind, Limit, walk

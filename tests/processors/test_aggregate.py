@@ -10,7 +10,7 @@ import pytest
 
 from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.aggregates import aggregate_call, is_aggregate
+from runnel.expressions.aggregates.registry import aggregate_call, is_aggregate
 from runnel.expressions.nodes import Aggregate, Column, Expression, Literal
 from runnel.processors import group_state
 from runnel.processors.aggregate import aggregate, has_stages

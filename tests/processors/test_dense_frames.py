@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from runnel.errors import DataError
-from runnel.expressions.aggregate_states import Count, Extreme, Items, State, SumDecimal, SumDouble, SumInteger
+from runnel.expressions.aggregates.states import Count, Extreme, Items, State, SumDecimal, SumDouble, SumInteger
 from runnel.processors import dense_frames
 from runnel.processors.dense_frames import DenseFrames
 from runnel.processors.dense_states import dense_state

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from runnel.columns.batches import from_numbers
-from runnel.expressions.aggregate_states import Column, Request
+from runnel.expressions.aggregates.states import Column, Request
 from runnel.processors import dense_groups, grouping
 from tests.effort import some
 

@@ -8,7 +8,7 @@ from datetime import datetime
 import pyarrow as pa
 import pytest
 
-from runnel.expressions.aggregate_states import Request
+from runnel.expressions.aggregates.states import Request
 from runnel.processors import few_rows, grouping
 from tests.effort import some
 

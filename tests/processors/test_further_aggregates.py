@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from runnel.expressions.aggregate_sketch import Sketch, estimates
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.hyperloglog import Sketch, estimates
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
 from runnel.processors.aggregate import aggregate
 from runnel.processors.aggregation import Stage

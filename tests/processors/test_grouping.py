@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runnel.expressions.aggregate_states import Request
+from runnel.expressions.aggregates.states import Request
 from runnel.processors import grouping
 from runnel.processors.few_rows import MOST_ROWS
 from runnel.processors.grouping import group

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from runnel.errors import DataError, OperationalError
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import SortKey
 from runnel.memory import Memory, Reservation
 from runnel.processors import join_table, sort, sorted_runs, spilled_join

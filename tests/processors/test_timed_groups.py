@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS
 from runnel.columns.key_hash import keyed_state
-from runnel.expressions.aggregate_states import Count, SumInteger
+from runnel.expressions.aggregates.states import Count, SumInteger
 from runnel.processors import timed_groups
 from runnel.processors.group_state import Layout
 from runnel.processors.timed_groups import TimedGroups, is_rows

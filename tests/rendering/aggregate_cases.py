@@ -11,7 +11,7 @@ import pyarrow as pa
 import runnel
 from runnel.errors import DataError, Error
 from runnel.expressions import build
-from runnel.expressions.aggregates import AGGREGATES, aggregate_call
+from runnel.expressions.aggregates.registry import AGGREGATES, aggregate_call
 from runnel.expressions.nodes import Aggregate, Column, Literal
 from runnel.expressions.values import array_of, python_values
 from runnel.fragment import Unrenderable

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from runnel.expressions.aggregates import AGGREGATES
+from runnel.expressions.aggregates.registry import AGGREGATES
+from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
-from runnel.expressions.window_functions import WINDOW_FUNCTIONS
 from runnel.fragment import Unrenderable
 from runnel.rendering.dialect import Dialect
 from runnel.rendering.duckdb import DUCKDB

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from runnel.expressions import build
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Call, Column, Expression, Literal, Parameter, SortKey
 from runnel.fragment import Unrenderable

@@ -14,11 +14,11 @@ import pytest
 
 from runnel.columns.type_records import type_spelling
 from runnel.connection import Connection
-from runnel.expressions.aggregates import AGGREGATES
+from runnel.expressions.aggregates.registry import AGGREGATES
+from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Column
-from runnel.expressions.window_functions import WINDOW_FUNCTIONS
 from runnel.meanings import Form
 from runnel.planner import describe, describe_streams, identity_expressions, physical
 from runnel.planner.identity_nodes import RULES

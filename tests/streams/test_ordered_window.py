@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
 from runnel.processor import Watermark
 from runnel.processors.held_rows import Holding

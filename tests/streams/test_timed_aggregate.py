@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from runnel.expressions import build
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Aggregate, Column, Expression, Literal, SortKey
 from runnel.processor import JobContext, ProcessorContext, Watermark

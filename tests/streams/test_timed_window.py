@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import runnel
-from runnel.expressions.aggregates import aggregate_call
+from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
 from runnel.processor import Watermark
 from runnel.processors import timed_window as module

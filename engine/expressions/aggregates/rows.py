@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Mask, from_numbers, indexes, numbers, validity
-from runnel.expressions.aggregate_states import Column, Items, Request, State, Work, contiguous, filled
+from runnel.expressions.aggregates.states import Column, Items, Request, State, Work, contiguous, filled
 from runnel.expressions.sorting import Direction, sortable, sorted_rows
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.errors import Position, ProgrammingError
-from runnel.expressions.aggregate_states import State
+from runnel.expressions.aggregates.states import State
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Aggregate, Cast, Expression, SortKey
 from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType

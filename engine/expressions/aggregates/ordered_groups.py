@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import Indexes, indexes
-from runnel.expressions.aggregate_function import AggregateFunction, directions_of
-from runnel.expressions.aggregate_rows import Rows
-from runnel.expressions.aggregate_states import State, filled
+from runnel.expressions.aggregates.function import AggregateFunction, directions_of
+from runnel.expressions.aggregates.rows import Rows
+from runnel.expressions.aggregates.states import State, filled
 from runnel.expressions.nodes import Aggregate
 from runnel.expressions.sorting import sortable, sorted_rows
 from runnel.sqltypes import SqlType, to_arrow

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Numbers, from_numbers
-from runnel.expressions.aggregate_function import (
+from runnel.expressions.aggregates.function import (
     AggregateFunction,
     Bound,
     Finish,
@@ -24,9 +24,9 @@ from runnel.expressions.aggregate_function import (
     numeric,
     same,
 )
-from runnel.expressions.aggregate_moments import Comoments, Folded, HigherMoments
-from runnel.expressions.aggregate_sketch import Sketch, estimates
-from runnel.expressions.aggregate_states import filled
+from runnel.expressions.aggregates.hyperloglog import Sketch, estimates
+from runnel.expressions.aggregates.moments import Comoments, Folded, HigherMoments
+from runnel.expressions.aggregates.states import filled
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Aggregate
 from runnel.sqltypes import BIGINT, DOUBLE, SqlType, to_arrow

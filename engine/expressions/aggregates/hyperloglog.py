@@ -18,8 +18,8 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, from_numbers, indexes, numbers, validity
 from runnel.columns.key_hash import hash_column
-from runnel.expressions.aggregate_moments import grouped_rows
-from runnel.expressions.aggregate_states import Column, Request, State, Work, contiguous
+from runnel.expressions.aggregates.moments import grouped_rows
+from runnel.expressions.aggregates.states import Column, Request, State, Work, contiguous
 
 INDEX_BITS = 12
 REGISTERS = 1 << INDEX_BITS

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import from_numbers, indexes, numbers
 from runnel.errors import DataError, NotSupportedError, ProgrammingError
-from runnel.expressions.aggregate_function import (
+from runnel.expressions.aggregates.function import (
     AggregateFunction,
     Bound,
     Given,
@@ -22,11 +22,11 @@ from runnel.expressions.aggregate_function import (
     numeric,
     same,
 )
-from runnel.expressions.aggregate_states import State, filled
+from runnel.expressions.aggregates.ordered_groups import Groups, no_states, null_where_empty, rows_states
+from runnel.expressions.aggregates.states import State, filled
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import evaluate_constant, is_volatile
 from runnel.expressions.nodes import Aggregate, Cast, Expression, SortKey, columns_of
-from runnel.expressions.ordered_groups import Groups, no_states, null_where_empty, rows_states
 from runnel.expressions.sorting import sortable
 from runnel.sqltypes import DOUBLE, Kind, array, to_arrow
 

@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import from_numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError, suggest
-from runnel.expressions import ordered_aggregates, quantile_aggregates, statistical_aggregates
-from runnel.expressions.aggregate_function import (
+from runnel.expressions.aggregates import ordered as ordered_aggregates
+from runnel.expressions.aggregates import quantiles as quantile_aggregates
+from runnel.expressions.aggregates import statistics as statistical_aggregates
+from runnel.expressions.aggregates.function import (
     AggregateFunction,
     Bound,
     Finish,
@@ -32,16 +34,7 @@ from runnel.expressions.aggregate_function import (
     refused_type,
     same,
 )
-from runnel.expressions.aggregate_states import (
-    Count,
-    Extreme,
-    Moments,
-    State,
-    SumDecimal,
-    SumDouble,
-    SumInteger,
-    filled,
-)
+from runnel.expressions.aggregates.states import Count, Extreme, Moments, State, SumDecimal, SumDouble, SumInteger, filled
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Aggregate, Call, Case, Cast, Expression, Literal, SortKey
 from runnel.sqltypes import (

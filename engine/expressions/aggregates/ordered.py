@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import indexes
 from runnel.errors import ProgrammingError
-from runnel.expressions.aggregate_function import (
+from runnel.expressions.aggregates.function import (
     AggregateFunction,
     Bound,
     Given,
@@ -26,13 +26,13 @@ from runnel.expressions.aggregate_function import (
     directions_of,
     same,
 )
-from runnel.expressions.aggregate_rows import Best
-from runnel.expressions.aggregate_states import First, Items, State
+from runnel.expressions.aggregates.ordered_groups import Groups, key_types, no_states, null_where_empty, rows_states
+from runnel.expressions.aggregates.rows import Best
+from runnel.expressions.aggregates.states import First, Items, State
 from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, is_volatile
 from runnel.expressions.nodes import Aggregate, Cast, Expression, Literal, columns_of
-from runnel.expressions.ordered_groups import Groups, key_types, no_states, null_where_empty, rows_states
 from runnel.sqltypes import DOUBLE, VARCHAR, Kind, array, to_arrow
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError, Position
-from runnel.expressions.aggregate_states import Column, Request, State, Work, contiguous, filled
+from runnel.expressions.aggregates.states import Column, Request, State, Work, contiguous, filled
 
 
 def grouped_rows(lists: pa.Array) -> tuple[Indexes, Indexes, int]:
