@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
+from runnel.expressions.casts.decimal_text import exact_decimals
 from runnel.expressions.context import EvaluationContext, Frame
-from runnel.expressions.decimal_text import exact_decimals
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Cast, Column
 from runnel.expressions.values import canonical

@@ -26,7 +26,7 @@ from runnel.connectors.files.options import CsvDialect, FileOptions
 from runnel.connectors.files.records.malformed import Malformed
 from runnel.connectors.files.records.parser import RecordParser
 from runnel.errors import DataError, internal
-from runnel.expressions.attempts import attempted
+from runnel.expressions.casts.try_cast import attempted
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.values import array_of, python_values
 from runnel.sqltypes import VARBINARY, VARCHAR, Kind, SqlType, to_arrow

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from runnel.columns.batches import numbers
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.buffers import null_scalar, pack_scalar
-from runnel.expressions.cast_nested import list_like
+from runnel.expressions.casts.nested import list_like
 from runnel.expressions.coercion import check_count, coerce, convert, takes_type
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_arrays
 from runnel.expressions.nodes import Call, Expression, Literal

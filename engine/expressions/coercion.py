@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.buffers import pack_scalar
-from runnel.expressions.casts import cast_datum, depends_on_session
+from runnel.expressions.casts.cast import cast_datum, depends_on_session
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import spread
 from runnel.expressions.nodes import Cast, Expression, Literal, Parameter

@@ -14,7 +14,7 @@ from runnel.columns.batches import Numbers, from_numbers, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions import extract
 from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US, pack, pack_scalar
-from runnel.expressions.cast_temporal import instant, local, today
+from runnel.expressions.casts.temporal import instant, local, today
 from runnel.expressions.char_patterns import DAYS, MONTHS
 from runnel.expressions.coercion import check_count, coerce, convert
 from runnel.expressions.context import Frame

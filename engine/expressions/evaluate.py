@@ -15,7 +15,7 @@ from runnel.columns.batches import join_arrays
 from runnel.errors import DataError, internal
 from runnel.expressions import conditional
 from runnel.expressions.buffers import pack_scalar
-from runnel.expressions.casts import compile_cast
+from runnel.expressions.casts.cast import compile_cast
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.failure import call_failure
 from runnel.expressions.function import FAULTS, Datum, Kernel, spread

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions import cast_format
-from runnel.expressions.casts import conversion_of
+from runnel.expressions.casts import to_text as cast_format
+from runnel.expressions.casts.cast import conversion_of
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.failure import first_failure
 from runnel.expressions.function import FAULTS, Datum, Function, Kernel, always_may_fail

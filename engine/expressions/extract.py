@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.buffers import DAY_US, pack_scalar
-from runnel.expressions.cast_temporal import local
+from runnel.expressions.casts.temporal import local
 from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel

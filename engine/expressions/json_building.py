@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import json_text
 from runnel.expressions.buffers import pack_scalar
-from runnel.expressions.cast_numbers import any_true
-from runnel.expressions.casts import conversion_of
+from runnel.expressions.casts.cast import conversion_of
+from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.coercion import convert
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_arrays, over_first
@@ -161,7 +161,7 @@ def _compile_items(call: Call) -> Kernel:
 def _joined(lists: pa.Array, texts: pa.Array, ends: tuple[pa.Scalar, ...]) -> pa.Array:
     """The texts of each list's items, without NULLs, in one text."""
     from runnel.expressions.arrays import join_lists
-    from runnel.expressions.cast_nested import list_like
+    from runnel.expressions.casts.nested import list_like
 
     inner = join_lists(list_like(lists, texts, array(VARCHAR)), pa.repeat(_COMMA, len(lists)))
     return pc.binary_join_element_wise(ends[0], inner, ends[1], _EMPTY)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import json_text
 from runnel.expressions.buffers import null_scalar, pack_scalar
-from runnel.expressions.casts import compile_cast
+from runnel.expressions.casts.cast import compile_cast
 from runnel.expressions.coercion import convert
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail
@@ -144,7 +144,7 @@ def _quiet_text(text: str, path: str) -> str | None:
 
 def _converter(target: SqlType) -> Callable[[Frame, Datum], tuple[Datum, Datum]]:
     """Texts as values of a type, NULL for those that aren't; and which ones were."""
-    from runnel.expressions.attempts import attempted
+    from runnel.expressions.casts.try_cast import attempted
 
     conversion = compile_cast(VARCHAR, target)
 

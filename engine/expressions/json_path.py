@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from runnel.errors import DataError
 from runnel.expressions.buffers import pack
-from runnel.expressions.cast_numbers import any_true
+from runnel.expressions.casts.numbers import any_true
 from runnel.sqltypes import VARCHAR
 
 Find = Callable[[Any], list[Any]]

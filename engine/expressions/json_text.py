@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from runnel.errors import DataError
 from runnel.expressions.buffers import pack, pack_scalar
-from runnel.expressions.cast_numbers import any_true
+from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.python_values import python_values
 from runnel.sqltypes import VARCHAR
 

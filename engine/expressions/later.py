@@ -16,7 +16,7 @@ def _family(text: str) -> dict[str, tuple[str, ...]]:
 
 
 _MODULES = {
-    "attempts": "try_cast=",
+    "casts.try_cast": "try_cast=",
     "binary": """
         encode decode unhex=UNHEX,FROM_HEX from_base64=FROM_BASE64,UNBASE64 from_utf8 to_utf8
         get_byte binary_substring

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runnel.expressions.casts import cast_can_fail, depends_on_session
+from runnel.expressions.casts.cast import cast_can_fail, depends_on_session
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.later import SLOW
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, walk

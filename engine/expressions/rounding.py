@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from runnel.errors import Position
 from runnel.expressions.buffers import pack_scalar
-from runnel.expressions.cast_numbers import any_true
+from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.decimals import DOWN, HALF_UP, TOWARDS_ZERO, UP, rounded
 from runnel.expressions.function import Bound, Datum, Function, Kernel, never_fails
 from runnel.expressions.nodes import Call, Expression, Literal

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.buffers import null_scalar, pack, pack_scalar
-from runnel.expressions.cast_numbers import any_true
+from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_first
 from runnel.expressions.nodes import Call, Expression

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from runnel.columns.batches import numbers
 from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions.buffers import pack_scalar, validity
-from runnel.expressions.cast_temporal import instant, local
+from runnel.expressions.casts.temporal import instant, local
 from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.extract import field_name

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import char_moments, char_numbers
 from runnel.expressions.buffers import FALSE, pack_scalar
-from runnel.expressions.cast_temporal import instant, local
+from runnel.expressions.casts.temporal import instant, local
 from runnel.expressions.char_reading import over_distinct, read, reads_offset
 from runnel.expressions.coercion import convert
 from runnel.expressions.context import Frame

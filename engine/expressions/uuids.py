@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import from_numbers, validity
 from runnel.expressions.buffers import pack_scalar
-from runnel.expressions.cast_numbers import any_true
+from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.function import Datum
 from runnel.sqltypes import VARCHAR
 

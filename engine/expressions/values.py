@@ -16,7 +16,7 @@ import pyarrow as pa
 from runnel.errors import DataError, ProgrammingError
 from runnel.expressions.buffers import null_scalar, pack, pack_nested, pack_scalar
 from runnel.expressions.canonical import canonical
-from runnel.expressions.casts import cast_datum
+from runnel.expressions.casts.cast import cast_datum
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.failure import shown
 from runnel.expressions.python_values import python_values

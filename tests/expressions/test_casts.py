@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.casts import compile_cast
+from runnel.expressions.casts.cast import compile_cast
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import can_fail, is_constant
 from runnel.expressions.nodes import Cast, Column, Literal, Parameter

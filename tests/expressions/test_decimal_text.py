@@ -13,7 +13,7 @@ import pytest
 import runnel
 from runnel.connectors.files.conversion import converter
 from runnel.connectors.files.json.json_numbers import has_long_number
-from runnel.expressions.decimal_text import text_to_decimal
+from runnel.expressions.casts.decimal_text import text_to_decimal
 from runnel.sqltypes import VARCHAR, SqlType, decimal, to_arrow
 from tests.effort import examples
 

@@ -19,7 +19,7 @@ from runnel.connectors.files.csv.csv_reader import CsvHead, arrow_options, disti
 from runnel.connectors.files.format import batch_of, external_name, match_names
 from runnel.connectors.files.records.parser import RecordParser
 from runnel.errors import DataError
-from runnel.expressions.attempts import attempted
+from runnel.expressions.casts.try_cast import attempted
 from runnel.sqltypes import VARCHAR, to_arrow
 
 _NEWLINE = 10

@@ -18,7 +18,7 @@ from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.sink import FileSink, SinkTarget, sink_target
 from runnel.connectors.files.table import FilePartition, FileTable, divide
 from runnel.errors import ProgrammingError
-from runnel.expressions.casts import cast_datum
+from runnel.expressions.casts.cast import cast_datum
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts, transform
 from runnel.processor import JobContext

@@ -20,7 +20,7 @@ from runnel.connectors.files.json.json_records import begins_array
 from runnel.connectors.files.json.json_values import array_of_values, parse_records, plain_text
 from runnel.connectors.files.records.parser import RecordParser, lines_of
 from runnel.errors import DataError
-from runnel.expressions.attempts import attempted
+from runnel.expressions.casts.try_cast import attempted
 from runnel.expressions.context import EvaluationContext
 from runnel.sqltypes import VARCHAR, Kind, SqlType, to_arrow
 

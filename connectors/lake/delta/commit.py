@@ -23,7 +23,7 @@ from runnel.connectors.lake.options import LakeSchema
 from runnel.connectors.lake.parquet import LakeParquet
 from runnel.connectors.lake.sink import LakeTarget
 from runnel.errors import DataError, NotSupportedError, OperationalError
-from runnel.expressions.casts import cast_datum
+from runnel.expressions.casts.cast import cast_datum
 from runnel.expressions.context import EvaluationContext
 from runnel.sqltypes import VARCHAR, Kind
 

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from runnel.expressions import intervals
 from runnel.expressions.buffers import pack, pack_scalar
-from runnel.expressions.cast_numbers import any_true
-from runnel.expressions.cast_temporal import instant
+from runnel.expressions.casts.numbers import any_true
+from runnel.expressions.casts.temporal import instant
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import Datum, over_first
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType, to_arrow
@@ -45,7 +45,7 @@ def conversion(target: SqlType) -> Conversion:
     if target.is_approximate:
         return lambda datum, context: _to_float(datum, arrow)
     if target.kind is Kind.DECIMAL:
-        from runnel.expressions.decimal_text import text_to_decimal  # few queries need it
+        from runnel.expressions.casts.decimal_text import text_to_decimal  # few queries need it
 
         return lambda datum, context: text_to_decimal(pc.utf8_trim_whitespace(datum), arrow)
     return lambda datum, context: pc.cast(datum, arrow)

@@ -58,7 +58,7 @@ def _exact_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], 
 
 def _float_to_decimal(source: SqlType, arrow: pa.DataType) -> Callable[[Datum], Datum]:
     """By the shortest text that reads back as the same float, so that 0.1 is 0.1 and 2.675 rounds half up."""
-    from runnel.expressions.decimal_text import text_to_decimal  # few queries need it
+    from runnel.expressions.casts.decimal_text import text_to_decimal  # few queries need it
 
     def run(datum: Datum) -> Datum:
         _refuse(pc.invert(pc.is_finite(datum)), arrow)
