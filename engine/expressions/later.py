@@ -46,15 +46,15 @@ _MODULES = {
         acosh atanh
         is_nan=IS_NAN,ISNAN is_inf=IS_INF,ISINF is_finite=IS_FINITE,ISFINITE
     """,
-    "json_building": """
+    "json.build": """
         json_object= json_array= json_array_of_list= json_object_of_lists=
         to_json=TO_JSON,TO_JSONB,ROW_TO_JSON
         json_pretty=JSON_PRETTY,JSONB_PRETTY json_strip_nulls json_merge_patch
     """,
-    "json_functions": """
+    "json.functions": """
         json_value= json_outcome= json_query= json_exists= is_json=
     """,
-    "json_members": """
+    "json.members": """
         json_arrow= json_arrow_text=
         json_extract=JSON_EXTRACT,JSON_EXTRACT_PATH
         json_extract_string=JSON_EXTRACT_STRING,JSON_EXTRACT_PATH_TEXT
@@ -100,7 +100,7 @@ LATER: Mapping[str, Mapping[str, tuple[str, ...]]] = {module: _family(text) for 
 
 SLOW = frozenset(
     key
-    for module in ("json_functions", "json_members", "json_building", "regexps", "texts", "binary", "to_char")
+    for module in ("json.functions", "json.members", "json.build", "regexps", "texts", "binary", "to_char")
     for key in LATER[module]
 )
 """The functions that work through distinct values in Python: see `Function.is_slow`."""

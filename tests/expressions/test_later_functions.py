@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 
 import runnel
 from runnel.errors import DataError, ProgrammingError
-from runnel.expressions import char_numbers, json_text
+from runnel.expressions import char_numbers
 from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
-from runnel.expressions.json_path import compile_path
+from runnel.expressions.json import text as json_text
+from runnel.expressions.json.path import compile_path
 from runnel.expressions.later import LATER
 from runnel.expressions.uuids import from_storage, to_storage
 from runnel.expressions.values import array_of

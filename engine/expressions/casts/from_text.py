@@ -177,7 +177,7 @@ def _to_uuid(datum: Datum, context: EvaluationContext) -> Datum:
 
 def _to_json(datum: Datum, context: EvaluationContext) -> Datum:
     """The text as it is, if it is JSON."""
-    from runnel.expressions import json_text
+    from runnel.expressions.json import text as json_text
 
     return over_first(json_text.checked)(datum)
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions import json_text
 from runnel.expressions.coercion import convert
 from runnel.expressions.function import Bound, Function, always_may_fail
-from runnel.expressions.json_functions import parsed, plain
-from runnel.expressions.json_path import compile_path
+from runnel.expressions.json import text as json_text
+from runnel.expressions.json.functions import parsed, plain
+from runnel.expressions.json.path import compile_path
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.per_value import per_value
 from runnel.expressions.signature import named, signature
