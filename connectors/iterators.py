@@ -11,7 +11,7 @@ import pyarrow as pa
 from runnel.catalog import TableColumn
 from runnel.columns.batches import empty_columns, slices
 from runnel.connector import BATCH_ROWS, END, End, Source, SourcePartition
-from runnel.expressions.values import array_of
+from runnel.expressions.kernels.values import array_of
 from runnel.processor import JobContext
 from runnel.sqltypes import to_arrow
 

@@ -460,7 +460,7 @@ class KeyedTable(ReadableTable, WritableTable):
     def get_many(self, keys: Sequence[pa.Array]) -> tuple[pa.RecordBatch, Mask]:
         """All columns of the rows with these keys, as they are now: a row for each key, of NULLs where there is none, and where
         there is one. `keys` are one array for each of `key_columns`, without NULLs; integers may be of any width."""
-        from runnel.expressions.values import array_of, python_values
+        from runnel.expressions.kernels.values import array_of, python_values
 
         wanted = list(zip(*(python_values(array, from_arrow(array.type)) for array in keys), strict=True))
         known = {key: self.get(key) for key in dict.fromkeys(wanted)}

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from runnel.base.forks import finalizer, here
 from runnel.errors import Error, InterfaceError, may_succeed_here
-from runnel.expressions.values import array_of, python_values
+from runnel.expressions.kernels.values import array_of, python_values
 from runnel.jobs import Job
 from runnel.relation import Field
 from runnel.results import ResultQueue

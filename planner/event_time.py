@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from runnel.expressions.buffers import DAY_US
+from runnel.expressions.kernels.buffers import DAY_US
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, Literal
 from runnel.relation import (
     LEFT_ONLY,

@@ -17,7 +17,7 @@ from runnel.catalog import CatalogObject, Mapping, TableColumn, View
 from runnel.columns.batches import empty_columns
 from runnel.connector import BATCH_ROWS, END, End, ReadableTable, ScanRequest, Source, SourcePartition, WritableTable
 from runnel.errors import DatabaseError, ErrorCode, Position, ProgrammingError, suggest
-from runnel.expressions.values import array_of
+from runnel.expressions.kernels.values import array_of
 from runnel.planner.scope import CATALOG
 from runnel.planner.shown_options import shown_options
 from runnel.processor import JobContext

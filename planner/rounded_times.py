@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from runnel.expressions.buffers import DAY_US
+from runnel.expressions.kernels.buffers import DAY_US
 from runnel.expressions.nodes import Call, Cast, Expression, Literal
 from runnel.sqltypes import Kind
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runnel.expressions.kernels.samples import in_sample
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.nodes import walk as parts_of
-from runnel.expressions.samples import in_sample
 from runnel.planner.rules.predicate_pushdown import push_predicates
 from runnel.relation import Filter, Relation, Scan, references, walk
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from runnel.expressions.buffers import DAY_US
+from runnel.expressions.kernels.buffers import DAY_US
 from runnel.expressions.nodes import Call, Cast, Column, Expression, conjuncts
 from runnel.planner.event_time import Bounds, constant_of, time_bounds
 from runnel.planner.rules.rewriting import conjunction

@@ -16,7 +16,7 @@ import pyarrow as pa
 from runnel.columns.batches import slices
 from runnel.connector import BATCH_ROWS, END, End, Pause, Skipped, Source, SourcePartition, Token, position_expired
 from runnel.errors import Error, OperationalError
-from runnel.expressions.values import canonical
+from runnel.expressions.kernels.values import canonical
 from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import SqlType, to_arrow
 

@@ -17,8 +17,8 @@ from runnel.connectors.duckdb.table import DuckDBTable
 from runnel.connectors.duckdb.types import quoted
 from runnel.duckdb.stream import DuckDBStream
 from runnel.errors import Error, Position
+from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Column, Expression, columns_of, transform
-from runnel.expressions.values import array_of
 from runnel.fragment import FragmentSource, place_of
 from runnel.processor import JobContext
 from runnel.relation import Filter, Project, Relation, Scan, references

@@ -33,7 +33,7 @@ from runnel.deadline import PatientLock
 from runnel.duckdb.errors import translated
 from runnel.duckdb.kernel import DuckDBKernel
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
-from runnel.expressions.canonical import canonical
+from runnel.expressions.kernels.canonical import canonical
 from runnel.processor import Guarantee, JobContext
 from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
 

@@ -19,8 +19,8 @@ from runnel.errors import DataError
 from runnel.expressions.casts.decimal_text import exact_decimals
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.kernels.values import canonical
 from runnel.expressions.nodes import Cast, Column
-from runnel.expressions.values import canonical
 from runnel.sqltypes import VARCHAR, Kind, SqlType, from_arrow, to_arrow
 
 Converter = Callable[[pa.Array], pa.Array]

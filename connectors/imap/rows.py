@@ -13,7 +13,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, Inexact, InvalidOperation
 from typing import Any
 
 from runnel.errors import DataError
-from runnel.expressions.values import array_of, python_values
+from runnel.expressions.kernels.values import array_of, python_values
 from runnel.sqltypes import INTEGER_WIDTHS, MAX_PRECISION, Kind, SqlType
 
 Check = Callable[[Any], Any]

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import numbers
 from runnel.errors import DataError
-from runnel.expressions.values import python_values
+from runnel.expressions.kernels.values import python_values
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType
 
 Decoder = Callable[[int], Any]

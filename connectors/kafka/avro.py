@@ -16,7 +16,7 @@ from runnel.connectors.files.format import external_name, match_names
 from runnel.connectors.files.json.json_lines import unfit_places
 from runnel.connectors.kafka.payloads import Messages, Payloads, Side
 from runnel.errors import DataError, OperationalError, ProgrammingError
-from runnel.expressions.values import array_of
+from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import SqlType, to_arrow
 
 

@@ -28,7 +28,7 @@ from runnel.connectors.files.records.parser import RecordParser
 from runnel.errors import DataError, internal
 from runnel.expressions.casts.try_cast import attempted
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.values import array_of, python_values
+from runnel.expressions.kernels.values import array_of, python_values
 from runnel.sqltypes import VARBINARY, VARCHAR, Kind, SqlType, to_arrow
 
 Payloads = Sequence[bytes | None]

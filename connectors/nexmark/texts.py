@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import indexes
 from runnel.connectors.nexmark.random_numbers import Draws, draws, low_below
-from runnel.expressions.values import array_of, scalar_of
+from runnel.expressions.kernels.values import array_of, scalar_of
 from runnel.sqltypes import VARCHAR
 
 US_STATES = "AZ,CA,ID,OR,WA,WY".split(",")

@@ -8,7 +8,7 @@ from typing import Any
 
 from runnel.catalog import EventTime, TableColumn
 from runnel.errors import DataError, ProgrammingError, suggest
-from runnel.expressions.values import array_of, parameter_type
+from runnel.expressions.kernels.values import array_of, parameter_type
 from runnel.processors.event_time import event_times
 from runnel.sqltypes import Kind, SqlType
 

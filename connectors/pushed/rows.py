@@ -13,8 +13,8 @@ from runnel.catalog import TableColumn
 from runnel.connector import BATCH_ROWS
 from runnel.connectors.files.conversion import convert_arrow
 from runnel.errors import DataError, NotSupportedError, ProgrammingError, suggest
+from runnel.expressions.kernels.values import array_of
 from runnel.expressions.received import check_received
-from runnel.expressions.values import array_of
 from runnel.sqltypes import Kind, SqlType, array, can_assign, decimal, from_arrow, to_arrow
 
 StreamData: TypeAlias = "pa.RecordBatch | pa.Table | pa.RecordBatchReader | Mapping[str, Any] | Iterable[Any]"

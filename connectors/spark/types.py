@@ -15,7 +15,7 @@ import pyarrow as pa
 from runnel import sqltypes
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError
-from runnel.expressions.values import canonical
+from runnel.expressions.kernels.values import canonical
 from runnel.sqltypes import Kind, SqlType, to_arrow
 
 PLAIN_COLLATION = "UTF8_BINARY"

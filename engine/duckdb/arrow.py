@@ -50,6 +50,6 @@ def _canonical(array: pa.Array, sql_type: SqlType) -> pa.Array:
         return array.view(target)
     if sql_type.kind is Kind.NULL:
         return pa.nulls(len(array))
-    from runnel.expressions.canonical import canonical
+    from runnel.expressions.kernels.canonical import canonical
 
     return canonical(array, sql_type)

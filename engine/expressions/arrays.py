@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import numbers
 from runnel.errors import Position, ProgrammingError, suggest
-from runnel.expressions.buffers import null_scalar, pack_scalar
 from runnel.expressions.casts.nested import list_like
 from runnel.expressions.coercion import check_count, coerce, convert, takes_type
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_arrays
+from runnel.expressions.kernels.buffers import null_scalar, pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import ARRAY, named, signature
 from runnel.sqltypes import BIGINT, INTEGER, NULL, VARCHAR, Kind, array, common_type, row, to_arrow

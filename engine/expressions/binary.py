@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.coercion import convert
 from runnel.expressions.function import Bound, Datum, Function, always_may_fail, never_fails
+from runnel.expressions.kernels.buffers import pack_scalar
+from runnel.expressions.kernels.per_value import per_value
 from runnel.expressions.nodes import Expression
-from runnel.expressions.per_value import per_value
 from runnel.expressions.signature import named, signature
 from runnel.sqltypes import BIGINT, INTEGER, VARBINARY, VARCHAR, Kind, SqlType
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.casts.cast import cast_datum, depends_on_session
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import spread
+from runnel.expressions.kernels.buffers import pack_scalar
+from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.nodes import Cast, Expression, Literal, Parameter
-from runnel.expressions.python_values import python_values
 from runnel.sqltypes import INTEGER_WIDTHS, NULL, Kind, SqlType, can_assign, can_cast, common_type, decimal
 
 _CONTEXT = EvaluationContext()

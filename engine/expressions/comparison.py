@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import from_flags, validity
 from runnel.errors import Position, ProgrammingError
-from runnel.expressions.buffers import FALSE
 from runnel.expressions.coercion import check_count, convert, operand_types, retype_parameters
 from runnel.expressions.function import Bound, Datum, Function, Kernel, over_arrays
+from runnel.expressions.kernels.buffers import FALSE
 from runnel.expressions.nodes import INFIX, Call, Expression
 from runnel.sqltypes import BOOLEAN, Kind, SqlType, as_decimal, common_type, loses_digits
 
@@ -86,7 +86,7 @@ def comparison_kernel(name: str, sql_type: SqlType) -> Kernel:
 
 def _nested_kernel(name: str) -> Kernel:
     """Arrays and rows: NULL where a side is; within them NULL equals NULL."""
-    from runnel.expressions.sameness import same_values
+    from runnel.expressions.kernels.sameness import same_values
 
     is_negated = name in ("ne", "is_distinct")
     with_nulls = name in ("eq", "ne")

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import numbers
-from runnel.expressions.buffers import FALSE, TRUE, null_scalar
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Datum, spread
+from runnel.expressions.kernels.buffers import FALSE, TRUE, null_scalar
+from runnel.expressions.kernels.result_size import check_spread
 from runnel.expressions.nodes import Call, Case, Expression, columns_of
 from runnel.expressions.properties import can_fail
-from runnel.expressions.result_size import check_spread
 from runnel.sqltypes import to_arrow
 
 Evaluator = Callable[[Frame], Any]

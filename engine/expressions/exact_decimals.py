@@ -10,8 +10,8 @@ from runnel.errors import DataError
 from runnel.expressions.casts import to_text as cast_format
 from runnel.expressions.casts.cast import conversion_of
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.failure import first_failure
 from runnel.expressions.function import FAULTS, Datum, Function, Kernel, always_may_fail
+from runnel.expressions.kernels.failure import first_failure
 from runnel.expressions.nodes import Call
 from runnel.sqltypes import VARCHAR, as_decimal
 

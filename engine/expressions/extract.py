@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import Position, ProgrammingError, suggest
-from runnel.expressions.buffers import DAY_US, pack_scalar
 from runnel.expressions.casts.temporal import local
 from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.intervals import HOUR_US, MINUTE_US, SECOND_US
+from runnel.expressions.kernels.buffers import DAY_US, pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, Kind
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pyarrow.compute as pc
 
 from runnel.errors import Position, ProgrammingError
-from runnel.expressions.buffers import FALSE
 from runnel.expressions.coercion import coerce
 from runnel.expressions.comparison import comparison_kernel
 from runnel.expressions.function import Bound, Datum, Function, Kernel
+from runnel.expressions.kernels.buffers import FALSE
 from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import Kind
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from runnel.base.frozen import frozen
 from runnel.errors import DataError, Position
+from runnel.expressions.kernels.result_size import check_spread
 from runnel.expressions.nodes import Call, Expression
-from runnel.expressions.result_size import check_spread
 from runnel.sqltypes import SqlType
 
 Datum = Any

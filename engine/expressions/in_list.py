@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions.buffers import null_scalar, pack, pack_scalar
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.function import Datum
+from runnel.expressions.kernels.buffers import null_scalar, pack, pack_scalar
 from runnel.expressions.nodes import Expression, InList, Literal, Parameter
 from runnel.sqltypes import BOOLEAN, SqlType
 

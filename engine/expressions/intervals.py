@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions.buffers import DAY_US, pack, pack_scalar
+from runnel.expressions.kernels.buffers import DAY_US, pack, pack_scalar
 from runnel.sqltypes import BIGINT, INTERVAL, INTERVAL_MONTH, VARCHAR, SqlType
 
 HOUR_US = 3_600_000_000

@@ -87,7 +87,7 @@ _MODULES = {
         regexp_instr
         regexp_full_match similar_to=
     """,
-    "samples": "in_sample=",
+    "kernels.samples": "in_sample=",
     "texts": """
         translate overlay quote_literal quote_ident quote_nullable format
         levenshtein=LEVENSHTEIN,EDITDIST3 to_base to_hex

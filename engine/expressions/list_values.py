@@ -13,6 +13,7 @@ from runnel.columns.batches import Numbers, from_flags, from_numbers, indexes, n
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.function import Bound, Kernel, over_arrays, over_first
+from runnel.expressions.kernels.sameness import list_lengths
 from runnel.expressions.lists import (
     MOST_ITEMS,
     Lists,
@@ -26,7 +27,6 @@ from runnel.expressions.lists import (
     same_type,
 )
 from runnel.expressions.nodes import Call, Expression
-from runnel.expressions.sameness import list_lengths
 from runnel.expressions.signature import ARRAY, signature
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, NULL, Kind, SqlType, array, decimal, to_arrow
 

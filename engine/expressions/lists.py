@@ -17,8 +17,8 @@ from runnel.columns.batches import Numbers, from_flags, from_numbers, indexes, n
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, coerce, convert
 from runnel.expressions.function import Bound, Function, Kernel, always_may_fail, never_fails, over_arrays
+from runnel.expressions.kernels.sameness import list_lengths, same_values
 from runnel.expressions.nodes import Call, Expression
-from runnel.expressions.sameness import list_lengths, same_values
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import pyarrow.compute as pc
 
 from runnel.errors import Position, ProgrammingError
-from runnel.expressions.buffers import FALSE, TRUE
 from runnel.expressions.coercion import check_count, convert, retype_parameters
 from runnel.expressions.function import Bound, Datum, Function, Kernel
+from runnel.expressions.kernels.buffers import FALSE, TRUE
 from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import BOOLEAN, Kind
 

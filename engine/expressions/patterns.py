@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import true_flags
 from runnel.errors import DataError, Error, ErrorCode, NotSupportedError, Position, ProgrammingError
-from runnel.expressions.buffers import null_scalar, pack, pack_scalar
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.function import Bind, Bound, Datum, Function, Kernel
+from runnel.expressions.kernels.buffers import null_scalar, pack, pack_scalar
+from runnel.expressions.kernels.options import by_option, of_distinct
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.expressions.options import by_option, of_distinct
 from runnel.expressions.signature import named, signature
 from runnel.sqltypes import BOOLEAN, VARCHAR, SqlType, array
 

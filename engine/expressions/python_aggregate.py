@@ -14,10 +14,10 @@ from runnel.errors import Position, ProgrammingError
 from runnel.expressions.aggregates.function import AggregateFunction, Given, anything, same
 from runnel.expressions.aggregates.ordered_groups import Groups, no_states, rows_states
 from runnel.expressions.context import EvaluationContext
+from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.nodes import Aggregate, Expression
 from runnel.expressions.python_calls import failed, made_values, valid_rows
 from runnel.expressions.python_function import PythonFunction
-from runnel.expressions.python_values import python_values
 from runnel.expressions.signature import signature
 
 

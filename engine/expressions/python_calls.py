@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import Mask, indexes, join_arrays, validity
 from runnel.errors import DataError, Error, Position
-from runnel.expressions.canonical import canonical
 from runnel.expressions.context import Frame
+from runnel.expressions.kernels.canonical import canonical
+from runnel.expressions.kernels.python_values import python_values
+from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Expression
 from runnel.expressions.python_function import PythonCall, PythonFunction
-from runnel.expressions.python_values import python_values
 from runnel.expressions.received import check_received
 from runnel.expressions.signature import signature
-from runnel.expressions.values import array_of
 from runnel.sqltypes import SqlType, common_type, from_arrow, to_arrow
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from runnel.base.frozen import frozen
 from runnel.errors import DataError, ErrorCode
-from runnel.expressions.buffers import pack
+from runnel.expressions.kernels.buffers import pack
 from runnel.sqltypes import VARCHAR
 
 _HINT = "regular expressions are RE2's: they take linear time, and have no look-around and no back-references"

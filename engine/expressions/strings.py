@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.buffers import null_scalar, pack, pack_scalar
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_first
+from runnel.expressions.kernels.buffers import null_scalar, pack, pack_scalar
+from runnel.expressions.kernels.options import by_option, null_like, of_distinct
 from runnel.expressions.nodes import Call, Expression
-from runnel.expressions.options import by_option, null_like, of_distinct
 from runnel.expressions.signature import ANY_TEXT, named, signature
 from runnel.expressions.text_parts import nth_part
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, Kind, array, can_cast

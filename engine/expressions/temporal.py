@@ -15,15 +15,15 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import numbers
 from runnel.errors import DataError, Position, ProgrammingError, suggest
-from runnel.expressions.buffers import pack_scalar, validity
 from runnel.expressions.casts.temporal import instant, local
 from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.extract import field_name
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_first
 from runnel.expressions.intervals import UNIT_US
+from runnel.expressions.kernels.buffers import pack_scalar, validity
+from runnel.expressions.kernels.options import by_option
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.expressions.options import by_option
 from runnel.expressions.signature import named, signature
 from runnel.sqltypes import BIGINT, DATE, TIME, TIMESTAMP, TIMESTAMP_TZ, VARCHAR, Kind, SqlType, to_arrow
 

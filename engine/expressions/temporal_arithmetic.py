@@ -22,10 +22,10 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import numbers
 from runnel.errors import DataError
-from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US, null_scalar, pack_scalar
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.coercion import convert
 from runnel.expressions.function import Bound, Datum, Kernel, over_arrays
+from runnel.expressions.kernels.buffers import DAY_US, FIRST_US, LAST_US, null_scalar, pack_scalar
 from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import (
     BIGINT,

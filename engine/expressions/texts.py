@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.coercion import convert
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, never_fails
+from runnel.expressions.kernels.buffers import pack_scalar
+from runnel.expressions.kernels.per_value import per_value
 from runnel.expressions.nodes import Call, Expression
-from runnel.expressions.per_value import per_value
 from runnel.expressions.signature import ANY_TEXT, named, signature
 from runnel.sqltypes import BIGINT, INTEGER, VARCHAR, Kind, SqlType, can_cast
 

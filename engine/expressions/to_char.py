@@ -10,15 +10,15 @@ import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import char_moments, char_numbers
-from runnel.expressions.buffers import FALSE, pack_scalar
 from runnel.expressions.casts.temporal import instant, local
 from runnel.expressions.char_reading import over_distinct, read, reads_offset
 from runnel.expressions.coercion import convert
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, spread
+from runnel.expressions.kernels.buffers import FALSE, pack_scalar
+from runnel.expressions.kernels.options import by_option
+from runnel.expressions.kernels.per_value import kernel_of, per_value
 from runnel.expressions.nodes import Call, Expression
-from runnel.expressions.options import by_option
-from runnel.expressions.per_value import kernel_of, per_value
 from runnel.expressions.signature import named, signature
 from runnel.sqltypes import BOOLEAN, DATE, DOUBLE, TIMESTAMP, TIMESTAMP_TZ, VARCHAR, Kind, decimal
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from runnel.errors import Position
-from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.coercion import check_count
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel
+from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import signature
 from runnel.expressions.uuids import text_of

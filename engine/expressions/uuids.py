@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import from_numbers, validity
-from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.function import Datum
+from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.sqltypes import VARCHAR
 
 WIDTH = 16

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from runnel.dag import DAG
-from runnel.expressions.buffers import pack
+from runnel.expressions.kernels.buffers import pack
 from runnel.meanings import Meaning
 from runnel.named_jobs.compatibility import VertexFate, read_anew
 from runnel.named_jobs.converted_state import converted, of_other_stage

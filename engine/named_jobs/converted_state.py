@@ -14,7 +14,7 @@ import pyarrow as pa
 from runnel.columns.batches import Indexes, Mask, flags, from_flags, from_numbers, indexes, numbers, validity
 from runnel.columns.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, hash_columns, keyed_state
 from runnel.errors import DataError
-from runnel.expressions.buffers import FIRST_US, LAST_US, pack
+from runnel.expressions.kernels.buffers import FIRST_US, LAST_US, pack
 from runnel.meanings import Form, Windows
 from runnel.named_jobs.recombination import Change
 from runnel.processors.ended_sessions import ended_state, is_ended_state

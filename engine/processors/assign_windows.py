@@ -15,7 +15,7 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexes, make_batch, numbers, validity
 from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, Position
-from runnel.expressions.buffers import FIRST_US, LAST_US
+from runnel.expressions.kernels.buffers import FIRST_US, LAST_US
 from runnel.expressions.nodes import Column
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.event_time import event_times

@@ -13,8 +13,8 @@ from runnel.columns.batches import Indexes, indexes, join_arrays
 from runnel.dag import ProcessorFactory
 from runnel.errors import ProgrammingError, suggest
 from runnel.expressions.aggregates.registry import aggregate_call
+from runnel.expressions.kernels.values import canonical
 from runnel.expressions.nodes import Column
-from runnel.expressions.values import canonical
 from runnel.processor import Inbox, Processor
 from runnel.processors.aggregate import AggregateProcessor
 from runnel.processors.aggregate_operation import AggregateOperation

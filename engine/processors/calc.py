@@ -11,9 +11,9 @@ from runnel.dag import ProcessorFactory
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, compile_selection
 from runnel.expressions.function import spread
+from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import Expression
 from runnel.expressions.properties import is_slow
-from runnel.expressions.result_size import TooManyRows
 from runnel.processors.emitting import EmittingProcessor
 from runnel.sqltypes import to_arrow
 

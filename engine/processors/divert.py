@@ -24,7 +24,7 @@ from runnel.connector import (
     WritableTable,
 )
 from runnel.errors import Error
-from runnel.expressions.values import array_of
+from runnel.expressions.kernels.values import array_of
 from runnel.processor import ExpiredPosition, Guarantee, JobContext
 from runnel.sqltypes import VARCHAR
 

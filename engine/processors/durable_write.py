@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import from_numbers, make_batch
 from runnel.connector import Sink, Token
-from runnel.expressions.values import array_of
+from runnel.expressions.kernels.values import array_of
 from runnel.processor import Watermark
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.sink_watermarks import SinkWatermarks, is_watermarks

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from runnel.columns.batches import from_flags
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.kernels.sorting import ordered_integers, sortable
 from runnel.expressions.nodes import SortKey
-from runnel.expressions.sorting import ordered_integers, sortable
 
 __all__ = ["Ordering", "ordered_integers", "sortable"]
 

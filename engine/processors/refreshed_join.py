@@ -17,8 +17,8 @@ from runnel.columns.batches import join_batches, no_rows
 from runnel.connector import End, Source, SourcePartition
 from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import Error, ErrorCode
+from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import Expression
-from runnel.expressions.result_size import TooManyRows
 from runnel.memory import Reservation, size_of, too_large
 from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorContext
 from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divided, pieces, works_slowly

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from runnel.columns.batches import Indexes, Mask, from_numbers, indexes
 from runnel.columns.key_hash import hash_columns
 from runnel.expressions.aggregates.states import Column
-from runnel.expressions.sameness import same_values
+from runnel.expressions.kernels.sameness import same_values
 
 _ZERO = {
     pa.float32(): from_numbers(np.zeros(1, np.float32), pa.float32())[0],

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import Indexes, Numbers, flags, numbers, validity
-from runnel.expressions.sorting import Direction, sortable, sorted_rows
+from runnel.expressions.kernels.sorting import Direction, sortable, sorted_rows
 from runnel.processors.row_identity import factorise, is_plain
 
 SAMPLE_ROWS = 8192

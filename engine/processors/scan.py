@@ -10,8 +10,8 @@ import pyarrow as pa
 from runnel.connector import End, EventTimeMark, Pause, Source, SourcePartition, Token
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import OperationalError
+from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import Expression
-from runnel.expressions.result_size import TooManyRows
 from runnel.processor import JobContext, Processor
 from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divided, pieces, works_slowly
 from runnel.processors.emitting import MAKING_TIME, EmittingProcessor

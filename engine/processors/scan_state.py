@@ -15,7 +15,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.connector import Source, SourcePartition, Token
 from runnel.errors import ErrorCode, OperationalError
-from runnel.expressions.buffers import pack
+from runnel.expressions.kernels.buffers import pack
 from runnel.processor import ExpiredPosition, JobContext
 from runnel.sqltypes import BIGINT, BOOLEAN, VARCHAR
 

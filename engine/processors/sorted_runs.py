@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, join_batches, make_batch
-from runnel.expressions.sorting import Direction, sorted_rows
+from runnel.expressions.kernels.sorting import Direction, sorted_rows
 from runnel.memory import size_of
 
 CHUNK_BYTES = 1 << 22

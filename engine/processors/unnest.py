@@ -12,8 +12,8 @@ from runnel.columns.batches import MAX_ROWS, Indexes, Mask, from_numbers, indexe
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
+from runnel.expressions.kernels.sameness import list_items, list_lengths
 from runnel.expressions.nodes import Expression
-from runnel.expressions.sameness import list_items, list_lengths
 from runnel.processors.emitting import EmittingProcessor
 
 SLICE_ROWS = 16_384

@@ -10,8 +10,8 @@ from runnel.columns.batches import join_arrays, make_batch
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Expression, Literal
-from runnel.expressions.values import array_of
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
 from runnel.sqltypes import SqlType, to_arrow

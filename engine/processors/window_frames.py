@@ -14,12 +14,12 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import Indexes, Mask, Numbers, numbers, validity
 from runnel.errors import DataError
 from runnel.expressions import build
-from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.context import Frame as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.kernels.buffers import pack_scalar
+from runnel.expressions.kernels.sorting import ordered_integers
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey
-from runnel.expressions.sorting import ordered_integers
 from runnel.processors.constants import constant
 from runnel.processors.window_partitions import Partitions
 from runnel.sqltypes import Kind, SqlType

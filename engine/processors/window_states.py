@@ -26,7 +26,7 @@ from runnel.expressions.aggregates.states import (
     fits_in_64_bits,
     sum_overflow,
 )
-from runnel.expressions.sorting import ordered_integers
+from runnel.expressions.kernels.sorting import ordered_integers
 from runnel.processors.range_tree import Combine, RangeTree, Values
 from runnel.processors.row_order import digits_of
 from runnel.processors.window_frames import Ranges

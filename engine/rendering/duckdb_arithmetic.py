@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from runnel.expressions.buffers import FIRST_US, LAST_US
+from runnel.expressions.kernels.buffers import FIRST_US, LAST_US
 from runnel.expressions.nodes import Call
 from runnel.rendering.arithmetic import (
     additive,

@@ -16,6 +16,7 @@ from runnel.errors import DataError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import can_fail, evaluate_constant, is_constant
 from runnel.expressions.functions import FUNCTIONS
+from runnel.expressions.kernels.values import scalar_of
 from runnel.expressions.nodes import (
     Aggregate,
     Call,
@@ -31,7 +32,6 @@ from runnel.expressions.nodes import (
     walk,
 )
 from runnel.expressions.python_function import PythonCall
-from runnel.expressions.values import scalar_of
 from runnel.fragment import Unrenderable
 from runnel.rendering.dialect import Dialect, Failure, Invocation, Unknown, refused
 from runnel.rendering.error_mark import ERROR_MARK

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from runnel.expressions.failure import overflow_text
+from runnel.expressions.kernels.failure import overflow_text
 from runnel.expressions.nodes import Call
 from runnel.rendering.arithmetic import additive, by_family, is_finite_literal, multiplicative, negated, remainder, wide_digits
 from runnel.rendering.dialect import FunctionRule, refused, typed

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runnel.expressions.char_patterns import DAYS, MONTHS
-from runnel.expressions.failure import overflow_text
+from runnel.expressions.kernels.failure import overflow_text
 from runnel.expressions.nodes import Call, Literal
 from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template
 from runnel.rendering.spark_arithmetic import as_local, micros_of

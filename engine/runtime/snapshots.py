@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from runnel.base.frozen import frozen
-from runnel.expressions.buffers import pack
+from runnel.expressions.kernels.buffers import pack
 from runnel.processor import Barrier
 from runnel.snapshots.store import ENDED, Outcome, SnapshotSize, SnapshotStore, StateReader, VertexState, share_of
 from runnel.sqltypes import VARCHAR

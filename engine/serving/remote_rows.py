@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.flight as flight
 
-from runnel.expressions.values import canonical
+from runnel.expressions.kernels.values import canonical
 from runnel.relation import Field
 from runnel.results import ResultQueue
 

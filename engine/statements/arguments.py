@@ -10,8 +10,8 @@ from typing import Any
 from runnel.errors import DataError, Error, InterfaceError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import evaluate_constant
+from runnel.expressions.kernels.values import parameter_type, plain_value
 from runnel.expressions.nodes import Cast, Literal
-from runnel.expressions.values import parameter_type, plain_value
 from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, NULL, TIME, VARBINARY, VARCHAR, SqlType, common_type
 
 Rows = list[tuple[Any, ...]]

@@ -10,8 +10,8 @@ import pyarrow as pa
 from runnel.connector import WritableTable, WriteMode
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Cast, Column, Expression, Parameter, transform
-from runnel.expressions.values import array_of
 from runnel.planner.plans import KeyPutPlan, Plan, WritePlan
 from runnel.relation import Values
 from runnel.sqltypes import SqlType

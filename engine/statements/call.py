@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, ProgrammingError
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.values import scalar_of
+from runnel.expressions.kernels.values import scalar_of
 from runnel.jobs import Job, JobOptions
 from runnel.planner.plans import QueryPlan
 from runnel.streams import event_time_type

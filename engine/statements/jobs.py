@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runnel.dag import DAG
 from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.values import scalar_of
+from runnel.expressions.kernels.values import scalar_of
 from runnel.job_runtime import TASKLETS
 from runnel.named_jobs.adapted_store import meanings_in
 from runnel.named_jobs.compatibility import VertexFate, check_fates, explained, fates, keeping

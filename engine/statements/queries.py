@@ -11,8 +11,8 @@ from runnel.catalog import Table
 from runnel.errors import Error, may_succeed_here
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant
+from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Expression, Literal, Parameter
-from runnel.expressions.values import python_values
 from runnel.planner.plans import AlterJobPlan, CreateJobPlan, ExplainPlan, KeyGetPlan, Plan, QueryPlan, WritePlan
 from runnel.relation import Field
 from runnel.rows import Result, Row, Start, rows_as_batch

@@ -18,8 +18,8 @@ from runnel.connectors.spark.session.session import _leave_out_of_logs, spark_er
 from runnel.errors import DataError, Error
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant, is_volatile
+from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, Literal, walk
-from runnel.expressions.values import array_of
 from runnel.fragment import Unrenderable
 from runnel.planner.bind_query import Binder
 from runnel.planner.parse import parse

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.expressions.values import array_of
+from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType
 from tests.rendering.edge_table import COLUMNS
 

@@ -38,8 +38,8 @@ from runnel.connector import (
 )
 from runnel.errors import Error, ProgrammingError
 from runnel.expressions.context import EvaluationContext
+from runnel.expressions.kernels.values import array_of, python_values
 from runnel.expressions.nodes import Call, Column, Expression, Literal
-from runnel.expressions.values import array_of, python_values
 from runnel.processor import JobContext
 from runnel.sqltypes import BIGINT, BOOLEAN, VARCHAR, SqlType, to_arrow
 

@@ -15,8 +15,8 @@ from runnel.connectors.iterators import IteratorPartition, IteratorSource, batch
 from runnel.errors import DataError
 from runnel.expressions.build import call, in_list
 from runnel.expressions.context import EvaluationContext
+from runnel.expressions.kernels.values import scalar_of
 from runnel.expressions.nodes import Column, Literal, Parameter
-from runnel.expressions.values import scalar_of
 from runnel.sqltypes import BIGINT, VARCHAR
 from tests.connectors.conformance import Columns, ReadingConformance, Row
 

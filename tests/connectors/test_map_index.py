@@ -16,8 +16,8 @@ from runnel.connector import IndexLookup, ScanRequest, WriteMode
 from runnel.connectors.imap.connector import MapConnector
 from runnel.connectors.imap.table import MapTable
 from runnel.errors import ProgrammingError
+from runnel.expressions.kernels.values import scalar_of
 from runnel.expressions.nodes import Literal, Parameter
-from runnel.expressions.values import scalar_of
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR, SqlType
 from tests.connectors.conformance import VALUES, job_context, read_partition, read_source, rows_of
 from tests.connectors.maps import open_map, write

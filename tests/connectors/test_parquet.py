@@ -21,8 +21,8 @@ from runnel.connectors.files.columnar.row_groups import groups_to_read
 from runnel.connectors.files.format import Reading
 from runnel.errors import DataError, NotSupportedError, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
+from runnel.expressions.kernels.values import scalar_of
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter
-from runnel.expressions.values import scalar_of
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, SqlType, array
 from tests.connectors.conformance import job_context, read_batches, read_partition, read_rows
 from tests.connectors.file_cases import failure, mapping, schema, visible_rows, written

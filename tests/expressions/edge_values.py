@@ -16,8 +16,8 @@ import pyarrow as pa
 from runnel.expressions import build
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.kernels.values import array_of, canonical, parameter_type, python_values
 from runnel.expressions.nodes import Column, Expression, Literal
-from runnel.expressions.values import array_of, canonical, parameter_type, python_values
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,

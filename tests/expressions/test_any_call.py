@@ -11,8 +11,8 @@ import pytest
 
 from runnel.errors import DataError, InternalError, ProgrammingError
 from runnel.expressions.functions import FUNCTIONS
+from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Call, Column, Expression, Literal, transform
-from runnel.expressions.values import python_values
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,

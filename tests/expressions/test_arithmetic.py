@@ -15,8 +15,8 @@ from runnel.errors import DataError, Error, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import can_fail, compile_expression, evaluate, is_volatile
+from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Column, Expression, Literal
-from runnel.expressions.values import python_values
 from runnel.sqltypes import (
     BIGINT,
     DOUBLE,

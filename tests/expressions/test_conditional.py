@@ -14,8 +14,8 @@ from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import can_fail, compile_filter, compile_selection, evaluate_constant, is_constant
+from runnel.expressions.kernels.values import python_values, scalar_of
 from runnel.expressions.nodes import Call, Expression, InList, Literal, Parameter
-from runnel.expressions.values import python_values, scalar_of
 from runnel.sqltypes import BIGINT, BOOLEAN, DATE, DOUBLE, INTEGER, NULL, VARCHAR, array, decimal
 from tests.effort import examples
 from tests.expressions.edge_values import NAN, Rows, assert_like_duckdb, call, edges, literal

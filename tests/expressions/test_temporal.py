@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from runnel.errors import DataError, ProgrammingError
 from runnel.expressions import build
+from runnel.expressions.kernels.python_values import python_values
+from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Literal
-from runnel.expressions.python_values import python_values
-from runnel.expressions.values import array_of
 from runnel.sqltypes import (
     BIGINT,
     DATE,

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runnel.errors import DataError, ProgrammingError
-from runnel.expressions.values import array_of, canonical, parameter_type, python_values, scalar_of
+from runnel.expressions.kernels.values import array_of, canonical, parameter_type, python_values, scalar_of
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,
@@ -337,7 +337,7 @@ from datetime import date, datetime
 from runnel.expressions import build
 from runnel.expressions.evaluate import evaluate_constant
 from runnel.expressions.nodes import Literal
-from runnel.expressions.values import array_of, parameter_type, scalar_of
+from runnel.expressions.kernels.values import array_of, parameter_type, scalar_of
 from runnel.sqltypes import *
 
 for value in (

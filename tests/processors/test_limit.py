@@ -7,8 +7,8 @@ import pytest
 
 from runnel.errors import DataError
 from runnel.expressions.context import EvaluationContext
+from runnel.expressions.kernels.values import scalar_of
 from runnel.expressions.nodes import Literal, Parameter
-from runnel.expressions.values import scalar_of
 from runnel.processors.limit import limit
 from runnel.sqltypes import BIGINT
 from runnel.testing import verify_processor

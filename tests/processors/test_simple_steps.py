@@ -9,8 +9,8 @@ from runnel.columns.batches import empty_columns, make_batch, slices
 from runnel.errors import InternalError
 from runnel.expressions import build
 from runnel.expressions.context import EvaluationContext
+from runnel.expressions.kernels.values import scalar_of
 from runnel.expressions.nodes import Literal, Parameter
-from runnel.expressions.values import scalar_of
 from runnel.processors.calc import calc
 from runnel.processors.result import result_sink
 from runnel.processors.union import union

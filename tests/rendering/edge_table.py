@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Column
-from runnel.expressions.values import array_of
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,

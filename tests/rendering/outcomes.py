@@ -12,8 +12,8 @@ import pyarrow as pa
 from runnel.errors import DataError
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Column, Expression, transform
-from runnel.expressions.values import python_values
 from runnel.fragment import Unrenderable
 from runnel.rendering.dialect import Dialect
 from runnel.rendering.render import Rendering, Session

@@ -37,7 +37,7 @@ from runnel.errors import (
     OperationalError,
     ProgrammingError,
 )
-from runnel.expressions.result_size import TooManyRows
+from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.jobs import JobStatus
 from runnel.meanings import VERSION, Form, Meaning, Windows
 from runnel.named_jobs.options import NamedJobOptions

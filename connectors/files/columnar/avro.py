@@ -23,7 +23,7 @@ from runnel.connectors.files.options import FileOptions
 from runnel.connectors.files.output import FileOutput, RowWriter
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import Error, OperationalError, ProgrammingError
-from runnel.expressions.values import array_of
+from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import to_arrow
 
 BLOCK_BYTES = 256 << 10

@@ -11,7 +11,7 @@ import pyarrow as pa
 from runnel.catalog import TableColumn
 from runnel.connectors.files.format import external_name
 from runnel.errors import NotSupportedError, ProgrammingError
-from runnel.expressions.values import python_values
+from runnel.expressions.kernels.values import python_values
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,

@@ -17,7 +17,7 @@ from runnel.connectors.files.format import external_name
 from runnel.connectors.files.options import CsvDialect
 from runnel.connectors.files.output import FileOutput, RowWriter, text_buffer
 from runnel.errors import DataError
-from runnel.expressions.values import array_of, scalar_of
+from runnel.expressions.kernels.values import array_of, scalar_of
 from runnel.sqltypes import VARCHAR, Kind
 
 _HARMLESS_DELIMITERS = ",;\t|"

@@ -22,8 +22,8 @@ from runnel.connectors.files.storage import DataFile
 from runnel.errors import DataError, ProgrammingError
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
+from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts, transform
-from runnel.expressions.values import array_of
 from runnel.sqltypes import VARCHAR, SqlType, to_arrow
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from runnel.connectors.files.conversion import converter
 from runnel.errors import DataError
-from runnel.expressions.values import array_of
+from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import BOOLEAN, INTEGER, VARCHAR, Kind, SqlType, to_arrow
 
 

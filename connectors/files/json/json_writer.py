@@ -15,7 +15,7 @@ from runnel.catalog import TableColumn
 from runnel.connectors.files.conversion import converter
 from runnel.connectors.files.format import external_name
 from runnel.connectors.files.output import FileOutput, RowWriter, text_buffer
-from runnel.expressions.values import scalar_of
+from runnel.expressions.kernels.values import scalar_of
 from runnel.sqltypes import JSON, VARCHAR, Kind, SqlType
 
 _CONTROL_CHARACTERS = [chr(code) for code in range(32)]

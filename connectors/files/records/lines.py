@@ -21,7 +21,7 @@ from runnel.connectors.files.paths import FilePath
 from runnel.connectors.files.row_counts import estimated_rows, line_count
 from runnel.connectors.files.storage import DataFile
 from runnel.errors import DataError, OperationalError, ProgrammingError
-from runnel.expressions.values import scalar_of
+from runnel.expressions.kernels.values import scalar_of
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
 
 LONGEST_LINE = 1 << 30

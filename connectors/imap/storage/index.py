@@ -20,8 +20,8 @@ from runnel.connectors.imap.layout import Layout, select_fields
 from runnel.connectors.imap.storage.segment import Segment
 from runnel.connectors.imap.values import fixed_width_values, key_decoder
 from runnel.errors import ErrorCode, ProgrammingError, suggest
-from runnel.expressions.buffers import validity
-from runnel.expressions.values import canonical
+from runnel.expressions.kernels.buffers import validity
+from runnel.expressions.kernels.values import canonical
 from runnel.sqltypes import DOUBLE, Kind, SqlType
 
 Positions = np.ndarray[Any, np.dtype[np.uint32]]

@@ -24,7 +24,7 @@ from runnel.connectors.imap.keys import Key
 from runnel.connectors.imap.layout import Layout, select_fields
 from runnel.connectors.imap.storage.store import MapStore
 from runnel.errors import DataError, Error, OperationalError
-from runnel.expressions.values import array_of
+from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import TIMESTAMP_TZ, VARCHAR, to_arrow
 
 DEFAULT_CAPACITY = 10_000

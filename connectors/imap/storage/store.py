@@ -26,7 +26,7 @@ from runnel.connectors.imap.storage.segment import Mask, Numbers, Segment, Tail,
 from runnel.connectors.imap.storage.update import kept_fields, knows_all_fields, rows_at
 from runnel.connectors.imap.values import decoder
 from runnel.deadline import PatientLock
-from runnel.expressions.values import array_of
+from runnel.expressions.kernels.values import array_of
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:

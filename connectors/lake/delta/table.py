@@ -30,7 +30,7 @@ from runnel.connectors.lake.parquet import LakeParquet
 from runnel.connectors.lake.sink import LakeSink
 from runnel.connectors.lake.table import LakeTable
 from runnel.errors import DataError, OperationalError, ProgrammingError
-from runnel.expressions.values import array_of
+from runnel.expressions.kernels.values import array_of
 from runnel.processor import Guarantee
 from runnel.sqltypes import VARCHAR, from_arrow
 

@@ -56,7 +56,7 @@ def _runner(call: PythonCall) -> Callable[..., Any]:
 
     def run(*columns: Any) -> Any:
         from runnel.errors import Error
-        from runnel.expressions.canonical import canonical
+        from runnel.expressions.kernels.canonical import canonical
         from runnel.expressions.python_calls import called
 
         own = [canonical(column, item) for column, item in zip(columns, bare.function.parameters, strict=True)]

@@ -29,9 +29,9 @@ from runnel.expressions.aggregates.function import (
 from runnel.expressions.aggregates.ordered_groups import Groups, key_types, no_states, null_where_empty, rows_states
 from runnel.expressions.aggregates.rows import Best
 from runnel.expressions.aggregates.states import First, Items, State
-from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, is_volatile
+from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.nodes import Aggregate, Cast, Expression, Literal, columns_of
 from runnel.sqltypes import DOUBLE, VARCHAR, Kind, array, to_arrow
 

@@ -10,8 +10,8 @@ from runnel.columns.batches import Indexes, indexes
 from runnel.expressions.aggregates.function import AggregateFunction, directions_of
 from runnel.expressions.aggregates.rows import Rows
 from runnel.expressions.aggregates.states import State, filled
+from runnel.expressions.kernels.sorting import sortable, sorted_rows
 from runnel.expressions.nodes import Aggregate
-from runnel.expressions.sorting import sortable, sorted_rows
 from runnel.sqltypes import SqlType, to_arrow
 
 

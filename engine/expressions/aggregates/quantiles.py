@@ -26,8 +26,8 @@ from runnel.expressions.aggregates.ordered_groups import Groups, no_states, null
 from runnel.expressions.aggregates.states import State, filled
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import evaluate_constant, is_volatile
+from runnel.expressions.kernels.sorting import sortable
 from runnel.expressions.nodes import Aggregate, Cast, Expression, SortKey, columns_of
-from runnel.expressions.sorting import sortable
 from runnel.sqltypes import DOUBLE, Kind, array, to_arrow
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from runnel.base.frozen import frozen
 from runnel.columns.batches import Mask, from_numbers, indexes, numbers, validity
 from runnel.expressions.aggregates.states import Column, Items, Request, State, Work, contiguous, filled
-from runnel.expressions.sorting import Direction, sortable, sorted_rows
+from runnel.expressions.kernels.sorting import Direction, sortable, sorted_rows
 
 
 @frozen

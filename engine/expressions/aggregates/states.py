@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from runnel.base.frozen import frozen
 from runnel.columns.batches import from_numbers, indexes, join_arrays, numbers, validity
 from runnel.errors import DataError, Position
-from runnel.expressions.buffers import unscaled
+from runnel.expressions.kernels.buffers import unscaled
 
 Column = Any
 """A pyarrow Array or ChunkedArray."""

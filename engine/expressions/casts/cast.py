@@ -12,15 +12,15 @@ from functools import lru_cache, partial
 import pyarrow as pa
 
 from runnel.errors import DataError, Position
-from runnel.expressions.buffers import null_scalar
 from runnel.expressions.casts import from_text as cast_parse
 from runnel.expressions.casts import nested as cast_nested
 from runnel.expressions.casts import numbers as cast_numbers
 from runnel.expressions.casts import temporal as cast_temporal
 from runnel.expressions.casts import to_text as cast_format
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.failure import first_failure, shown
 from runnel.expressions.function import FAULTS, Datum
+from runnel.expressions.kernels.buffers import null_scalar
+from runnel.expressions.kernels.failure import first_failure, shown
 from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType, as_decimal, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import numbers
-from runnel.expressions.buffers import pack, pack_scalar, validity
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import Datum, over_first
-from runnel.expressions.python_values import python_values
+from runnel.expressions.kernels.buffers import pack, pack_scalar, validity
+from runnel.expressions.kernels.python_values import python_values
 from runnel.sqltypes import INTEGER, VARCHAR, Kind, SqlType, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]

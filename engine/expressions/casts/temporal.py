@@ -8,9 +8,9 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import Datum
+from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]

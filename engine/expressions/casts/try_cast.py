@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from runnel.columns.batches import join_arrays
 from runnel.errors import DataError
-from runnel.expressions.buffers import null_scalar
 from runnel.expressions.casts.cast import conversion_of, depends_on_session
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import FAULTS, Datum, Function, Kernel
+from runnel.expressions.kernels.buffers import null_scalar
 from runnel.expressions.nodes import Call
 from runnel.sqltypes import SqlType, to_arrow
 

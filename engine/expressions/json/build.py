@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.buffers import pack_scalar
 from runnel.expressions.casts.cast import conversion_of
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.coercion import convert
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_arrays, over_first
 from runnel.expressions.json import text as json_text
+from runnel.expressions.kernels.buffers import pack_scalar
+from runnel.expressions.kernels.per_value import per_value
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.expressions.per_value import per_value
 from runnel.expressions.signature import ANY, named, signature
 from runnel.sqltypes import JSON, VARCHAR, Kind, SqlType, array
 

@@ -13,15 +13,15 @@ from typing import Any
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.buffers import null_scalar, pack_scalar
 from runnel.expressions.casts.cast import compile_cast
 from runnel.expressions.coercion import convert
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail
 from runnel.expressions.json import text as json_text
 from runnel.expressions.json.path import compile_path
+from runnel.expressions.kernels.buffers import null_scalar, pack_scalar
+from runnel.expressions.kernels.per_value import kernel_of, per_value
 from runnel.expressions.nodes import Call, Expression, Literal
-from runnel.expressions.per_value import kernel_of, per_value
 from runnel.sqltypes import BOOLEAN, JSON, VARCHAR, Kind, SqlType, can_cast
 
 _NOTHING = object()

@@ -11,8 +11,8 @@ from runnel.expressions.function import Bound, Function, always_may_fail
 from runnel.expressions.json import text as json_text
 from runnel.expressions.json.functions import parsed, plain
 from runnel.expressions.json.path import compile_path
+from runnel.expressions.kernels.per_value import per_value
 from runnel.expressions.nodes import Expression, Literal
-from runnel.expressions.per_value import per_value
 from runnel.expressions.signature import named, signature
 from runnel.sqltypes import BIGINT, BOOLEAN, JSON, VARCHAR, Kind, SqlType, array
 

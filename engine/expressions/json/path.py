@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions.buffers import pack
 from runnel.expressions.casts.numbers import any_true
+from runnel.expressions.kernels.buffers import pack
 from runnel.sqltypes import VARCHAR
 
 Find = Callable[[Any], list[Any]]

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions.buffers import pack, pack_scalar
 from runnel.expressions.casts.numbers import any_true
-from runnel.expressions.python_values import python_values
+from runnel.expressions.kernels.buffers import pack, pack_scalar
+from runnel.expressions.kernels.python_values import python_values
 from runnel.sqltypes import VARCHAR
 
 INVALID = "not JSON"

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position
-from runnel.expressions.buffers import pack_scalar
+from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.sqltypes import BIGINT, DOUBLE
 
 AT_A_TIME = 1 << 25

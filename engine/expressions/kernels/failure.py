@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from runnel.errors import DataError
 from runnel.expressions.function import FAULTS, Datum, Kernel
+from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import INFIX, Call
-from runnel.expressions.result_size import TooManyRows
 
 
 def first_failure(kernel: Kernel, arguments: Sequence[Datum]) -> list[Any] | None:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import numbers
 from runnel.errors import DataError
-from runnel.expressions.buffers import DAY_US, FIRST_US, LAST_US
+from runnel.expressions.kernels.buffers import DAY_US, FIRST_US, LAST_US
 from runnel.sqltypes import Kind, SqlType
 
 _NUMPY = {

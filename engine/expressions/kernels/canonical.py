@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions.buffers import validity
-from runnel.expressions.failure import first_failure, shown
+from runnel.expressions.kernels.buffers import validity
+from runnel.expressions.kernels.failure import first_failure, shown
 from runnel.sqltypes import SqlType, to_arrow
 
 

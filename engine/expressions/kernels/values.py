@@ -14,12 +14,12 @@ from uuid import UUID
 import pyarrow as pa
 
 from runnel.errors import DataError, ProgrammingError
-from runnel.expressions.buffers import null_scalar, pack, pack_nested, pack_scalar
-from runnel.expressions.canonical import canonical
 from runnel.expressions.casts.cast import cast_datum
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.failure import shown
-from runnel.expressions.python_values import python_values
+from runnel.expressions.kernels.buffers import null_scalar, pack, pack_nested, pack_scalar
+from runnel.expressions.kernels.canonical import canonical
+from runnel.expressions.kernels.failure import shown
+from runnel.expressions.kernels.python_values import python_values
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,

@@ -15,10 +15,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.expressions.buffers import null_scalar, pack
 from runnel.expressions.function import Datum, Kernel, spread
+from runnel.expressions.kernels.buffers import null_scalar, pack
+from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.nodes import Call
-from runnel.expressions.python_values import python_values
 from runnel.sqltypes import BIGINT, SqlType, to_arrow
 
 MakeKernel = Callable[..., Callable[[Datum], Datum]]
