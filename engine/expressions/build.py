@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from runnel.errors import ErrorCode, Position, ProgrammingError, suggest
 from runnel.expressions.coercion import assign, cast, check_count, coerce, convert, operand_types, retype_parameters
-from runnel.expressions.comparison import comparison_type
 from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
+from runnel.expressions.logic.comparison import comparison_type
 from runnel.expressions.nodes import Call, Case, Expression, InList, Literal, Parameter
 from runnel.expressions.temporal import keeps_offset
 from runnel.sqltypes import BOOLEAN, Kind, SqlType, common_type, integer_type_of, loses_digits

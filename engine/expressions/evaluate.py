@@ -13,16 +13,16 @@ import pyarrow as pa
 
 from runnel.columns.batches import join_arrays
 from runnel.errors import DataError, internal
-from runnel.expressions import conditional
 from runnel.expressions.casts.cast import compile_cast
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.function import FAULTS, Datum, Kernel, spread
 from runnel.expressions.functions import FUNCTIONS
-from runnel.expressions.in_list import compile_in_list
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.kernels.failure import call_failure
 from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.kernels.result_size import MOST_BYTES, SIZES, TooManyRows, check_call
+from runnel.expressions.logic import conditional
+from runnel.expressions.logic.in_list import compile_in_list
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, conjuncts
 from runnel.expressions.properties import can_fail, is_constant, is_volatile
 from runnel.expressions.python_function import PythonCall

@@ -9,21 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from runnel.expressions import (
-    arithmetic,
-    arrays,
-    comparison,
-    extract,
-    extremes,
-    logic,
-    mathematics,
-    patterns,
-    rounding,
-    strings,
-    temporal,
-)
+from runnel.expressions import arithmetic, arrays, extract, mathematics, patterns, rounding, strings, temporal
 from runnel.expressions.function import Function
 from runnel.expressions.later import LATER
+from runnel.expressions.logic import comparison, logic
+from runnel.expressions.logic import greatest_least as extremes
 
 _FAMILIES = (
     logic,

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions.coercion import coerce
-from runnel.expressions.comparison import comparison_kernel
 from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.kernels.buffers import FALSE
+from runnel.expressions.logic.comparison import comparison_kernel
 from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import Kind
 
