@@ -60,14 +60,14 @@ _MODULES = {
         json_extract_string=JSON_EXTRACT_STRING,JSON_EXTRACT_PATH_TEXT
         json_array_length json_keys json_type=JSON_TYPE,JSON_TYPEOF json_contains json_valid
     """,
-    "lists": """
+    "nested.lists": """
         array_slice=ARRAY_SLICE,LIST_SLICE array_cat=ARRAY_CAT,ARRAY_CONCAT,LIST_CONCAT,LIST_CAT
         array_append=ARRAY_APPEND,LIST_APPEND array_prepend=ARRAY_PREPEND,LIST_PREPEND
         array_contains=ARRAY_CONTAINS,LIST_CONTAINS,ARRAY_HAS,LIST_HAS
         array_position=ARRAY_POSITION,LIST_POSITION,ARRAY_INDEXOF,LIST_INDEXOF array_positions
         array_remove array_replace
     """,
-    "list_values": """
+    "nested.list_values": """
         array_sort=ARRAY_SORT,LIST_SORT array_reverse_sort=ARRAY_REVERSE_SORT,LIST_REVERSE_SORT
         array_distinct=ARRAY_DISTINCT,LIST_DISTINCT array_reverse=ARRAY_REVERSE,LIST_REVERSE
         array_has_all=ARRAY_HAS_ALL,LIST_HAS_ALL
@@ -77,7 +77,7 @@ _MODULES = {
         array_min=ARRAY_MIN,LIST_MIN array_max=ARRAY_MAX,LIST_MAX array_range=RANGE array_series
         array_fill
     """,
-    "maps": """
+    "nested.maps": """
         map_of= map map_from_entries map_keys map_values map_entries map_size
         map_contains=MAP_CONTAINS,MAP_CONTAINS_KEY
         map_concat

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import from_numbers, true_flags
 from runnel.errors import DataError, Position
-from runnel.expressions.arrays import interleaved
 from runnel.expressions.function import Bound, Datum, Function, always_may_fail
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.kernels.options import by_option
-from runnel.expressions.lists import made
+from runnel.expressions.nested.construct import interleaved
+from runnel.expressions.nested.lists import made
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.patterns import regex_with, told_of_literal
 from runnel.expressions.regex_places import Places, Texts, all_matches, first_matches, groups_of, nth_per_row, scattered

@@ -160,8 +160,8 @@ def _compile_items(call: Call) -> Kernel:
 
 def _joined(lists: pa.Array, texts: pa.Array, ends: tuple[pa.Scalar, ...]) -> pa.Array:
     """The texts of each list's items, without NULLs, in one text."""
-    from runnel.expressions.arrays import join_lists
     from runnel.expressions.casts.nested import list_like
+    from runnel.expressions.nested.construct import join_lists
 
     inner = join_lists(list_like(lists, texts, array(VARCHAR)), pa.repeat(_COMMA, len(lists)))
     return pc.binary_join_element_wise(ends[0], inner, ends[1], _EMPTY)

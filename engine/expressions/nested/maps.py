@@ -14,12 +14,12 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import from_numbers, indexes, validity
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.arrays import interleaved
 from runnel.expressions.coercion import coerce, convert
 from runnel.expressions.function import Bound, Function, Kernel, always_may_fail, never_fails, over_arrays, over_first
 from runnel.expressions.kernels.sameness import list_items, list_lengths
-from runnel.expressions.list_values import codes_of
-from runnel.expressions.lists import contains, joined, made
+from runnel.expressions.nested.construct import interleaved
+from runnel.expressions.nested.list_values import codes_of
+from runnel.expressions.nested.lists import contains, joined, made
 from runnel.expressions.nodes import Call, Expression
 from runnel.sqltypes import BOOLEAN, INTEGER, NULL, VARCHAR, Kind, SqlType, array, common_type, map_of, row, to_arrow
 

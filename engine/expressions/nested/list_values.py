@@ -14,7 +14,7 @@ from runnel.errors import DataError, Position, ProgrammingError
 from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.function import Bound, Kernel, over_arrays, over_first
 from runnel.expressions.kernels.sameness import list_lengths
-from runnel.expressions.lists import (
+from runnel.expressions.nested.lists import (
     MOST_ITEMS,
     Lists,
     all_valid,
