@@ -38,8 +38,8 @@ _MODULES = {
         epoch_us
         justify_days justify_hours justify_interval
     """,
-    "exact_decimals": "decimal_key= exact_cast=",
-    "integers": """
+    "numbers.exact_decimals": "decimal_key= exact_cast=",
+    "numbers.integers": """
         bit_and= bit_or= bit_xor=XOR bit_not= bit_shift_left= bit_shift_right= bit_count div
         factorial width_bucket
         gcd=GCD,GREATEST_COMMON_DIVISOR lcm=LCM,LEAST_COMMON_MULTIPLE log_base= sinh cosh tanh asinh

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from runnel.expressions.build import call
-from runnel.expressions.decimals import DOWN, HALF_UP, TOWARDS_ZERO, UP
-from runnel.expressions.exact_division import quotients, remainders, without_digits
 from runnel.expressions.nodes import Column
+from runnel.expressions.numbers.decimal_division import quotients, remainders, without_digits
+from runnel.expressions.numbers.decimals import DOWN, HALF_UP, TOWARDS_ZERO, UP
 from runnel.sqltypes import BIGINT, SqlType, decimal
 from tests.expressions.edge_values import Rows, literal
 

@@ -109,7 +109,7 @@ def _average(columns: list[pa.Array], call: Aggregate, context: EvaluationContex
 
 def _divided_decimal(total: pa.Array, counts: pa.Array, result: SqlType) -> pa.Array:
     """Half up."""
-    from runnel.expressions.exact_division import quotients
+    from runnel.expressions.numbers.decimal_division import quotients
 
     dividend = pc.cast(total, pa.decimal256(76, result.scale))
     divisor = pc.cast(from_numbers(np.maximum(filled(counts, np.int64), 1), pa.int64()), pa.decimal128(19, 0))

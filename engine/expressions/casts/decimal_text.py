@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions.decimals import to_scale
 from runnel.expressions.function import Datum, over_first
 from runnel.expressions.kernels.buffers import pack
+from runnel.expressions.numbers.decimals import to_scale
 from runnel.sqltypes import MAX_PRECISION, VARCHAR
 
 _WIDE = 2 * MAX_PRECISION

@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 
 from runnel.errors import DataError
 from runnel.expressions.context import EvaluationContext
-from runnel.expressions.decimals import to_scale
 from runnel.expressions.function import Datum, over_first
 from runnel.expressions.kernels.buffers import pack_scalar, validity
+from runnel.expressions.numbers.decimals import to_scale
 from runnel.sqltypes import DOUBLE, INTEGER_WIDTHS, MAX_PRECISION, Kind, SqlType, as_decimal, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]

@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import Numbers, from_numbers, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions.arithmetic import finite
 from runnel.expressions.coercion import check_count, convert, operand_types, retype_parameters
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, never_fails, over_arrays, over_first
 from runnel.expressions.kernels.buffers import pack, pack_scalar
 from runnel.expressions.kernels.per_value import per_value
-from runnel.expressions.mathematics import over_numpy
 from runnel.expressions.nodes import Call, Expression
+from runnel.expressions.numbers.arithmetic import finite
+from runnel.expressions.numbers.mathematics import over_numpy
 from runnel.expressions.signature import named, signature
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, INTEGER, Kind, array, common_type, decimal
 

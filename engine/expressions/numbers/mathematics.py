@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions.arithmetic import finite
 from runnel.expressions.casts import numbers as cast_numbers
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.function import Datum, Function, Kernel, always_may_fail, over_first
 from runnel.expressions.kernels.buffers import pack_scalar, validity
 from runnel.expressions.nodes import Call, Expression
+from runnel.expressions.numbers.arithmetic import finite
 from runnel.expressions.signature import NUMERIC, named, signature
 from runnel.sqltypes import BIGINT, DOUBLE, Kind, SqlType, decimal, to_arrow
 

@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from runnel.errors import Position
 from runnel.expressions.casts.numbers import any_true
-from runnel.expressions.decimals import DOWN, HALF_UP, TOWARDS_ZERO, UP, rounded
 from runnel.expressions.function import Bound, Datum, Function, Kernel, never_fails
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.expressions.numbers.decimals import DOWN, HALF_UP, TOWARDS_ZERO, UP, rounded
 from runnel.expressions.signature import NUMERIC, named, signature
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER_DIGITS, MAX_PRECISION, Kind, SqlType, decimal, to_arrow
 

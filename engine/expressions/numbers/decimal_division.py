@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions.decimals import DOWN, HALF_UP, TOWARDS_ZERO
 from runnel.expressions.kernels.buffers import validity
+from runnel.expressions.numbers.decimals import DOWN, HALF_UP, TOWARDS_ZERO
 
 if TYPE_CHECKING:
     import numpy.typing as npt

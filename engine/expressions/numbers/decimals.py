@@ -104,7 +104,7 @@ def multiply_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
 def divide_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
     """Rounds half up. The dividend is scaled up to what makes the whole numbers' quotient one of the result's scale; where it
     has a larger scale by itself, the quotient is cut first, which changes no digit that decides."""
-    from runnel.expressions.exact_division import quotients  # only what divides needs it
+    from runnel.expressions.numbers.decimal_division import quotients  # only what divides needs it
 
     target = to_arrow(result)
     scale = max(result.scale + right.scale, left.scale)
@@ -129,7 +129,7 @@ def remainder_kernel(left: SqlType, right: SqlType, result: SqlType) -> Kernel:
     if max(left.precision - left.scale, right.precision - right.scale) + scale <= MAX_PRECISION:
         narrow = pa.decimal128(MAX_PRECISION, scale)
         return lambda a, b: to_scale(pc.remainder(pc.cast(a, narrow), pc.cast(b, narrow)), target)
-    from runnel.expressions.exact_division import remainders
+    from runnel.expressions.numbers.decimal_division import remainders
 
     wide = pa.decimal256(_WIDE, scale)
 
@@ -165,7 +165,7 @@ def to_scale(datum: Datum, target: pa.DataType) -> Datum:
 
 def rounded(datum: Datum, digits: int, mode: str) -> Datum:
     """A decimal datum with `digits` fewer digits, as decimal256(76, its scale less `digits`); see `without_digits`."""
-    from runnel.expressions.exact_division import without_digits
+    from runnel.expressions.numbers.decimal_division import without_digits
 
     if isinstance(datum, pa.Scalar):
         return rounded(pa.repeat(datum, 1), digits, mode)[0]
