@@ -20,7 +20,7 @@ from runnel.errors import ErrorCode, Position, ProgrammingError, as_written, sug
 from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
-    from runnel.expressions.python_function import PythonFunction
+    from runnel.expressions.python.function import PythonFunction
     from runnel.fragment import FragmentEngine
 
 

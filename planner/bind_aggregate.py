@@ -140,7 +140,7 @@ class AggregateBinder(ABC):
         own = self._query.python_function(name)
         if own is not None:
             from runnel.expressions.aggregates.function import Given
-            from runnel.expressions.python_aggregate import python_aggregate
+            from runnel.expressions.python.aggregate import python_aggregate
 
             return python_aggregate(own, Given(name, tuple(bound), tuple(order), within_group, position), distinct, where)
         return aggregate_call(name, bound, distinct, where, position, order=order, within_group=within_group)

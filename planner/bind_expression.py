@@ -339,7 +339,7 @@ class ExpressionBinder(AggregateBinder):
         if own is None:
             known = [item.name for item in self._query.snapshot.functions.values()]
             return build.call(name, bound, self._at(tree), known, written=tree.name)
-        from runnel.expressions.python_calls import python_call
+        from runnel.expressions.python.calls import python_call
 
         return python_call(own, bound, self._at(tree))
 

@@ -31,7 +31,7 @@ from runnel.sqltypes import BIGINT, NULL, SqlType
 from runnel.subqueries import WorkingTable, deepened
 
 if TYPE_CHECKING:
-    from runnel.expressions.python_function import PythonFunction
+    from runnel.expressions.python.function import PythonFunction
     from runnel.fragment import FragmentEngine
     from runnel.planner.bound_tables import BoundTables
 

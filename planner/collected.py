@@ -15,7 +15,7 @@ from runnel.subqueries import OuterValue
 
 if TYPE_CHECKING:
     from runnel.catalog import Snapshot
-    from runnel.expressions.python_function import PythonFunction
+    from runnel.expressions.python.function import PythonFunction
     from runnel.planner.bind_query import Environment
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
 from runnel.expressions.nodes import Aggregate, Call, Case, Cast, Column, InList, Literal, Parameter, SortKey
-from runnel.expressions.python_function import PythonCall
+from runnel.expressions.python.function import PythonCall
 from runnel.sqltypes import Kind, SqlType
 from runnel.windows import (
     UP_TO_PEERS,

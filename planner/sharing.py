@@ -18,7 +18,7 @@ from typing import Any
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Expression, Literal
 from runnel.expressions.properties import is_volatile
-from runnel.expressions.python_function import PythonFunction
+from runnel.expressions.python.function import PythonFunction
 from runnel.planner import physical, physical_streams
 from runnel.planner.merged_scans import UNWANTED, merged_scans
 from runnel.planner.physical import Physical, Shared, SourceScan

@@ -25,7 +25,7 @@ from runnel.expressions.logic import conditional
 from runnel.expressions.logic.in_list import compile_in_list
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, conjuncts
 from runnel.expressions.properties import can_fail, is_constant, is_volatile
-from runnel.expressions.python_function import PythonCall
+from runnel.expressions.python.function import PythonCall
 
 Evaluator = Callable[[Frame], Any]
 
@@ -229,7 +229,7 @@ def _growing(expression: Call, kernel: Kernel, arguments: Sequence[Evaluator]) -
 
 def _python(expression: PythonCall) -> Evaluator:
     # Loaded on first use: few statements call a function of the user's.
-    from runnel.expressions.python_calls import compile_python_call
+    from runnel.expressions.python.calls import compile_python_call
 
     return compile_python_call(expression, compile_expression)
 

@@ -16,7 +16,7 @@ from runnel.errors import Position
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
-    from runnel.expressions.python_function import PythonFunction
+    from runnel.expressions.python.function import PythonFunction
 
 
 @frozen(kw_only=True)

@@ -6,7 +6,7 @@ from runnel.expressions.casts.cast import cast_can_fail, depends_on_session
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.later import SLOW
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, walk
-from runnel.expressions.python_function import PythonCall
+from runnel.expressions.python.function import PythonCall
 
 
 def can_fail(expression: Expression) -> bool:

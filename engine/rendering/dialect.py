@@ -15,7 +15,7 @@ from runnel.fragment import Unrenderable
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
-    from runnel.expressions.python_function import PythonCall
+    from runnel.expressions.python.function import PythonCall
     from runnel.rendering.render import Rendering
     from runnel.windows import WindowCall
 

@@ -31,7 +31,7 @@ from runnel.expressions.nodes import (
     conjuncts,
     walk,
 )
-from runnel.expressions.python_function import PythonCall
+from runnel.expressions.python.function import PythonCall
 from runnel.fragment import Unrenderable
 from runnel.rendering.dialect import Dialect, Failure, Invocation, Unknown, refused
 from runnel.rendering.error_mark import ERROR_MARK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from runnel.expressions.python_function import PythonCall, PythonFunction
+from runnel.expressions.python.function import PythonCall, PythonFunction
 from runnel.fragment import Unrenderable
 from runnel.sqltypes import Kind, SqlType
 

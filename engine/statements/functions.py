@@ -9,7 +9,7 @@ from runnel.expressions.aggregates.function import AggregateFunction
 from runnel.expressions.aggregates.registry import AGGREGATES
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS, WindowFunction
 from runnel.expressions.functions import SQL_NAMES
-from runnel.expressions.python_function import PythonFunction
+from runnel.expressions.python.function import PythonFunction
 from runnel.rows import Row
 from runnel.sqltypes import Kind, SqlType
 

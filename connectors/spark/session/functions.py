@@ -15,7 +15,7 @@ from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.types import ddl
 from runnel.expressions.nodes import Case, Expression
 from runnel.expressions.nodes import walk as parts_of
-from runnel.expressions.python_function import PythonCall
+from runnel.expressions.python.function import PythonCall
 from runnel.fragment import Unrenderable
 from runnel.relation import Relation, walk
 from runnel.rendering.error_mark import ERROR_MARK
@@ -57,7 +57,7 @@ def _runner(call: PythonCall) -> Callable[..., Any]:
     def run(*columns: Any) -> Any:
         from runnel.errors import Error
         from runnel.expressions.kernels.canonical import canonical
-        from runnel.expressions.python_calls import called
+        from runnel.expressions.python.calls import called
 
         own = [canonical(column, item) for column, item in zip(columns, bare.function.parameters, strict=True)]
         try:

@@ -282,7 +282,7 @@ def function_of(call: Aggregate) -> AggregateFunction:
     """The function that a call is one of."""
     if call.python is None:
         return AGGREGATES[call.function]
-    from runnel.expressions.python_aggregate import PYTHON_AGGREGATE
+    from runnel.expressions.python.aggregate import PYTHON_AGGREGATE
 
     return PYTHON_AGGREGATE
 

@@ -16,8 +16,8 @@ from runnel.expressions.aggregates.ordered_groups import Groups, no_states, rows
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.python_values import python_values
 from runnel.expressions.nodes import Aggregate, Expression
-from runnel.expressions.python_calls import failed, made_values, valid_rows
-from runnel.expressions.python_function import PythonFunction
+from runnel.expressions.python.calls import failed, made_values, valid_rows
+from runnel.expressions.python.function import PythonFunction
 from runnel.expressions.signature import signature
 
 
