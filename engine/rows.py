@@ -316,7 +316,7 @@ def _public_type(sql_type: SqlType) -> pa.DataType:
 def _public(column: pa.Array, arrow: pa.DataType) -> pa.Array:
     if not isinstance(arrow, pa.UuidType):
         return column
-    from runnel.expressions import uuids
+    from runnel.expressions.text import uuids
 
     return uuids.to_storage(column)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from runnel.expressions import extract, patterns, strings, temporal
+from runnel.expressions import extract, temporal
 from runnel.expressions.function import Function
 from runnel.expressions.later import LATER
 from runnel.expressions.logic import comparison, logic
 from runnel.expressions.logic import greatest_least as extremes
 from runnel.expressions.nested import construct as arrays
 from runnel.expressions.numbers import arithmetic, mathematics, rounding
+from runnel.expressions.text import patterns, strings
 
 _FAMILIES = (
     logic,

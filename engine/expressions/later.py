@@ -17,7 +17,7 @@ def _family(text: str) -> dict[str, tuple[str, ...]]:
 
 _MODULES = {
     "casts.try_cast": "try_cast=",
-    "binary": """
+    "text.binary": """
         encode decode unhex=UNHEX,FROM_HEX from_base64=FROM_BASE64,UNBASE64 from_utf8 to_utf8
         get_byte binary_substring
         concat_binary= hex to_base64=TO_BASE64,BASE64 md5 sha1 sha224 sha256 sha384 sha512 crc32
@@ -82,13 +82,13 @@ _MODULES = {
         map_contains=MAP_CONTAINS,MAP_CONTAINS_KEY
         map_concat
     """,
-    "regexps": """
+    "text.regexps": """
         regexp_match regexp_matches regexp_extract regexp_extract_all regexp_count regexp_substr
         regexp_instr
         regexp_full_match similar_to=
     """,
     "kernels.samples": "in_sample=",
-    "texts": """
+    "text.rare_strings": """
         translate overlay quote_literal quote_ident quote_nullable format
         levenshtein=LEVENSHTEIN,EDITDIST3 to_base to_hex
         to_bin to_oct normalize strip_accents to_ascii unicode=UNICODE,ORD space bit_length contains
@@ -100,7 +100,15 @@ LATER: Mapping[str, Mapping[str, tuple[str, ...]]] = {module: _family(text) for 
 
 SLOW = frozenset(
     key
-    for module in ("json.functions", "json.members", "json.build", "regexps", "texts", "binary", "to_char")
+    for module in (
+        "json.functions",
+        "json.members",
+        "json.build",
+        "text.regexps",
+        "text.rare_strings",
+        "text.binary",
+        "to_char",
+    )
     for key in LATER[module]
 )
 """The functions that work through distinct values in Python: see `Function.is_slow`."""

@@ -14,7 +14,7 @@ from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import signature
-from runnel.expressions.uuids import text_of
+from runnel.expressions.text.uuids import text_of
 from runnel.sqltypes import UUID, VARCHAR
 
 

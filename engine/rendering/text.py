@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from runnel.expressions.nodes import Call
-from runnel.expressions.strings import LONGEST
+from runnel.expressions.text.strings import LONGEST
 from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from runnel.expressions.json import text as json_text
 from runnel.expressions.json.path import compile_path
 from runnel.expressions.kernels.values import array_of
 from runnel.expressions.later import LATER
-from runnel.expressions.uuids import from_storage, to_storage
+from runnel.expressions.text.uuids import from_storage, to_storage
 from runnel.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, array
 from runnel.sqltypes import UUID as SQL_UUID
 from tests.effort import examples

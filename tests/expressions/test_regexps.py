@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import runnel
-from runnel.expressions.regex_syntax import regex_of
+from runnel.expressions.text.regex_syntax import regex_of
 
 TEXTS = ["", "a", "b", "ab", "ba", "aab b", "baaac", "abcabc", "éaé", "a\nb", "x-1_y", "bé€😀a", "aXbX", "\x00\x01a", "a" * 40]
 PATTERNS = [

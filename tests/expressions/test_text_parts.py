@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from runnel.expressions.text_parts import nth_part
+from runnel.expressions.text.split_part import nth_part
 
 TEXTS = some.lists(some.none() | some.text("a/é-€", max_size=8), max_size=12)
 

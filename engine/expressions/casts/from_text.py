@@ -170,7 +170,7 @@ def _to_months(datum: Datum, context: EvaluationContext) -> Datum:
 
 
 def _to_uuid(datum: Datum, context: EvaluationContext) -> Datum:
-    from runnel.expressions import uuids
+    from runnel.expressions.text import uuids
 
     return uuids.parse(datum)
 

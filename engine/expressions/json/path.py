@@ -325,7 +325,7 @@ def _comparison(reader: _Reader, depth: int) -> Test:
 
 
 def _regex_test(left: Operand, pattern: str) -> Test:
-    from runnel.expressions.regex_syntax import regex_of
+    from runnel.expressions.text.regex_syntax import regex_of
 
     regex = regex_of(pattern).pattern
 

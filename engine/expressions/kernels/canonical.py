@@ -38,7 +38,7 @@ def _brought(array: pa.Array, target: pa.DataType) -> pa.Array:
     if source == target:
         return array
     if isinstance(source, pa.UuidType):
-        from runnel.expressions import uuids
+        from runnel.expressions.text import uuids
 
         return uuids.from_storage(array)
     if isinstance(source, pa.BaseExtensionType):

@@ -24,7 +24,7 @@ from runnel.expressions.signature import named, signature
 from runnel.sqltypes import BOOLEAN, VARCHAR, SqlType, array
 
 if TYPE_CHECKING:
-    from runnel.expressions.regex_syntax import Regex
+    from runnel.expressions.text.regex_syntax import Regex
 
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")
 _FLAGS = {"i": "i", "s": "s", "m": "m", "n": "m", "c": ""}
@@ -89,7 +89,7 @@ def _quoted(text: str) -> str:
 
 def regex_with(pattern: str, flags: str, allowed: str = "icsmn") -> Regex:
     """The regular expression of a pattern and its flags."""
-    from runnel.expressions.regex_syntax import regex_of
+    from runnel.expressions.text.regex_syntax import regex_of
 
     unknown = [flag for flag in flags if flag not in allowed]
     if unknown:
@@ -104,7 +104,7 @@ def _checked_regex(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]
         try:
             return kernel(text)
         except pa.ArrowInvalid as error:
-            from runnel.expressions.regex_syntax import regex_message
+            from runnel.expressions.text.regex_syntax import regex_message
 
             raise DataError(regex_message(error)) from None
 
@@ -150,7 +150,7 @@ def _regexp_split(pattern: str, flags: str = "") -> Callable[[Datum], Datum]:
 
     # Arrow's splitting doesn't end where the pattern matches nothing.
     def run(text: Datum) -> Datum:
-        from runnel.expressions.regex_places import Texts, all_matches, scattered, split_at
+        from runnel.expressions.text.regex_matches import Texts, all_matches, scattered, split_at
 
         if isinstance(text, pa.Scalar):
             return run(pa.repeat(text, 1))[0] if text.is_valid else null_scalar(_TEXTS)

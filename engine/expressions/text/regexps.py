@@ -22,10 +22,10 @@ from runnel.expressions.kernels.options import by_option
 from runnel.expressions.nested.construct import interleaved
 from runnel.expressions.nested.lists import made
 from runnel.expressions.nodes import Expression, Literal
-from runnel.expressions.patterns import regex_with, told_of_literal
-from runnel.expressions.regex_places import Places, Texts, all_matches, first_matches, groups_of, nth_per_row, scattered
-from runnel.expressions.regex_syntax import Regex, regex_message, regex_of
 from runnel.expressions.signature import signature
+from runnel.expressions.text.patterns import regex_with, told_of_literal
+from runnel.expressions.text.regex_matches import Places, Texts, all_matches, first_matches, groups_of, nth_per_row, scattered
+from runnel.expressions.text.regex_syntax import Regex, regex_message, regex_of
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, SqlType, array
 
 _EMPTY = pack_scalar("", VARCHAR)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from runnel.columns.batches import Mask, Numbers, from_numbers, indexes, numbers
 from runnel.columns.batches import validity as valid_flags
 from runnel.expressions.kernels.buffers import pack
-from runnel.expressions.regex_syntax import Regex
+from runnel.expressions.text.regex_syntax import Regex
 from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:

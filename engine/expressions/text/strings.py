@@ -17,7 +17,7 @@ from runnel.expressions.kernels.buffers import null_scalar, pack, pack_scalar
 from runnel.expressions.kernels.options import by_option, null_like, of_distinct
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.signature import ANY_TEXT, named, signature
-from runnel.expressions.text_parts import nth_part
+from runnel.expressions.text.split_part import nth_part
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR, Kind, array, can_cast
 
 _EMPTY = pack_scalar("", VARCHAR)
