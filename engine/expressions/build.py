@@ -9,7 +9,7 @@ from runnel.expressions.coercion import assign, cast, check_count, coerce, conve
 from runnel.expressions.functions import FUNCTIONS, SQL_NAMES
 from runnel.expressions.logic.comparison import comparison_type
 from runnel.expressions.nodes import Call, Case, Expression, InList, Literal, Parameter
-from runnel.expressions.temporal import keeps_offset
+from runnel.expressions.time.temporal import keeps_offset
 from runnel.sqltypes import BOOLEAN, Kind, SqlType, common_type, integer_type_of, loses_digits
 
 __all__ = ["assign", "call", "case", "cast", "coalesce", "coerce", "in_list", "is_function", "limited", "nullif"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from runnel.expressions import extract, temporal
 from runnel.expressions.function import Function
 from runnel.expressions.later import LATER
 from runnel.expressions.logic import comparison, logic
@@ -17,6 +16,7 @@ from runnel.expressions.logic import greatest_least as extremes
 from runnel.expressions.nested import construct as arrays
 from runnel.expressions.numbers import arithmetic, mathematics, rounding
 from runnel.expressions.text import patterns, strings
+from runnel.expressions.time import extract, temporal
 
 _FAMILIES = (
     logic,

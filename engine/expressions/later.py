@@ -22,12 +22,12 @@ _MODULES = {
         get_byte binary_substring
         concat_binary= hex to_base64=TO_BASE64,BASE64 md5 sha1 sha224 sha256 sha384 sha512 crc32
     """,
-    "date_making": """
+    "time.make_dates": """
         make_date make_time make_timestamp make_timestamptz make_interval to_microseconds
         to_milliseconds to_seconds to_minutes
         to_hours to_days to_weeks to_months to_quarters to_years to_decades
     """,
-    "dates": """
+    "time.dates": """
         date_bin=DATE_BIN,TIME_BUCKET
         date_diff=DATE_DIFF,DATEDIFF age overlaps= last_day day_name=DAYNAME,DAY_NAME
         month_name=MONTHNAME,MONTH_NAME

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from runnel.errors import DataError, NotSupportedError, ProgrammingError
 from runnel.expressions import build
-from runnel.expressions.extract import PLURALS
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, Literal, walk
+from runnel.expressions.time.extract import PLURALS
 from runnel.rendering.duckdb import DUCKDB
 from runnel.rendering.spark import SPARK
 from runnel.sqltypes import (

@@ -10,12 +10,12 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runnel.expressions import intervals
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.casts.temporal import instant
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import Datum, over_first
 from runnel.expressions.kernels.buffers import pack, pack_scalar
+from runnel.expressions.time import intervals
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType, to_arrow
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]

@@ -32,7 +32,7 @@ def local(datum: Datum, zone: str) -> Datum:
     wall = pc.local_timestamp(pc.cast(datum, zoned(zone)))
     if _is_far(datum):
         # Loaded on first use: few rows are of such times.
-        from runnel.expressions.far_zones import far_local
+        from runnel.expressions.time.zones_after_2037 import far_local
 
         return far_local(datum, wall, zone)
     return wall
@@ -59,7 +59,7 @@ def instant(datum: Datum, zone: str) -> Datum:
         moment = _across_gaps(datum, zone)
     if _is_far(datum):
         # Loaded on first use: few rows are of such times.
-        from runnel.expressions.far_zones import far_instant
+        from runnel.expressions.time.zones_after_2037 import far_instant
 
         return far_instant(datum, moment, zone)
     return moment

@@ -21,13 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError
-from runnel.expressions import intervals
 from runnel.expressions.casts.numbers import any_true
 from runnel.expressions.casts.temporal import local
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.function import Datum, over_first
 from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.kernels.python_values import OUTSIDE_YEARS, RANGES
+from runnel.expressions.time import intervals
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
 
 Conversion = Callable[[Datum, EvaluationContext], Datum]

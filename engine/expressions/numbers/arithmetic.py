@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions import temporal_arithmetic
 from runnel.expressions.coercion import check_count, convert, exact_decimal, operand_types, retype_parameters
 from runnel.expressions.function import Bound, Datum, Function, Kernel
 from runnel.expressions.nodes import INFIX, Call, Cast, Expression, Literal
 from runnel.expressions.numbers import decimals
+from runnel.expressions.time import arithmetic as temporal_arithmetic
 from runnel.sqltypes import (
     BIGINT,
     INTEGER_WIDTHS,

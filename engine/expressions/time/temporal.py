@@ -18,13 +18,13 @@ from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions.casts.temporal import instant, local
 from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.context import EvaluationContext, Frame
-from runnel.expressions.extract import field_name
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_first
-from runnel.expressions.intervals import UNIT_US
 from runnel.expressions.kernels.buffers import pack_scalar, validity
 from runnel.expressions.kernels.options import by_option
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import named, signature
+from runnel.expressions.time.extract import field_name
+from runnel.expressions.time.intervals import UNIT_US
 from runnel.sqltypes import BIGINT, DATE, TIME, TIMESTAMP, TIMESTAMP_TZ, VARCHAR, Kind, SqlType, to_arrow
 
 _UTC, _INT64 = to_arrow(TIMESTAMP_TZ), pa.int64()

@@ -16,9 +16,9 @@ from runnel.expressions.casts.temporal import local
 from runnel.expressions.coercion import check_count, convert
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel
-from runnel.expressions.intervals import HOUR_US, MINUTE_US, SECOND_US
 from runnel.expressions.kernels.buffers import DAY_US, pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
+from runnel.expressions.time.intervals import HOUR_US, MINUTE_US, SECOND_US
 from runnel.sqltypes import BIGINT, DOUBLE, TIMESTAMP, VARCHAR, Kind
 
 _FLOAT, _INT64 = pa.float64(), pa.int64()

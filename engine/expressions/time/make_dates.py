@@ -14,11 +14,11 @@ from runnel.expressions.casts.temporal import instant
 from runnel.expressions.coercion import check_count
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, over_arrays
-from runnel.expressions.intervals import HOUR_US, MINUTE_US, SECOND_US
 from runnel.expressions.kernels.buffers import DAY_US, pack_scalar
 from runnel.expressions.nodes import Call, Expression, Literal
 from runnel.expressions.signature import named, signature
-from runnel.expressions.temporal import check_zone
+from runnel.expressions.time.intervals import HOUR_US, MINUTE_US, SECOND_US
+from runnel.expressions.time.temporal import check_zone
 from runnel.sqltypes import (
     BIGINT,
     DATE,
