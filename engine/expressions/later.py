@@ -93,7 +93,7 @@ _MODULES = {
         levenshtein=LEVENSHTEIN,EDITDIST3 to_base to_hex
         to_bin to_oct normalize strip_accents to_ascii unicode=UNICODE,ORD space bit_length contains
     """,
-    "to_char": "to_char to_date to_timestamp to_number",
+    "to_char.functions": "to_char to_date to_timestamp to_number",
     "typeof": "typeof=TYPEOF,PG_TYPEOF gen_random_uuid=GEN_RANDOM_UUID,UUID,UUIDV4",
 }
 LATER: Mapping[str, Mapping[str, tuple[str, ...]]] = {module: _family(text) for module, text in _MODULES.items()}
@@ -107,7 +107,7 @@ SLOW = frozenset(
         "text.regexps",
         "text.rare_strings",
         "text.binary",
-        "to_char",
+        "to_char.functions",
     )
     for key in LATER[module]
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from runnel.expressions.char_patterns import DAYS, MONTHS
 from runnel.expressions.kernels.failure import overflow_text
 from runnel.expressions.nodes import Call, Literal
+from runnel.expressions.to_char.patterns import DAYS, MONTHS
 from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template
 from runnel.rendering.spark_arithmetic import as_local, micros_of
 from runnel.rendering.spark_zones import local_time

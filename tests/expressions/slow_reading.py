@@ -6,7 +6,7 @@ import re
 from datetime import datetime, timedelta
 
 from runnel.errors import DataError
-from runnel.expressions.char_patterns import DAYS, MONTHS, Piece, pieces_of
+from runnel.expressions.to_char.patterns import DAYS, MONTHS, Piece, pieces_of
 
 _DIGITS = {"YYYY": 4, "IYYY": 4, "YYY": 3, "YY": 2, "Y": 1, "MS": 3, "US": 6, "DDD": 3, "J": 7, "SSSS": 5, "SSSSS": 5}
 _DIGITS |= {f"FF{count}": count for count in range(1, 7)}

@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from runnel.expressions.char_moments import Moments, text_of
-from runnel.expressions.char_patterns import FIELDS
+from runnel.expressions.to_char.format_time import Moments, text_of
+from runnel.expressions.to_char.patterns import FIELDS
 from runnel.sqltypes import Kind
 
 US = pa.timestamp("us")

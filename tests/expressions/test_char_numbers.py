@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runnel.errors import DataError
-from runnel.expressions.char_numbers import text_of
+from runnel.expressions.to_char.format_numbers import text_of
 
 FACTS = [line.split("|") for line in (Path(__file__).parent / "to_char_numbers.txt").read_text().splitlines()[1:]]
 BY_PATTERN = [(pattern, list(facts)) for pattern, facts in groupby(FACTS, key=lambda fact: fact[0])]

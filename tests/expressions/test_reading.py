@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import runnel
-from runnel.expressions.char_reading import read
+from runnel.expressions.to_char.parse_time import read
 from tests.effort import examples
 from tests.expressions.slow_reading import read_slowly
 

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from runnel.columns.batches import Numbers, from_numbers, numbers, validity
 from runnel.errors import DataError, Position, ProgrammingError, suggest
 from runnel.expressions.casts.temporal import instant, local, today
-from runnel.expressions.char_patterns import DAYS, MONTHS
 from runnel.expressions.coercion import check_count, coerce, convert
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, never_fails, over_arrays, over_first
@@ -24,6 +23,7 @@ from runnel.expressions.time import extract
 from runnel.expressions.time.extract import field_name
 from runnel.expressions.time.intervals import UNIT_US
 from runnel.expressions.time.make_dates import columns_with_defaults
+from runnel.expressions.to_char.patterns import DAYS, MONTHS
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,

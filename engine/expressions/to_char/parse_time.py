@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import Mask, Numbers, from_flags, from_numbers, numbers
 from runnel.errors import DataError
-from runnel.expressions.char_patterns import DAYS, MONTHS, Piece, pieces_of
 from runnel.expressions.function import Datum
 from runnel.expressions.kernels.buffers import DAY_US, FIRST_US, LAST_US, pack
+from runnel.expressions.to_char.patterns import DAYS, MONTHS, Piece, pieces_of
 from runnel.sqltypes import TIMESTAMP, VARCHAR, to_arrow
 
 _DIGITS = {"YYYY": 4, "IYYY": 4, "YYY": 3, "YY": 2, "Y": 1, "MS": 3, "US": 6, "DDD": 3, "J": 7, "SSSS": 5, "SSSSS": 5}

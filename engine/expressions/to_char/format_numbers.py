@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from runnel.errors import DataError
-from runnel.expressions.char_patterns import ordinal_ending, roman
+from runnel.expressions.to_char.patterns import ordinal_ending, roman
 
 _WORDS = ("EEEE", "SG", "MI", "PL", "PR", "BR", "RN", "TH", "FM", "9", "0", ".", "D", ",", "G", "S", "L", "V", "B", "C")
 _WITH_EXPONENT = {"EEEE", "9", "0", ".", "D", "FM"}

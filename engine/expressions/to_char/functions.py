@@ -9,9 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.errors import DataError, Position, ProgrammingError
-from runnel.expressions import char_moments, char_numbers
 from runnel.expressions.casts.temporal import instant, local
-from runnel.expressions.char_reading import over_distinct, read, reads_offset
 from runnel.expressions.coercion import convert
 from runnel.expressions.context import Frame
 from runnel.expressions.function import Bound, Datum, Function, Kernel, always_may_fail, spread
@@ -20,6 +18,9 @@ from runnel.expressions.kernels.options import by_option
 from runnel.expressions.kernels.per_value import kernel_of, per_value
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.signature import named, signature
+from runnel.expressions.to_char import format_numbers as char_numbers
+from runnel.expressions.to_char import format_time as char_moments
+from runnel.expressions.to_char.parse_time import over_distinct, read, reads_offset
 from runnel.sqltypes import BOOLEAN, DATE, DOUBLE, TIMESTAMP, TIMESTAMP_TZ, VARCHAR, Kind, decimal
 
 _INT64 = pa.int64()

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import from_numbers, numbers, validity
 from runnel.errors import DataError
-from runnel.expressions.char_patterns import DAYS, MONTHS, Piece, cased, ordinal_ending, pieces_of, roman
 from runnel.expressions.kernels.buffers import DAY_US, pack, pack_scalar
+from runnel.expressions.to_char.patterns import DAYS, MONTHS, Piece, cased, ordinal_ending, pieces_of, roman
 from runnel.sqltypes import BIGINT, VARCHAR, Kind
 
 _EMPTY = pack_scalar("", VARCHAR)
