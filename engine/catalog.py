@@ -21,7 +21,7 @@ from runnel.sqltypes import SqlType
 
 if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction
-    from runnel.fragment import FragmentEngine
+    from runnel.foreign.fragment import FragmentEngine
 
 
 @frozen

@@ -26,8 +26,8 @@ from runnel.sqltypes import SqlType, from_arrow
 
 if TYPE_CHECKING:
     from runnel.access import Access
-    from runnel.fragment import FragmentSource
-    from runnel.job_runtime import JobRuntime
+    from runnel.foreign.fragment import FragmentSource
+    from runnel.foreign.job_runtime import JobRuntime
 
 BATCH_ROWS = 65_536
 """The most rows that a source puts in one batch."""

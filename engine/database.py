@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from runnel.access import Access
     from runnel.duckdb.kernel import DuckDBKernel
     from runnel.durable import Directory
-    from runnel.fragment import FragmentEngine
+    from runnel.foreign.fragment import FragmentEngine
     from runnel.named_jobs.registry import NamedJobs
     from runnel.planner.plans import WritePlan
     from runnel.statements.numbered_writes import NumberedWrites

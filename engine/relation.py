@@ -20,7 +20,7 @@ from runnel.expressions.nodes import Column, Expression, SortKey
 from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
 
 if TYPE_CHECKING:
-    from runnel.fragment import FragmentSource
+    from runnel.foreign.fragment import FragmentSource
     from runnel.processors.divert import Divert
     from runnel.streams import Emission, LateSides
 

@@ -32,7 +32,7 @@ from runnel.subqueries import WorkingTable, deepened
 
 if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction
-    from runnel.fragment import FragmentEngine
+    from runnel.foreign.fragment import FragmentEngine
     from runnel.planner.bound_tables import BoundTables
 
 FileTable = Callable[[str, list[Any], dict[str, Any], bool], Table]

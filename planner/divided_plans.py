@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression, columns_of, conjuncts
-from runnel.fragment import FragmentEngine, Unrenderable
+from runnel.foreign.fragment import FragmentEngine, Unrenderable
 from runnel.planner.choose import needed_rows
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
 from runnel.relation import MARKS, Filter, Join, JoinKind, Limit, Project, Relation, Scan, Sort, Union, references, walk

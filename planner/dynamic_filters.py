@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.planner import physical
 from runnel.planner.physical import Hold, Physical, Shared
 from runnel.planner.rules.rewriting import renumber, substitute

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from runnel.catalog import Snapshot
 from runnel.connector import IndexedTable
 from runnel.deadline import check_time
-from runnel.fragment import FragmentEngine, Unrenderable
+from runnel.foreign.fragment import FragmentEngine, Unrenderable
 from runnel.planner.index_choice import choose_index
 from runnel.planner.memory_need import too_large
 from runnel.planner.rules.group_reduction import reduce_groups

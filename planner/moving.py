@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from runnel.fragment import FragmentEngine
+from runnel.foreign.fragment import FragmentEngine
 from runnel.planner.estimates import estimate
 from runnel.relation import Relation, Scan, walk
 

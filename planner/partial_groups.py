@@ -18,7 +18,7 @@ from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, columns_of, conjuncts, transform
 from runnel.expressions.nodes import walk as parts_of
-from runnel.fragment import FragmentEngine
+from runnel.foreign.fragment import FragmentEngine
 from runnel.planner.divided_plans import is_free, runs, unpredicated
 from runnel.planner.estimates import estimate
 from runnel.planner.rules.rewriting import conjunction, shift, substitute

@@ -20,7 +20,7 @@ from runnel.relation import Field, JoinKind
 from runnel.windows import WindowCall
 
 if TYPE_CHECKING:
-    from runnel.fragment import FragmentSource
+    from runnel.foreign.fragment import FragmentSource
     from runnel.processors.divert import Divert
     from runnel.processors.event_time import TimeRule
 

@@ -48,8 +48,7 @@ LEVELS = {
     2: (
         "connector",
         "duckdb",
-        "fragment",
-        "job_runtime",
+        "foreign",
         "processors",
         "rendering",
         "results",

@@ -19,7 +19,7 @@ from runnel.duckdb.stream import DuckDBStream
 from runnel.errors import Error, Position
 from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Column, Expression, columns_of, transform
-from runnel.fragment import FragmentSource, place_of
+from runnel.foreign.fragment import FragmentSource, place_of
 from runnel.processor import JobContext
 from runnel.relation import Filter, Project, Relation, Scan, references
 from runnel.rendering.duckdb import DUCKDB

@@ -20,7 +20,7 @@ from runnel.duckdb.kernel import DuckDBKernel
 from runnel.duckdb.stream import DuckDBStream
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Literal
-from runnel.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
+from runnel.foreign.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation import (

@@ -40,7 +40,7 @@ from runnel.sqltypes import BIGINT, Kind, SqlType, to_arrow
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-    from runnel.fragment import FragmentSource
+    from runnel.foreign.fragment import FragmentSource
 
 ROW_ID = "rowid"
 """The hidden column that addresses the rows of a table."""

@@ -17,7 +17,7 @@ from runnel.errors import NotSupportedError, ProgrammingError
 if TYPE_CHECKING:
     from runnel.connectors.spark.fragments.engine import SparkEngine
     from runnel.connectors.spark.stream import SparkStreamTable
-    from runnel.job_runtime import JobRuntime
+    from runnel.foreign.job_runtime import JobRuntime
 
 AnyTable = TypeVar("AnyTable", bound=Table)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from runnel.disk import replace_file
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
-from runnel.job_runtime import Commit, JobStart, RuntimeExecution, RuntimePlan, RuntimeProgress
+from runnel.foreign.job_runtime import Commit, JobStart, RuntimeExecution, RuntimePlan, RuntimeProgress
 from runnel.jobs import JobOptions
 from runnel.named_jobs.record import Failure
 from runnel.runtime.metrics import ProcessorMetrics, VertexMetrics

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from runnel.deadline import seconds as seconds_left
 from runnel.deadline import waiting_time
 from runnel.errors import Error, ErrorCode, OperationalError, internal
-from runnel.job_runtime import TASKLETS
+from runnel.foreign.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
 from runnel.named_jobs.job_waiting import JobWaiting
 from runnel.named_jobs.listeners import StatusChange, tell

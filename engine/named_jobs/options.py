@@ -9,7 +9,7 @@ from typing import Any
 
 from runnel.base.frozen import frozen
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
-from runnel.job_runtime import TASKLETS
+from runnel.foreign.job_runtime import TASKLETS
 from runnel.processor import ExpiredPosition, Guarantee
 
 DAY = 86_400_000

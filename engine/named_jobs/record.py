@@ -14,7 +14,7 @@ from runnel.base.error_records import CLASSES, CODES, class_name, code_name
 from runnel.base.frozen import frozen
 from runnel.connector import Token
 from runnel.errors import Error, OperationalError
-from runnel.job_runtime import TASKLETS
+from runnel.foreign.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
 from runnel.named_jobs.options import NamedJobOptions
 

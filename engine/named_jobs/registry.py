@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from runnel.base.forks import closed_error, here, watch
 from runnel.deadline import Patience, PatientLock, undisturbed
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
-from runnel.job_runtime import TASKLETS
+from runnel.foreign.job_runtime import TASKLETS
 from runnel.jobs import Jobs
 from runnel.named_jobs.adapted_store import AdaptedSnapshots, meanings_in
 from runnel.named_jobs.compatibility import Fate, check_fates, fates, told

@@ -20,7 +20,7 @@ from runnel.processor import Guarantee
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
 
 if TYPE_CHECKING:
-    from runnel.job_runtime import RuntimePlan
+    from runnel.foreign.job_runtime import RuntimePlan
     from runnel.snapshots.store import SnapshotStore
     from runnel.sqltypes import SqlType
 

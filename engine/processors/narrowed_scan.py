@@ -14,7 +14,7 @@ from runnel.processors.scan_state import ScanShare
 from runnel.processors.wanted_keys import WantedKeys
 
 if TYPE_CHECKING:
-    from runnel.fragment import FragmentSource, NarrowableRows
+    from runnel.foreign.fragment import FragmentSource, NarrowableRows
 
 Keys = tuple[Expression, ...]
 """Expressions over the columns of a fragment."""

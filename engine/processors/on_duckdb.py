@@ -19,7 +19,7 @@ from runnel.duckdb.arrow import carried_schema, from_duckdb, to_duckdb
 from runnel.duckdb.errors import translated
 from runnel.duckdb.stream import DuckDBStream
 from runnel.errors import Error, internal
-from runnel.fragment import InputRows, Unrenderable, place_of
+from runnel.foreign.fragment import InputRows, Unrenderable, place_of
 from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorContext
 from runnel.processors.constants import row_count
 from runnel.relation import Limit, Relation, walk

@@ -19,7 +19,7 @@ from runnel.expressions.context import Frame as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import can_fail, is_volatile
-from runnel.fragment import InputRows, Unrenderable
+from runnel.foreign.fragment import InputRows, Unrenderable
 from runnel.memory import Memory, Reservation, size_of, too_large
 from runnel.processor import Processor, ProcessorContext
 from runnel.processors.nested import Nested

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Aggregate, Call, Cast, Expression, Literal
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:

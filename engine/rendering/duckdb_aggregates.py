@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal, Parameter
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.dialect import AggregateRule, FunctionRule, Invocation
 from runnel.rendering.duckdb_arithmetic import quotient, scaled, unscaled
 from runnel.sqltypes import MAX_PRECISION, Kind, decimal

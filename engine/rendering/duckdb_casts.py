@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.casts import ALIKE, by_families, plain
 from runnel.rendering.session import zone_text
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType

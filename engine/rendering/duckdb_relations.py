@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from runnel import relation as nodes
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.relation import JoinKind, Relation, Scan
 from runnel.rendering.block import Block, block_text
 from runnel.rendering.plan_shapes import COSTLY, repeated

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, timedelta
 from typing import Any
 
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.type_names import TypeNames
 from runnel.sqltypes import Kind, SqlType
 

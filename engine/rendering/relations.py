@@ -14,7 +14,7 @@ from typing import ClassVar
 from runnel import relation as nodes
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Column, Expression, Literal, columns_of, conjuncts
-from runnel.fragment import InputRows, Unrenderable
+from runnel.foreign.fragment import InputRows, Unrenderable
 from runnel.relation import JoinKind, Relation, Scan
 from runnel.rendering.block import Block, block_text
 from runnel.rendering.plan_shapes import computes_what_can_fail, is_chain, is_unique

@@ -32,7 +32,7 @@ from runnel.expressions.nodes import (
     walk,
 )
 from runnel.expressions.python.function import PythonCall
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.dialect import Dialect, Failure, Invocation, Unknown, refused
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.window import over

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.dialect import AggregateRule, Invocation
 from runnel.rendering.spark_arithmetic import decimal_quotient, infinite
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType, decimal

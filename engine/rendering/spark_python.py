@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runnel.expressions.python.function import PythonCall, PythonFunction
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from runnel import relation as nodes
 from runnel.expressions.nodes import Expression, Literal
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.relation import JoinKind, Relation
 from runnel.rendering.block import Block
 from runnel.rendering.relations import RelationRendering

@@ -21,7 +21,7 @@ from runnel import relation as nodes
 from runnel.base.frozen import frozen
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Column, Expression, conjuncts
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.relation import JoinKind, Relation
 from runnel.rendering.block import Block, block_text
 from runnel.rendering.relations import ScanText

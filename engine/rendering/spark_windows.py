@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.dialect import FunctionRule
 from runnel.windows import BoundKind, Exclusion, FrameUnit, WindowCall
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.windows import Bound, Exclusion, Frame, FrameUnit, WindowCall
 
 if TYPE_CHECKING:

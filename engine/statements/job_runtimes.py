@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.errors import Error, NotSupportedError
-from runnel.fragment import Unrenderable
-from runnel.job_runtime import TASKLETS, JobRuntime, JobWrite, RuntimePlan
+from runnel.foreign.fragment import Unrenderable
+from runnel.foreign.job_runtime import TASKLETS, JobRuntime, JobWrite, RuntimePlan
 from runnel.named_jobs.options import AUTO, NamedJobOptions
 from runnel.planner.plans import WritePlan
 

@@ -11,7 +11,7 @@ from runnel.dag import DAG
 from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
-from runnel.job_runtime import TASKLETS
+from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.adapted_store import meanings_in
 from runnel.named_jobs.compatibility import VertexFate, check_fates, explained, fates, keeping
 from runnel.named_jobs.named_job import NamedJob

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from runnel.base.frozen import frozen
 from runnel.connector import ReadableTable
 from runnel.errors import ErrorCode, OperationalError, as_written
-from runnel.job_runtime import TASKLETS
+from runnel.foreign.job_runtime import TASKLETS
 from runnel.named_jobs.named_job import NamedJob
 from runnel.planner.physical import Physical
 from runnel.planner.plans import WritePlan

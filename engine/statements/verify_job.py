@@ -18,7 +18,7 @@ from runnel.connector import ReadableTable, Token, WriteMode
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError, as_written
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Column
-from runnel.job_runtime import TASKLETS
+from runnel.foreign.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
 from runnel.named_jobs.named_job import NamedJob
 from runnel.planner.comparison import Compared, plan_comparison

@@ -9,7 +9,7 @@ import runnel
 from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark import SPARK
 from tests.both_runtimes.expressions import Sheet

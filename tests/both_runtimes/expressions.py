@@ -20,7 +20,7 @@ from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate, evaluate_constant, is_volatile
 from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, Literal, walk
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.planner.bind_query import Binder
 from runnel.planner.parse import parse
 from runnel.planner.syntax import Query

@@ -12,7 +12,7 @@ import pyarrow as pa
 import runnel
 from runnel.catalog import View
 from runnel.connectors.spark.fragments.engine import is_sorted
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.relation import Aggregate, Relation, Scan, walk
 from runnel.sqltypes import SqlType
 from runnel.statements.arguments import argument_types

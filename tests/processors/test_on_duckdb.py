@@ -17,7 +17,7 @@ from runnel.expressions.build import call
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey
-from runnel.fragment import InputRows, Unrenderable
+from runnel.foreign.fragment import InputRows, Unrenderable
 from runnel.jobs import Jobs
 from runnel.processors.on_duckdb import on_duckdb
 from runnel.processors.result import result_sink

@@ -14,7 +14,7 @@ from runnel.expressions import build
 from runnel.expressions.aggregates.registry import AGGREGATES, aggregate_call
 from runnel.expressions.kernels.values import array_of, python_values
 from runnel.expressions.nodes import Aggregate, Column, Literal
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.dialect import Dialect
 from runnel.rendering.render import Rendering
 from runnel.sqltypes import DOUBLE, INTEGER, Kind

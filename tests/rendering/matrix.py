@@ -12,7 +12,7 @@ from pathlib import Path
 from runnel.expressions.aggregates.registry import AGGREGATES
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.dialect import Dialect
 from runnel.rendering.duckdb import DUCKDB
 from runnel.rendering.render import Rendering

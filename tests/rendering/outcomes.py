@@ -14,7 +14,7 @@ from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import python_values
 from runnel.expressions.nodes import Column, Expression, transform
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.dialect import Dialect
 from runnel.rendering.render import Rendering, Session
 from runnel.sqltypes import Kind, SqlType, to_arrow

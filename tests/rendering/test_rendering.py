@@ -9,7 +9,7 @@ from runnel.expressions import build
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Call, Column, Expression, Literal, Parameter, SortKey
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.duckdb import DUCKDB
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.render import Rendering, Session

@@ -13,7 +13,7 @@ import pytest
 import runnel
 from runnel.connectors.spark.jobs.streaming import _check_checkpoint
 from runnel.connectors.spark.session.connect_client import _named_checkpoint
-from runnel.job_runtime import RuntimePlan
+from runnel.foreign.job_runtime import RuntimePlan
 from runnel.statements.job_runtimes import foreign_plan
 
 

@@ -23,7 +23,7 @@ from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Expression
-from runnel.fragment import FragmentEngine, FragmentSource, NarrowableRows, Unrenderable, place_of
+from runnel.foreign.fragment import FragmentEngine, FragmentSource, NarrowableRows, Unrenderable, place_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation import Filter, Limit, Project, Relation, Scan, Sort, transform, walk

@@ -11,7 +11,7 @@ import pyarrow as pa
 from runnel.catalog import Table
 from runnel.connector import End, Pause, ReadableTable, ScanRequest, SourcePartition
 from runnel.expressions.evaluate import can_fail
-from runnel.fragment import Unrenderable
+from runnel.foreign.fragment import Unrenderable
 from runnel.processor import JobContext
 from runnel.relation import Scan
 from runnel.sqltypes import Kind, to_arrow

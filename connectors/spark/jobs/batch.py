@@ -11,7 +11,7 @@ from runnel.connectors.spark.errors import spark_error
 from runnel.connectors.spark.jobs.sink import JobSink
 from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.errors import Error, internal
-from runnel.job_runtime import Commit, JobStart, RuntimeExecution, RuntimeProgress
+from runnel.foreign.job_runtime import Commit, JobStart, RuntimeExecution, RuntimeProgress
 
 
 class BatchExecution(RuntimeExecution):

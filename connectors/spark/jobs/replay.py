@@ -27,7 +27,7 @@ from runnel.connectors.spark.source import partitions
 from runnel.connectors.spark.stream import SparkStreamTable
 from runnel.deadline import current
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, internal
-from runnel.job_runtime import ReadSoFar
+from runnel.foreign.job_runtime import ReadSoFar
 from runnel.processor import JobContext
 from runnel.relation import Field, Relation, Scan, walk
 

@@ -13,8 +13,8 @@ from runnel.connectors.spark.fragments.inputs import can_take
 from runnel.connectors.spark.jobs.sink import JobSink, promise_of
 from runnel.connectors.spark.table import SparkSinkTable, SparkTable
 from runnel.connectors.spark.types import ddl
-from runnel.fragment import Unrenderable
-from runnel.job_runtime import JobRuntime, JobStart, JobWrite, RuntimeExecution, RuntimePlan
+from runnel.foreign.fragment import Unrenderable
+from runnel.foreign.job_runtime import JobRuntime, JobStart, JobWrite, RuntimeExecution, RuntimePlan
 from runnel.processor import Guarantee
 from runnel.relation import Relation, Scan, walk
 

@@ -24,7 +24,7 @@ from runnel.connectors.spark.sink import GatheringSink
 from runnel.connectors.spark.types import own_batch
 from runnel.disk import replace_file
 from runnel.errors import Error, ErrorCode, IntegrityError, OperationalError
-from runnel.job_runtime import JobWrite
+from runnel.foreign.job_runtime import JobWrite
 from runnel.processor import Guarantee
 from runnel.sealed import sealed, unsealed
 

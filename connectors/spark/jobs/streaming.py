@@ -30,8 +30,8 @@ from runnel.deadline import current
 from runnel.errors import DataError, Error, ErrorCode, OperationalError, internal
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import is_volatile
-from runnel.fragment import Unrenderable
-from runnel.job_runtime import Commit, JobStart, JobWrite, ReadSoFar, RuntimeExecution, RuntimePlan, RuntimeProgress
+from runnel.foreign.fragment import Unrenderable
+from runnel.foreign.job_runtime import Commit, JobStart, JobWrite, ReadSoFar, RuntimeExecution, RuntimePlan, RuntimeProgress
 from runnel.processor import JobContext
 from runnel.relation import Relation, Scan, walk
 from runnel.rendering.render import Rendering

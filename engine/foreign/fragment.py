@@ -25,7 +25,7 @@ from runnel.relation import Aggregate, Field, Join, JoinKind, Relation, walk
 from runnel.windows import Window
 
 if TYPE_CHECKING:
-    from runnel.job_runtime import JobRuntime
+    from runnel.foreign.job_runtime import JobRuntime
     from runnel.processors.wanted_keys import WantedKeys
 
 
