@@ -53,7 +53,7 @@ BUDGET = 1_000_000
 
 class JobStatus(Enum):
     """A light job is RUNNING until every processor is closed; then COMPLETED, or FAILED: with an error, cancelled, or out of
-    time. The others are those of named jobs (`runnel.named_jobs.states`)."""
+    time. The others are those of named jobs (`runnel.named_jobs.record.states`)."""
 
     __module__ = "runnel"
 

@@ -22,8 +22,8 @@ from runnel.connectors.spark.session import start as spark_start
 from runnel.cursor import Running
 from runnel.deadline import Patience, PatientLock, current
 from runnel.named_jobs.named_snapshots import NamedSnapshots
-from runnel.named_jobs.options import NamedJobOptions
-from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.record.options import NamedJobOptions
+from runnel.named_jobs.record.record import JobRecord
 from runnel.runtime.clock import SystemClock
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.statements.numbered_writes import NumberedWrite

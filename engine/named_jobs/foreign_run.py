@@ -11,14 +11,14 @@ from runnel.disk import replace_file
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError
 from runnel.foreign.job_runtime import Commit, JobStart, RuntimeExecution, RuntimePlan, RuntimeProgress
 from runnel.jobs import JobOptions
-from runnel.named_jobs.record import Failure
+from runnel.named_jobs.record.record import Failure
 from runnel.runtime.metrics import ProcessorMetrics, VertexMetrics
 from runnel.runtime.snapshots import SnapshotReport
 from runnel.snapshots.store import SnapshotSize
 
 if TYPE_CHECKING:
     from runnel.jobs import Jobs
-    from runnel.named_jobs.record import JobRecord
+    from runnel.named_jobs.record.record import JobRecord
     from runnel.named_jobs.run import PreparedJob
 
 PLAN = "plan.txt"

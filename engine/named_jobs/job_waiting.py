@@ -14,9 +14,9 @@ from runnel.errors import ErrorCode, InterfaceError, OperationalError, internal
 from runnel.jobs import JobStatus
 from runnel.named_jobs.job_view import JobView
 from runnel.named_jobs.listeners import Listener
-from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.record.record import JobRecord
+from runnel.named_jobs.record.states import FAILED, NOT_RUNNING, SUSPENDED, check_allowed
 from runnel.named_jobs.run import Run
-from runnel.named_jobs.states import FAILED, NOT_RUNNING, SUSPENDED, check_allowed
 
 if TYPE_CHECKING:
     from runnel.named_jobs.registry import NamedJobs

@@ -22,9 +22,8 @@ from runnel.named_jobs.job_waiting import JobWaiting
 from runnel.named_jobs.listeners import StatusChange, tell
 from runnel.named_jobs.named_snapshots import check_name
 from runnel.named_jobs.newest_snapshot import NewestSnapshot
-from runnel.named_jobs.record import Failure, JobRecord
-from runnel.named_jobs.run import PreparedJob, Run
-from runnel.named_jobs.states import (
+from runnel.named_jobs.record.record import Failure, JobRecord
+from runnel.named_jobs.record.states import (
     COMPLETED,
     COMPLETING,
     ENDED,
@@ -37,6 +36,7 @@ from runnel.named_jobs.states import (
     TRANSITIONS,
     check_allowed,
 )
+from runnel.named_jobs.run import PreparedJob, Run
 from runnel.processor import Guarantee
 from runnel.processors.scan import ScanMetaSupplier, beginnings_of
 

@@ -19,7 +19,7 @@ from runnel.base.frozen import frozen
 from runnel.deadline import LONGEST_WAIT, current
 from runnel.disk import sync_folder
 from runnel.errors import ErrorCode, InterfaceError, OperationalError, ProgrammingError, suggest
-from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.record.record import JobRecord
 from runnel.runtime.clock import Clock
 from runnel.snapshots.store import NO_VERTICES, MemorySnapshotStore, Outcome, SnapshotSize, SnapshotStore
 

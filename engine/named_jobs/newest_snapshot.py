@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from runnel.named_jobs.record import JobRecord
+    from runnel.named_jobs.record.record import JobRecord
     from runnel.named_jobs.registry import NamedJobs
 
 SAVES_APART = 1_000_000_000

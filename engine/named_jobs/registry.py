@@ -23,10 +23,10 @@ from runnel.named_jobs.compatibility import Fate, check_fates, fates, told
 from runnel.named_jobs.errands import Errands
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshots
-from runnel.named_jobs.record import JobRecord
-from runnel.named_jobs.records import JobRecords
+from runnel.named_jobs.record.record import JobRecord
+from runnel.named_jobs.record.states import COMPLETED, COMPLETING, FAILED, NOT_RUNNING, RUNNING, STARTING
+from runnel.named_jobs.record.store import JobRecords
 from runnel.named_jobs.run import PreparedJob, Run
-from runnel.named_jobs.states import COMPLETED, COMPLETING, FAILED, NOT_RUNNING, RUNNING, STARTING
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.write import settle_staged
 from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore

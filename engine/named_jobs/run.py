@@ -15,7 +15,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.jobs import Job, JobOptions, Jobs
 from runnel.named_jobs.adapted_store import kept_meanings
 from runnel.named_jobs.durability import Durability
-from runnel.named_jobs.record import Failure, JobRecord
+from runnel.named_jobs.record.record import Failure, JobRecord
 from runnel.processor import Guarantee
 from runnel.runtime.snapshots import SnapshotCoordinator, SnapshotReport
 

@@ -9,7 +9,7 @@ from runnel.catalog import Table
 from runnel.errors import Error, NotSupportedError
 from runnel.foreign.fragment import Unrenderable
 from runnel.foreign.job_runtime import TASKLETS, JobRuntime, JobWrite, RuntimePlan
-from runnel.named_jobs.options import AUTO, NamedJobOptions
+from runnel.named_jobs.record.options import AUTO, NamedJobOptions
 from runnel.planner.plans import WritePlan
 
 if TYPE_CHECKING:

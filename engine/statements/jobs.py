@@ -16,11 +16,11 @@ from runnel.named_jobs.adapted_store import meanings_in
 from runnel.named_jobs.compatibility import VertexFate, check_fates, explained, fates, keeping
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshot
-from runnel.named_jobs.options import AUTO, NamedJobOptions, changed_options, read_options
 from runnel.named_jobs.promises import promises_of, weaker
-from runnel.named_jobs.record import JobRecord, encode
+from runnel.named_jobs.record.options import AUTO, NamedJobOptions, changed_options, read_options
+from runnel.named_jobs.record.record import JobRecord, encode
+from runnel.named_jobs.record.states import ENDED, EXPORTING, SUSPENDED, check_allowed
 from runnel.named_jobs.run import PreparedJob
-from runnel.named_jobs.states import ENDED, EXPORTING, SUSPENDED, check_allowed
 from runnel.planner.physical import Physical
 from runnel.planner.plans import (
     AlterJobPlan,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from runnel.jobs import Job
     from runnel.named_jobs.foreign_run import ForeignExecution
     from runnel.named_jobs.named_job import NamedJob
-    from runnel.named_jobs.records import UnreadableRecord
+    from runnel.named_jobs.record.store import UnreadableRecord
     from runnel.snapshots.manifest import Manifest
     from runnel.statements.call import Caller
 

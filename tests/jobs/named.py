@@ -14,8 +14,8 @@ from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
 from runnel.jobs import Jobs
 from runnel.named_jobs.named_job import NamedJob
-from runnel.named_jobs.options import NamedJobOptions
-from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.record.options import NamedJobOptions
+from runnel.named_jobs.record.record import JobRecord
 from runnel.named_jobs.registry import NamedJobs
 from runnel.named_jobs.run import PreparedJob
 from runnel.processor import Inbox, Outbox, Processor, ProcessorContext

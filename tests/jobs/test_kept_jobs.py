@@ -12,7 +12,7 @@ import pytest
 
 import runnel
 from runnel import JobStatus
-from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.record.record import JobRecord
 from runnel.processor import Guarantee
 from runnel.runtime.snapshots import SnapshotReport
 from runnel.snapshots.store import SnapshotSize

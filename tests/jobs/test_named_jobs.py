@@ -15,9 +15,9 @@ from runnel.errors import DataError, Error, ErrorCode, InterfaceError, Operation
 from runnel.jobs import JobStatus
 from runnel.named_jobs.listeners import StatusChange
 from runnel.named_jobs.named_job import NamedJob
-from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.record.record import JobRecord
+from runnel.named_jobs.record.states import ENDED, TRANSITIONS
 from runnel.named_jobs.run import PreparedJob
-from runnel.named_jobs.states import ENDED, TRANSITIONS
 from runnel.processor import Guarantee
 from tests.jobs.named import PATIENCE, SECOND, Bench, World
 from tests.waiting import eventually

@@ -13,8 +13,8 @@ from runnel.disk import sync_folder
 from runnel.errors import OperationalError
 from runnel.named_jobs import named_snapshots
 from runnel.named_jobs.named_snapshots import NamedSnapshots
-from runnel.named_jobs.options import NamedJobOptions
-from runnel.named_jobs.record import JobRecord
+from runnel.named_jobs.record.options import NamedJobOptions
+from runnel.named_jobs.record.record import JobRecord
 from runnel.snapshots.file_store import FileSnapshotStore
 from runnel.snapshots.store import MemorySnapshotStore, Outcome, SnapshotStore
 from runnel.testing import ManualClock

@@ -40,8 +40,8 @@ from runnel.errors import (
 from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.jobs import JobStatus
 from runnel.meanings import VERSION, Form, Meaning, Windows
-from runnel.named_jobs.options import NamedJobOptions
-from runnel.named_jobs.record import Failure, JobRecord
+from runnel.named_jobs.record.options import NamedJobOptions
+from runnel.named_jobs.record.record import Failure, JobRecord
 from runnel.processor import ExpiredPosition, Guarantee
 from runnel.processors.scan_state import SavedPartition
 from runnel.processors.scan_state import decode as decode_partitions

@@ -16,7 +16,7 @@ from runnel.connector import Token
 from runnel.errors import Error, OperationalError
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.jobs import JobStatus
-from runnel.named_jobs.options import NamedJobOptions
+from runnel.named_jobs.record.options import NamedJobOptions
 
 FORMAT = 2
 """The version of a record's shape. The first had no checksum."""

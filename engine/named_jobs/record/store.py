@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from runnel.disk import OWN_FOLDER, replace_file, sync_folder
 from runnel.errors import ErrorCode, OperationalError
-from runnel.named_jobs.record import FORMAT, JobRecord
+from runnel.named_jobs.record.record import FORMAT, JobRecord
 from runnel.sealed import sealed, unsealed
 
 if TYPE_CHECKING:
