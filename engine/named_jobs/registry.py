@@ -18,8 +18,6 @@ from runnel.deadline import Patience, PatientLock, undisturbed
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError, suggest
 from runnel.foreign.job_runtime import TASKLETS
 from runnel.jobs import Jobs
-from runnel.named_jobs.adapted_store import AdaptedSnapshots, meanings_in
-from runnel.named_jobs.compatibility import Fate, check_fates, fates, told
 from runnel.named_jobs.errands import Errands
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshots
@@ -27,6 +25,8 @@ from runnel.named_jobs.record.record import JobRecord
 from runnel.named_jobs.record.states import COMPLETED, COMPLETING, FAILED, NOT_RUNNING, RUNNING, STARTING
 from runnel.named_jobs.record.store import JobRecords
 from runnel.named_jobs.run import PreparedJob, Run
+from runnel.named_jobs.state_evolution.adapted_store import AdaptedSnapshots, meanings_in
+from runnel.named_jobs.state_evolution.compatibility import Fate, check_fates, fates, told
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.write import settle_staged
 from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore

@@ -12,8 +12,6 @@ from runnel.errors import Error, NotSupportedError, Position, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.foreign.job_runtime import TASKLETS
-from runnel.named_jobs.adapted_store import meanings_in
-from runnel.named_jobs.compatibility import VertexFate, check_fates, explained, fates, keeping
 from runnel.named_jobs.named_job import NamedJob
 from runnel.named_jobs.named_snapshots import NamedSnapshot
 from runnel.named_jobs.promises import promises_of, weaker
@@ -21,6 +19,8 @@ from runnel.named_jobs.record.options import AUTO, NamedJobOptions, changed_opti
 from runnel.named_jobs.record.record import JobRecord, encode
 from runnel.named_jobs.record.states import ENDED, EXPORTING, SUSPENDED, check_allowed
 from runnel.named_jobs.run import PreparedJob
+from runnel.named_jobs.state_evolution.adapted_store import meanings_in
+from runnel.named_jobs.state_evolution.compatibility import VertexFate, check_fates, explained, fates, keeping
 from runnel.planner.physical import Physical
 from runnel.planner.plans import (
     AlterJobPlan,

@@ -13,8 +13,8 @@ import runnel
 from runnel import Connection
 from runnel.dag import DAG
 from runnel.meanings import Form, Meaning, Windows
-from runnel.named_jobs.compatibility import Fate, fates
-from runnel.named_jobs.recombination import fits, missing
+from runnel.named_jobs.state_evolution.compatibility import Fate, fates
+from runnel.named_jobs.state_evolution.recombination import fits, missing
 from runnel.streams import WindowKind, WindowShape
 from tests.jobs.recombined import tumble
 from tests.jobs.test_recombining import PATIENCE, SCHEMA, at, explained, put, streaming

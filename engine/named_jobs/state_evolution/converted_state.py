@@ -16,7 +16,7 @@ from runnel.columns.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVE
 from runnel.errors import DataError
 from runnel.expressions.kernels.buffers import FIRST_US, LAST_US, pack
 from runnel.meanings import Form, Windows
-from runnel.named_jobs.recombination import Change
+from runnel.named_jobs.state_evolution.recombination import Change
 from runnel.processors.ended_sessions import ended_state, is_ended_state
 from runnel.processors.event_time import event_times
 from runnel.processors.frames import FrameTimes
