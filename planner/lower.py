@@ -183,8 +183,8 @@ def _calc(to: Lowering, node: physical.Calc) -> Output:
 
 
 def _aggregate(to: Lowering, node: physical.HashAggregate) -> Output:
-    from runnel.processors.aggregate import aggregate
-    from runnel.processors.aggregation import Stage
+    from runnel.processors.grouping.aggregate import aggregate
+    from runnel.processors.grouping.aggregation import Stage
 
     expressions = (*node.keys, *(item for call in node.aggregates for item in call.expressions))
     rows = to.in_pieces(to.lower(node.input), expressions)
@@ -207,8 +207,8 @@ def _aggregate(to: Lowering, node: physical.HashAggregate) -> Output:
 
 def _aggregate_by_key(to: Lowering, node: physical.HashAggregate, rows: Output, names: tuple[str, ...]) -> Output:
     """One stage: the rows of a group meet in the processor that its keys' hash names."""
-    from runnel.processors.aggregate import aggregate
-    from runnel.processors.aggregation import Stage
+    from runnel.processors.grouping.aggregate import aggregate
+    from runnel.processors.grouping.aggregation import Stage
 
     supplier = aggregate(node.keys, node.aggregates, names, Stage.SINGLE)
     return to.by_key(rows, AGGREGATE, supplier, key_names(node.keys, rows.names), names)
@@ -334,7 +334,7 @@ def _union(to: Lowering, node: physical.Union) -> Output:
 
 
 def _set_operation(to: Lowering, node: physical.SetOperation) -> Output:
-    from runnel.processors.set_operation import set_operation
+    from runnel.processors.grouping.set_operation import set_operation
 
     inputs = (to.lower(node.left), to.lower(node.right))
     names = column_names(node.fields)
@@ -391,7 +391,7 @@ def _series(to: Lowering, node: physical.Series) -> Output:
 
 
 def _group_limit(to: Lowering, node: physical.GroupLimit) -> Output:
-    from runnel.processors.group_limit import group_limit
+    from runnel.processors.grouping.group_limit import group_limit
 
     rows = to.lower(node.input)
     supplier = group_limit(node.keys, node.order, node.count, node.offset)

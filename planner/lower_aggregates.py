@@ -10,7 +10,7 @@ from runnel.expressions.nodes import Expression
 from runnel.planner import physical, physical_streams
 from runnel.planner.lowering import ACCUMULATE, AGGREGATE, COMBINE, Lowering, Output, key_names
 from runnel.planner.physical import column_names
-from runnel.processors.aggregation import Stage
+from runnel.processors.grouping.aggregation import Stage
 
 StreamAggregate = physical_streams.TimedAggregate | physical_streams.FramedAggregate | physical_streams.SessionAggregate
 

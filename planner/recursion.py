@@ -119,8 +119,8 @@ def _expand(node: physical.Expand) -> StageDefinition:
 
 
 def _distinct(node: physical.HashAggregate) -> StageDefinition:
-    from runnel.processors.aggregate import aggregate
-    from runnel.processors.aggregation import Stage
+    from runnel.processors.grouping.aggregate import aggregate
+    from runnel.processors.grouping.aggregation import Stage
 
     supplier = aggregate(node.keys, node.aggregates, column_names(node.fields), Stage.SINGLE)
     return StageDefinition(supplier, needs_all=True)
@@ -145,7 +145,7 @@ def _limit(node: physical.Limit) -> StageDefinition:
 
 
 def _group_limit(node: physical.GroupLimit) -> StageDefinition:
-    from runnel.processors.group_limit import group_limit
+    from runnel.processors.grouping.group_limit import group_limit
 
     return StageDefinition(group_limit(node.keys, node.order, node.count, node.offset), needs_all=True)
 

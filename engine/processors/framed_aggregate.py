@@ -20,13 +20,13 @@ from runnel.columns.key_hash import keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Aggregate, Column, Expression
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.aggregation import Aggregation, Stage
 from runnel.processors.assign_windows import AssignWindowsPlan, bounds_range, place
 from runnel.processors.dense_frames import DenseFrames
 from runnel.processors.dense_states import dense_state
 from runnel.processors.event_time import LEAST_TIME, event_times
 from runnel.processors.frames import FrameTimes, WindowFrames
-from runnel.processors.group_state import GroupState, Layout, Partial, appended, exported
+from runnel.processors.grouping.aggregation import Aggregation, Stage
+from runnel.processors.grouping.group_state import GroupState, Layout, Partial, appended, exported
 from runnel.processors.timed_aggregate import TimedAggregateProcessor, Timing
 from runnel.sqltypes import BIGINT, to_arrow
 from runnel.streams import WINDOW_COLUMNS, TimeBound, WindowShape

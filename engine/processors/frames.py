@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes, from_numbers, numbers, validity
 from runnel.processors.event_time import event_times
-from runnel.processors.group_state import Partial
+from runnel.processors.grouping.group_state import Partial
 from runnel.streams import WindowKind, WindowShape
 
 FEW_ROWS = 1 << 20

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import Mask, indexes
 from runnel.memory import Memory
-from runnel.processors.group_state import WEIGHT, Layout, Partial
+from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial
 from runnel.processors.timed_groups import TimedGroups
 from runnel.processors.timed_runs import DueTimes, with_keys
 

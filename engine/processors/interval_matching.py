@@ -10,9 +10,9 @@ import pyarrow as pa
 from runnel.columns.batches import Indexes, Mask, indexes, true_flags
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import Evaluator, evaluate
+from runnel.processors.grouping.row_identity import same
 from runnel.processors.interval_plan import LEFT, RIGHT, IntervalPlan
 from runnel.processors.ranges import pairs_in_ranges
-from runnel.processors.row_identity import same
 from runnel.processors.time_runs import Run, Sought
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Mask, Numbers, numbers, validity
 from runnel.columns.key_hash import hash_columns
-from runnel.processors.row_identity import same
+from runnel.processors.grouping.row_identity import same
 
 DENSE_ROOM = 1 << 16
 """Integer keys are their own buckets if they span at most this many, or four times as many as there are rows."""

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, Indexes, Mask, validity
+from runnel.processors.grouping.row_identity import same
 from runnel.processors.join_index import all_valid
-from runnel.processors.row_identity import same
 
 Condition = Callable[[Indexes, Indexes], Mask]
 """For pairs of probe and build rows, which of them count."""

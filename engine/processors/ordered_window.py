@@ -21,10 +21,10 @@ from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.diverting import DivertingProcessor
 from runnel.processors.event_time import GREATEST_TIME
+from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.held_rows import CompiledHolding, HeldRows, Holding
 from runnel.processors.holding import WEIGHT, stepwise
 from runnel.processors.kept_rows import BUCKETS, Buckets, KeptRows
-from runnel.processors.row_identity import factorise
 from runnel.processors.running_values import Going, going
 from runnel.processors.window_calls import CompiledWindow, arranged, by_arrangement, values_of
 from runnel.processors.window_frames import check_offset

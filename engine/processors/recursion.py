@@ -17,7 +17,7 @@ from runnel.columns.batches import make_batch
 from runnel.dag import ProcessorFactory
 from runnel.processor import Item, Outbox, Processor, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.seen_rows import SeenRows
+from runnel.processors.grouping.distinct_rows import SeenRows
 
 
 @frozen

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from runnel.columns.batches import Indexes, Numbers, flags, numbers, validity
 from runnel.expressions.kernels.sorting import Direction, sortable, sorted_rows
-from runnel.processors.row_identity import factorise, is_plain
+from runnel.processors.grouping.row_identity import factorise, is_plain
 
 SAMPLE_ROWS = 8192
 _ROOM = 1 << 62

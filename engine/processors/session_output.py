@@ -25,7 +25,7 @@ from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.errors import DataError, Position
 from runnel.processors.assign_windows import bounds_range
 from runnel.processors.event_time import event_times
-from runnel.processors.row_identity import factorise, same
+from runnel.processors.grouping.row_identity import factorise, same
 from runnel.processors.session_merge import OpenSessions
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 from runnel.streams import WINDOW_COLUMNS

@@ -17,7 +17,7 @@ from runnel.columns.batches import Indexes, from_numbers, indexes, numbers
 from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.memory import LEAST_BYTES, Memory
 from runnel.processors.frames import Combine, FrameTimes, WindowFrames
-from runnel.processors.group_state import WEIGHT, Layout, Partial, appended, exported, partial_of
+from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial, appended, exported, partial_of
 from runnel.processors.spilled_groups import BITS, COUNT, DEEPEST
 
 LARGEST = 2

@@ -17,7 +17,7 @@ import pyarrow as pa
 from runnel.columns.batches import from_numbers, indexes, numbers
 from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.memory import LEAST_BYTES, Memory, too_large
-from runnel.processors.group_state import WEIGHT, Layout, Partial, exported, partial_of
+from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial, exported, partial_of
 from runnel.processors.timed_runs import NEVER, DueTimes, TimedRun, sorted_run, with_keys
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from runnel.expressions.properties import can_fail, is_volatile
 from runnel.foreign.fragment import InputRows, Unrenderable
 from runnel.memory import Memory, Reservation, size_of, too_large
 from runnel.processor import Processor, ProcessorContext
+from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
 from runnel.processors.nested import Nested
-from runnel.processors.partitions import DEEPEST, Partitions
 from runnel.processors.window_calls import ROW_BYTES, CompiledWindow, by_arrangement, computed
 from runnel.relation import Field
 from runnel.spill import SpillFile

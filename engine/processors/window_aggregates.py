@@ -22,9 +22,9 @@ from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Aggregate, Column, Expression, columns_of, transform
 from runnel.processor import Item, ProcessorContext
-from runnel.processors.aggregate import AggregateProcessor
-from runnel.processors.aggregation import Aggregation, Stage
-from runnel.processors.row_identity import factorise
+from runnel.processors.grouping.aggregate import AggregateProcessor
+from runnel.processors.grouping.aggregation import Aggregation, Stage
+from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.window_frames import Range, Ranges
 from runnel.processors.window_partitions import Partitions
 from runnel.processors.window_states import RANGE_STATES

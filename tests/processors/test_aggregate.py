@@ -12,9 +12,9 @@ from runnel.errors import DataError, OperationalError, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.aggregates.registry import aggregate_call, is_aggregate
 from runnel.expressions.nodes import Aggregate, Column, Expression, Literal
-from runnel.processors import group_state
-from runnel.processors.aggregate import aggregate, has_stages
-from runnel.processors.aggregation import Stage
+from runnel.processors.grouping import group_state
+from runnel.processors.grouping.aggregate import aggregate, has_stages
+from runnel.processors.grouping.aggregation import Stage
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, VARCHAR, array, decimal
 from runnel.testing import assert_rows
 from runnel.testing.rows import rows_of

@@ -16,7 +16,7 @@ from runnel.processors import dense_frames
 from runnel.processors.dense_frames import DenseFrames
 from runnel.processors.dense_states import dense_state
 from runnel.processors.frames import FrameTimes, WindowFrames
-from runnel.processors.group_state import GroupState, Layout, Partial
+from runnel.processors.grouping.group_state import GroupState, Layout, Partial
 from runnel.processors.key_slots import KeySlots
 from runnel.streams import WindowKind, WindowShape
 from tests.effort import some

@@ -10,7 +10,8 @@ import pytest
 
 from runnel.columns.batches import from_numbers
 from runnel.expressions.aggregates.states import Column, Request
-from runnel.processors import dense_groups, grouping
+from runnel.processors.grouping import grouping
+from runnel.processors.grouping import integer_groups as dense_groups
 from tests.effort import some
 
 KEY_TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.timestamp("us"), pa.date32()]

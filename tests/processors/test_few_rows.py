@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from runnel.expressions.aggregates.states import Request
-from runnel.processors import few_rows, grouping
+from runnel.processors.grouping import grouping
+from runnel.processors.grouping import numpy_groups as few_rows
 from tests.effort import some
 
 TYPES = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float64(), pa.timestamp("us")]

@@ -11,8 +11,8 @@ import pytest
 from runnel.expressions.aggregates.hyperloglog import Sketch, estimates
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
-from runnel.processors.aggregate import aggregate
-from runnel.processors.aggregation import Stage
+from runnel.processors.grouping.aggregate import aggregate
+from runnel.processors.grouping.aggregation import Stage
 from runnel.sqltypes import DOUBLE, VARCHAR
 from runnel.testing import assert_rows
 from runnel.testing.rows import rows_of

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from runnel.expressions.aggregates.states import Request
-from runnel.processors import grouping
-from runnel.processors.few_rows import MOST_ROWS
-from runnel.processors.grouping import group
+from runnel.processors.grouping import grouping
+from runnel.processors.grouping.grouping import group
+from runnel.processors.grouping.numpy_groups import MOST_ROWS
 
 VALUES = [0.0, -0.0, 1.0, -1.0, 2.5, 2.0**52, 1e300, 5e-324, math.inf, -math.inf, math.nan, None]
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from runnel.expressions.nodes import Literal, SortKey
-from runnel.processors import group_limit as group_limit_module
-from runnel.processors.group_limit import group_limit
-from runnel.processors.seen_rows import SeenRows
+from runnel.processors.grouping import group_limit as group_limit_module
+from runnel.processors.grouping.distinct_rows import SeenRows
+from runnel.processors.grouping.group_limit import group_limit
 from runnel.processors.series import series
 from runnel.sqltypes import BIGINT, INTERVAL_MONTH
 from runnel.testing import verify_processor

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runnel.errors import OperationalError
-from runnel.processors.set_operation import set_operation
+from runnel.processors.grouping.set_operation import set_operation
 from runnel.testing import verify_processor
 from tests.processors.random_tables import duckdb_rows, random_table
 

@@ -14,9 +14,9 @@ from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import SortKey
 from runnel.memory import Memory, Reservation
 from runnel.processors import join_table, sort, sorted_runs, spilled_join
-from runnel.processors.aggregate import aggregate
-from runnel.processors.aggregation import Stage
-from runnel.processors.set_operation import set_operation
+from runnel.processors.grouping.aggregate import aggregate
+from runnel.processors.grouping.aggregation import Stage
+from runnel.processors.grouping.set_operation import set_operation
 from runnel.relation import JoinKind
 from runnel.spill import PrivateFolder
 from runnel.testing import assert_rows, verify_processor

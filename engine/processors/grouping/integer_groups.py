@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Numbers, from_numbers, indexes, numbers
 from runnel.expressions.aggregates.states import Column, Request, contiguous
-from runnel.processors.few_rows import aggregated, is_simple
+from runnel.processors.grouping.numpy_groups import aggregated, is_simple
 
 LEAST_ROWS = 128
 MOST_ROWS = 1 << 18

@@ -16,7 +16,7 @@ from runnel.expressions.aggregates.states import Count, State
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import Evaluator, compile_expression, is_volatile
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate, Expression
-from runnel.processors.group_state import GroupState, Layout, Partial
+from runnel.processors.grouping.group_state import GroupState, Layout, Partial
 from runnel.sqltypes import to_arrow
 
 

@@ -13,9 +13,9 @@ from pyarrow._acero import AggregateNodeOptions, Declaration, TableSourceNodeOpt
 
 from runnel.columns.batches import from_numbers, indexes, numbers, one_value, validity
 from runnel.expressions.aggregates.states import Column, Request, contiguous
-from runnel.processors.dense_groups import group_dense
-from runnel.processors.few_rows import group_few
-from runnel.processors.row_identity import factorise, is_plain, normalised
+from runnel.processors.grouping.integer_groups import group_dense
+from runnel.processors.grouping.numpy_groups import group_few
+from runnel.processors.grouping.row_identity import factorise, is_plain, normalised
 
 LOOKED_AT_ROWS = 1 << 12
 """From this many rows on it is worth a look whether integer keys would fare badly in Arrow's hash table."""

@@ -13,7 +13,7 @@ from runnel.expressions.aggregates.states import Count, filled
 from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.group_state import WEIGHT, GroupState, Layout, Partial
+from runnel.processors.grouping.group_state import WEIGHT, GroupState, Layout, Partial
 
 
 class SetOperation(EmittingProcessor):
