@@ -229,7 +229,7 @@ def _join(to: Lowering, node: physical.HashJoin) -> Output:
         from runnel.planner.lower_refreshed import lower_refreshed_join
 
         return lower_refreshed_join(to, node)
-    from runnel.processors.join import JoinShape, join
+    from runnel.processors.joins.join import JoinShape, join
 
     build = to.lower(node.build)
     probe = to.in_pieces(to.lower(node.probe), (*node.probe_keys, *(() if node.condition is None else (node.condition,))))
@@ -268,8 +268,8 @@ def _timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
 
 
 def _lookup_join(to: Lowering, node: physical_streams.LookupJoin) -> Output:
-    from runnel.processors.join_table import JoinShape
-    from runnel.processors.lookup_join import lookup_join
+    from runnel.processors.joins.build_side import JoinShape
+    from runnel.processors.joins.lookup import lookup_join
 
     rows = to.lower(node.input)
     names = column_names(node.fields)

@@ -8,8 +8,8 @@ from runnel.planner import physical
 from runnel.planner.lower import source_of
 from runnel.planner.lowering import REFRESHED_JOIN, Lowering, Output
 from runnel.planner.physical import Physical, column_names
-from runnel.processors.join_table import JoinShape
-from runnel.processors.refreshed_join import Calculation, RefreshedTable, refreshed_join
+from runnel.processors.joins.build_side import JoinShape
+from runnel.processors.joins.refreshed import Calculation, RefreshedTable, refreshed_join
 
 
 def lower_refreshed_join(to: Lowering, node: physical.HashJoin) -> Output:

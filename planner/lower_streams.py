@@ -15,7 +15,7 @@ def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Ou
     """The vertex of a join of two streams. Several processors run it where there are keys that are columns of both sides, by
     which the rows are divided."""
     from runnel.processors.interval_join import interval_join
-    from runnel.processors.join_table import JoinShape
+    from runnel.processors.joins.build_side import JoinShape
 
     left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
@@ -36,7 +36,7 @@ def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Ou
 
 def lower_timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
     """The vertex of a join by a time that both sides share, as with `lower_interval_join`; rows are divided by that time."""
-    from runnel.processors.join_table import JoinShape
+    from runnel.processors.joins.build_side import JoinShape
     from runnel.processors.timed_join import timed_join
 
     left, right = to.lower(node.left), to.lower(node.right)

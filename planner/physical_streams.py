@@ -17,7 +17,7 @@ from runnel.streams import WindowShape
 
 if TYPE_CHECKING:
     from runnel.processors.event_time import TimeRule
-    from runnel.processors.lookup_join import Lookup
+    from runnel.processors.joins.lookup import Lookup
     from runnel.stream_joins import AsOfShape, IntervalShape, TimedShape
     from runnel.streams import TimeBound
     from runnel.window_reach import Reach

@@ -91,7 +91,7 @@ def _calc(node: physical.Calc) -> StageDefinition:
 
 
 def _join(node: physical.HashJoin) -> StageDefinition:
-    from runnel.processors.join import JoinShape, join
+    from runnel.processors.joins.join import JoinShape, join
 
     shape = JoinShape(node.kind, node.condition, node.columns, node.null_safe, answers_at_once=True, position=node.position)
     keys, fields = (node.probe_keys, node.build_keys), (node.probe.fields, node.build.fields)

@@ -201,7 +201,7 @@ def _look_up(node: Join, choose: Choose) -> Physical | None:
     if not isinstance(scan, Scan) or not isinstance(scan.table, KeyedTable) or node.null_safe or scan.limit is not None:
         return None
     # Loaded on first use: it brings the operator with it.
-    from runnel.processors.lookup_join import KINDS, Lookup
+    from runnel.processors.joins.lookup import KINDS, Lookup
 
     keys: dict[int, Expression] = {}
     rest = []

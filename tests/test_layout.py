@@ -268,7 +268,7 @@ FOR_LATER = {
     *("connectors.arrow.tables", "connectors.files.connector", "connectors.imap.connector", "connectors.pushed.table"),
     *("planner.bind_write", "planner.describe", "planner.explain"),
     *("planner.parse_changes", "planner.parse_definitions", "planner.parse_settings"),
-    *("processors.grouping.aggregate", "processors.calc", "processors.generate", "processors.join", "processors.library"),
+    *("processors.grouping.aggregate", "processors.calc", "processors.generate", "processors.joins.join", "processors.library"),
     *("processors.scan", "processors.grouping.set_operation", "processors.sort", "processors.unnest", "processors.write"),
     *("dbapi20", "runtime.simulation", "runtime.snapshots", "statements.batches", "statements.definitions"),
     *("statements.show", "statements.writes", "testing"),

@@ -26,7 +26,7 @@ from runnel.windows import Window
 
 if TYPE_CHECKING:
     from runnel.foreign.job_runtime import JobRuntime
-    from runnel.processors.wanted_keys import WantedKeys
+    from runnel.processors.joins.key_filter import WantedKeys
 
 
 class Unrenderable(Exception):

@@ -21,8 +21,8 @@ from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.processor import Watermark
 from runnel.processors.grouping.row_identity import factorise, same
-from runnel.processors.join_index import all_valid
-from runnel.processors.join_table import JoinPlan, JoinShape
+from runnel.processors.joins.build_side import JoinPlan, JoinShape
+from runnel.processors.joins.index import all_valid
 from runnel.processors.time_runs import NEVER, TAME_TIME, Rows, Run, Sought, joined, times_of
 from runnel.processors.waiting import WaitingProcessor, restored_rows, rows_state
 from runnel.relation import Field, JoinKind

@@ -22,7 +22,7 @@ from runnel.expressions.nodes import Expression
 from runnel.processor import Watermark
 from runnel.processors.interval_matching import Matching
 from runnel.processors.interval_plan import LEFT, RIGHT, IntervalPlan
-from runnel.processors.join_table import JoinShape
+from runnel.processors.joins.build_side import JoinShape
 from runnel.processors.time_runs import Rows, Run
 from runnel.processors.waiting import WaitingProcessor, restored_rows, rows_state
 from runnel.relation import Field, JoinKind

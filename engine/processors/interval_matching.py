@@ -12,7 +12,7 @@ from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import Evaluator, evaluate
 from runnel.processors.grouping.row_identity import same
 from runnel.processors.interval_plan import LEFT, RIGHT, IntervalPlan
-from runnel.processors.ranges import pairs_in_ranges
+from runnel.processors.joins.range_pairs import pairs_in_ranges
 from runnel.processors.time_runs import Run, Sought
 
 

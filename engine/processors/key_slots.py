@@ -14,7 +14,7 @@ import pyarrow as pa
 from runnel.columns.batches import Indexes, indexes, join_arrays
 from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.processors.grouping.row_identity import same
-from runnel.processors.join_index import is_integer_like
+from runnel.processors.joins.index import is_integer_like
 
 SMALLEST_TABLE = 64
 ROOM = 3

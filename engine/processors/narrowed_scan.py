@@ -9,9 +9,9 @@ from runnel.dag import ProcessorMetaSupplier, ProcessorSupplier
 from runnel.expressions.nodes import Expression
 from runnel.processor import Inbox, JobContext, Processor
 from runnel.processors.calc import Transform, compile_transform
+from runnel.processors.joins.key_filter import WantedKeys
 from runnel.processors.scan import Scan
 from runnel.processors.scan_state import ScanShare
-from runnel.processors.wanted_keys import WantedKeys
 
 if TYPE_CHECKING:
     from runnel.foreign.fragment import FragmentSource, NarrowableRows

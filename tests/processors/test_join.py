@@ -12,9 +12,10 @@ from runnel.columns.batches import empty_columns
 from runnel.errors import DataError, OperationalError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression
-from runnel.processors import join_marks, join_table
-from runnel.processors.join import JoinShape, join
-from runnel.processors.join_index import DenseIndex, HashIndex, make_index
+from runnel.processors.joins import build_side as join_table
+from runnel.processors.joins import marks as join_marks
+from runnel.processors.joins.index import DenseIndex, HashIndex, make_index
+from runnel.processors.joins.join import JoinShape, join
 from runnel.relation import LEFT_ONLY, MARKS, Field, JoinKind
 from runnel.sqltypes import BIGINT
 from runnel.testing import verify_processor

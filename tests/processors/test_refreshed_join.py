@@ -7,8 +7,8 @@ import pytest
 
 from runnel.dag import DAG, Edge, between
 from runnel.expressions.nodes import Column
-from runnel.processors.join_table import JoinShape
-from runnel.processors.refreshed_join import Calculation, RefreshedTable, refreshed_join
+from runnel.processors.joins.build_side import JoinShape
+from runnel.processors.joins.refreshed import Calculation, RefreshedTable, refreshed_join
 from runnel.processors.result import result_sink
 from runnel.processors.scan import scan
 from runnel.relation import Field, JoinKind

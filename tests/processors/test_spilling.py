@@ -13,10 +13,12 @@ from runnel.errors import DataError, OperationalError
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import SortKey
 from runnel.memory import Memory, Reservation
-from runnel.processors import join_table, sort, sorted_runs, spilled_join
+from runnel.processors import sort, sorted_runs
 from runnel.processors.grouping.aggregate import aggregate
 from runnel.processors.grouping.aggregation import Stage
 from runnel.processors.grouping.set_operation import set_operation
+from runnel.processors.joins import build_side as join_table
+from runnel.processors.joins import spilled as spilled_join
 from runnel.relation import JoinKind
 from runnel.spill import PrivateFolder
 from runnel.testing import assert_rows, verify_processor
@@ -184,7 +186,7 @@ def test_not_in_with_several_columns_needs_all_rows_at_once() -> None:
 
 
 def test_a_build_side_of_too_much_text_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.processors.join.MOST_BYTES", 500)
+    monkeypatch.setattr("runnel.processors.joins.join.MOST_BYTES", 500)
     monkeypatch.setattr(spilled_join, "MOST_BYTES", 500)
     memory = Memory(0)
     check_join(JoinKind.FULL, "s", (20, 300), with_condition=False, snapshots=False, memory=memory)

@@ -10,7 +10,7 @@ import pytest
 
 from runnel.expressions import build
 from runnel.expressions.nodes import Literal
-from runnel.processors.join_table import JoinShape
+from runnel.processors.joins.build_side import JoinShape
 from runnel.processors.time_runs import RunBuffer
 from runnel.processors.timed_join import TimedJoin, timed_join
 from runnel.relation import LEFT_ONLY, MARKS, JoinKind

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from runnel.processors import wanted_keys
-from runnel.processors.wanted_keys import WantedKeys
+from runnel.processors.joins import key_filter as wanted_keys
+from runnel.processors.joins.key_filter import WantedKeys
 from runnel.sqltypes import BIGINT, BOOLEAN, DOUBLE, VARCHAR, SqlType, decimal, to_arrow
 
 

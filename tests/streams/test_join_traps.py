@@ -14,7 +14,7 @@ import runnel
 from runnel.memory import Memory
 from runnel.processor import Processor, Watermark
 from runnel.processors import as_of_join
-from runnel.processors.join import JoinShape, join
+from runnel.processors.joins.join import JoinShape, join
 from runnel.relation import JoinKind
 from runnel.snapshots.store import share_of
 from runnel.stream_joins import AsOfShape

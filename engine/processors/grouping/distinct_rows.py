@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import Mask, indexes, join_batches
 from runnel.processors.grouping.row_identity import factorise
-from runnel.processors.join_index import JoinIndex, make_index
+from runnel.processors.joins.index import JoinIndex, make_index
 
 GROWTH = 6
 """How many times as large as the next smaller one an index is, at least."""

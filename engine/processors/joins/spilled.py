@@ -17,8 +17,8 @@ from runnel.columns.batches import Indexes, join_batches, no_rows
 from runnel.expressions.context import EvaluationContext
 from runnel.memory import Memory, Reservation, size_of
 from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
-from runnel.processors.join_marks import BuildFacts
-from runnel.processors.join_table import KEEPS_LEFT, KEEPS_RIGHT, NEEDS_RIGHT, JoinPlan, JoinTable
+from runnel.processors.joins.build_side import KEEPS_LEFT, KEEPS_RIGHT, NEEDS_RIGHT, JoinPlan, JoinTable
+from runnel.processors.joins.marks import BuildFacts
 from runnel.spill import SpillFile
 
 WEIGHT = 2

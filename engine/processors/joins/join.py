@@ -20,11 +20,11 @@ from runnel.expressions.nodes import Expression
 from runnel.memory import Reservation, size_of, too_large
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.join_table import KEEPS_RIGHT, NEEDS_RIGHT, UNKNOWNS, JoinPlan, JoinShape, JoinTable
+from runnel.processors.joins.build_side import KEEPS_RIGHT, NEEDS_RIGHT, UNKNOWNS, JoinPlan, JoinShape, JoinTable
 from runnel.relation import Field
 
 if TYPE_CHECKING:
-    from runnel.processors.spilled_join import SpilledJoin
+    from runnel.processors.joins.spilled import SpilledJoin
 
 __all__ = ["Join", "JoinPlan", "JoinShape", "join"]
 
@@ -88,7 +88,7 @@ class Join(EmittingProcessor):
                 raise too_large("the rows of the subquery of NOT IN" if compares_all else what, memory)
             return
         # Loaded on first use: few joins need it.
-        from runnel.processors.spilled_join import SpilledJoin
+        from runnel.processors.joins.spilled import SpilledJoin
 
         self._spilled = SpilledJoin(plan, self.context.job.evaluation, memory)
         for rows in self._held:

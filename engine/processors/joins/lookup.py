@@ -18,8 +18,8 @@ from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.processor import StatelessProcessor
-from runnel.processors.join_index import all_valid
-from runnel.processors.join_table import JoinPlan, JoinShape
+from runnel.processors.joins.build_side import JoinPlan, JoinShape
+from runnel.processors.joins.index import all_valid
 from runnel.relation import Field, JoinKind
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import MAX_ROWS, Indexes, Mask, validity
 from runnel.processors.grouping.row_identity import same
-from runnel.processors.join_index import all_valid
+from runnel.processors.joins.index import all_valid
 
 Condition = Callable[[Indexes, Indexes], Mask]
 """For pairs of probe and build rows, which of them count."""
