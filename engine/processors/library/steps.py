@@ -23,7 +23,8 @@ from runnel.columns.batches import slices
 from runnel.dag import ProcessorFactory, ProcessorSupplier, Supplier
 from runnel.errors import ProgrammingError
 from runnel.processor import Inbox, Outbox, Processor, ProcessorContext, StatelessProcessor, Watermark
-from runnel.processors.aggregate_operation import (
+from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.library.aggregate_operation import (
     AggregateOperation,
     averaging,
     counting,
@@ -32,8 +33,7 @@ from runnel.processors.aggregate_operation import (
     summing,
     to_list,
 )
-from runnel.processors.by_key import accumulate_by_key, aggregate_by_key, combine_by_key
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.library.by_key import accumulate_by_key, aggregate_by_key, combine_by_key
 from runnel.processors.result import result_sink
 
 __all__ = [
