@@ -362,7 +362,7 @@ def _expand(to: Lowering, node: physical.Expand) -> Output:
 
 
 def _window(to: Lowering, node: physical.Window) -> Output:
-    from runnel.processors.window import window
+    from runnel.processors.over.window import window
 
     rows = to.lower(node.input)
     names = column_names(node.fields)

@@ -118,7 +118,7 @@ def timed_window_of(node: physical_streams.TimedWindow, names: tuple[str, ...]) 
 
     diverts = node.late is not None
     if node.reaches:
-        from runnel.processors.ordered_window import ordered_window
+        from runnel.processors.over.streamed import ordered_window
 
         first = node.calls[0]
         waits_for_end = all(reach.is_bounded_in_time for reach in node.reaches)
@@ -126,7 +126,7 @@ def timed_window_of(node: physical_streams.TimedWindow, names: tuple[str, ...]) 
         holding = Holding(node.held, lead, first.order[0].nulls_first and not waits_for_end)
         places = tuple((first.partition.index(key), key.index) for key in node.keys)
         return ordered_window(node.calls, node.reaches, (node.width, names), holding, places, diverts)
-    from runnel.processors.timed_window import timed_window
+    from runnel.processors.over.by_watermark import timed_window
 
     most = None if node.most is None else (node.most.call, node.most.number)
     keys = tuple(dict.fromkeys(key.index for key in node.keys))

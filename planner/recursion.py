@@ -166,7 +166,7 @@ def _session_rows(node: physical_streams.SessionRows) -> StageDefinition:
 
 
 def _window(node: physical.Window) -> StageDefinition:
-    from runnel.processors.window import window
+    from runnel.processors.over.window import window
 
     return StageDefinition(window(node.calls, node.width, column_names(node.fields), None, node.input.fields), needs_all=True)
 

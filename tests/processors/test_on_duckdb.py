@@ -19,7 +19,7 @@ from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey
 from runnel.foreign.fragment import InputRows, Unrenderable
 from runnel.jobs import Jobs
-from runnel.processors.on_duckdb import on_duckdb
+from runnel.processors.over.on_duckdb import on_duckdb
 from runnel.processors.result import result_sink
 from runnel.processors.scan import scan
 from runnel.processors.values import values
@@ -93,7 +93,7 @@ def test_two_inputs(kernel: DuckDBKernel) -> None:
 @pytest.mark.parametrize("size", [5_000, 50_000])
 def test_more_than_may_be_kept_goes_to_tables(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[int] = []
-    from runnel.processors import on_duckdb as module
+    from runnel.processors.over import on_duckdb as module
 
     spill = module._Rows.spill
 

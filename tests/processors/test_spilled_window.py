@@ -11,7 +11,7 @@ import runnel
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import Aggregate, SortKey
 from runnel.memory import Memory
-from runnel.processors.window import window
+from runnel.processors.over.window import window
 from runnel.sqltypes import BIGINT
 from runnel.testing import verify_processor
 from runnel.windows import UP_TO_PEERS, WHOLE_PARTITION, WindowCall

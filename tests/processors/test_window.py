@@ -11,9 +11,9 @@ import pytest
 
 import runnel
 from runnel.expressions.nodes import Aggregate, Column, SortKey
-from runnel.processors.range_tree import RangeTree, Values
-from runnel.processors.row_order import digits_of, joined, order_of
-from runnel.processors.window import window
+from runnel.processors.over.row_order import digits_of, joined, order_of
+from runnel.processors.over.segment_tree import RangeTree, Values
+from runnel.processors.over.window import window
 from runnel.sqltypes import BIGINT, VARCHAR
 from runnel.testing import verify_processor
 from runnel.windows import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
@@ -122,7 +122,7 @@ def test_rows_are_ordered_as_arrow_orders_them(descending: bool, nulls_first: bo
 def test_forgetting_rows_that_are_not_needed_changes_no_answer(
     connection: runnel.Connection, function: str, partition: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runnel.processors.window.PRUNE_ROWS", 50)
+    monkeypatch.setattr("runnel.processors.over.window.PRUNE_ROWS", 50)
     source = random.Random(7)
     table = pa.table({"k": source.choices([None, 1, 2, 3], k=900), "v": source.choices(range(40), k=900), "i": range(900)})
     connection.register("t", pa.Table.from_batches(table.to_batches(max_chunksize=40)))

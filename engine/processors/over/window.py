@@ -15,13 +15,13 @@ from runnel.memory import Reservation, size_of
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import constant
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.window_calls import ROW_BYTES, CompiledWindow, by_arrangement
-from runnel.processors.window_frames import check_offset
+from runnel.processors.over.calls import ROW_BYTES, CompiledWindow, by_arrangement
+from runnel.processors.over.frames import check_offset
 from runnel.relation import Field
 from runnel.windows import WindowCall
 
 if TYPE_CHECKING:
-    from runnel.processors.spilled_window import SpilledWindow
+    from runnel.processors.over.spilled import SpilledWindow
 
 PRUNE_ROWS = 1 << 16
 """How many rows are held before those that can't be needed are looked for, at least."""
@@ -79,7 +79,7 @@ class WindowProcessor(EmittingProcessor):
         self._next_prune = max(2 * self._held, PRUNE_ROWS)
 
     def _spill(self) -> None:
-        from runnel.processors.spilled_window import SpilledWindow
+        from runnel.processors.over.spilled import SpilledWindow
 
         self._spilled = SpilledWindow(self._plan, self._reservation.memory, self.context)
         while self._batches:

@@ -14,12 +14,12 @@ from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import constant
 from runnel.processors.held_rows import CompiledHolding, Holding
 from runnel.processors.holding import TAKEN_SHARE, HoldingProcessor
-from runnel.processors.window_calls import CompiledWindow, by_arrangement
-from runnel.processors.window_frames import check_offset
+from runnel.processors.over.calls import CompiledWindow, by_arrangement
+from runnel.processors.over.frames import check_offset
 from runnel.windows import WindowCall
 
 if TYPE_CHECKING:
-    from runnel.processors.spilled_window import SpilledWindow
+    from runnel.processors.over.spilled import SpilledWindow
 
 PRUNE_ROWS = 1 << 14
 """How many rows are held before those that can't be needed are looked for, at least."""
@@ -54,7 +54,7 @@ class TimedWindow(HoldingProcessor):
             yield from super().results_of(batches, most)
             return
         # Loaded on first use: few queries need it.
-        from runnel.processors.spilled_window import SpilledWindow
+        from runnel.processors.over.spilled import SpilledWindow
 
         self._window = SpilledWindow(self._plan, self._reservation.memory, self.context)
         for batch in batches:

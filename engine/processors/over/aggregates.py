@@ -25,9 +25,9 @@ from runnel.processor import Item, ProcessorContext
 from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.aggregation import Aggregation, Stage
 from runnel.processors.grouping.row_identity import factorise
-from runnel.processors.window_frames import Range, Ranges
-from runnel.processors.window_partitions import Partitions
-from runnel.processors.window_states import RANGE_STATES
+from runnel.processors.over.frames import Range, Ranges
+from runnel.processors.over.partitions import Partitions
+from runnel.processors.over.states import RANGE_STATES
 from runnel.sqltypes import BIGINT, BOOLEAN
 
 WRITTEN_OUT = 1 << 19

@@ -27,10 +27,10 @@ from runnel.expressions.aggregates.states import (
     sum_overflow,
 )
 from runnel.expressions.kernels.sorting import ordered_integers
-from runnel.processors.range_tree import Combine, RangeTree, Values
-from runnel.processors.row_order import digits_of
-from runnel.processors.window_frames import Ranges
-from runnel.processors.window_values import Known, nth_place
+from runnel.processors.over.frames import Ranges
+from runnel.processors.over.row_order import digits_of
+from runnel.processors.over.segment_tree import Combine, RangeTree, Values
+from runnel.processors.over.values import Known, nth_place
 
 _WORD = np.int64(0xFFFF_FFFF)
 _MOST = np.iinfo(np.int64).max

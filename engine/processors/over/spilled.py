@@ -23,8 +23,8 @@ from runnel.foreign.fragment import InputRows, Unrenderable
 from runnel.memory import Memory, Reservation, size_of, too_large
 from runnel.processor import Processor, ProcessorContext
 from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
-from runnel.processors.nested import Nested
-from runnel.processors.window_calls import ROW_BYTES, CompiledWindow, by_arrangement, computed
+from runnel.processors.over.calls import ROW_BYTES, CompiledWindow, by_arrangement, computed
+from runnel.processors.over.nested import Nested
 from runnel.relation import Field
 from runnel.spill import SpillFile
 from runnel.sqltypes import BOOLEAN
@@ -134,7 +134,7 @@ def _plain(fields: tuple[Field, ...], calls: Sequence[WindowCall]) -> _Plain:
 
 def _on_duckdb(plain: _Plain, context: ProcessorContext) -> Processor | None:
     """What runs the calls on DuckDB; None where it can't."""
-    from runnel.processors.on_duckdb import on_duckdb, try_out
+    from runnel.processors.over.on_duckdb import on_duckdb, try_out
 
     if context.job.kernel is None:
         return None

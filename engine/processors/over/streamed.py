@@ -25,15 +25,15 @@ from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.held_rows import CompiledHolding, HeldRows, Holding
 from runnel.processors.holding import WEIGHT, stepwise
 from runnel.processors.kept_rows import BUCKETS, Buckets, KeptRows
-from runnel.processors.running_values import Going, going
-from runnel.processors.window_calls import CompiledWindow, arranged, by_arrangement, values_of
-from runnel.processors.window_frames import check_offset
-from runnel.processors.window_partitions import Partitions
+from runnel.processors.over.calls import CompiledWindow, arranged, by_arrangement, values_of
+from runnel.processors.over.frames import check_offset
+from runnel.processors.over.partitions import Partitions
+from runnel.processors.over.running_values import Going, going
 from runnel.window_reach import Reach, furthest
 from runnel.windows import WindowCall
 
 if TYPE_CHECKING:
-    from runnel.processors.window_calls import CallsByArrangement
+    from runnel.processors.over.calls import CallsByArrangement
 
 _KEPT = "$kept"
 _RUNNING = "$r"

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Mask, from_numbers, indexes, numbers, validity
 from runnel.errors import DataError, Position
-from runnel.processors.window_frames import Range, Ranges
-from runnel.processors.window_partitions import Partitions
+from runnel.processors.over.frames import Range, Ranges
+from runnel.processors.over.partitions import Partitions
 
 
 def row_number(rows: Partitions) -> pa.Array:

@@ -21,7 +21,7 @@ from runnel.expressions.kernels.buffers import pack_scalar
 from runnel.expressions.kernels.sorting import ordered_integers
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey
 from runnel.processors.constants import constant
-from runnel.processors.window_partitions import Partitions
+from runnel.processors.over.partitions import Partitions
 from runnel.sqltypes import Kind, SqlType
 from runnel.windows import Bound, BoundKind, Exclusion, Frame, FrameUnit
 

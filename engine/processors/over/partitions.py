@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Mask, indexes
 from runnel.expressions.nodes import SortKey
-from runnel.processors.row_order import Digits, digits_of, joined, order_of
+from runnel.processors.over.row_order import Digits, digits_of, joined, order_of
 
 
 class Partitions:

@@ -15,10 +15,10 @@ from runnel.expressions.context import Frame as Rows
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Expression, SortKey
 from runnel.processor import ProcessorContext
-from runnel.processors.window_aggregates import WindowAggregate
-from runnel.processors.window_frames import OrderColumn, Ranges, frame_ranges
-from runnel.processors.window_partitions import Partitions
-from runnel.processors.window_values import NUMBERINGS, frame_value, ntile, shifted
+from runnel.processors.over.aggregates import WindowAggregate
+from runnel.processors.over.frames import OrderColumn, Ranges, frame_ranges
+from runnel.processors.over.partitions import Partitions
+from runnel.processors.over.values import NUMBERINGS, frame_value, ntile, shifted
 from runnel.relation import Field
 from runnel.windows import Frame, FrameUnit, WindowCall
 
