@@ -121,7 +121,7 @@ def _assign_windows(to: Lowering, node: physical_streams.AssignWindows) -> Outpu
 
 
 def _session_rows(to: Lowering, node: physical_streams.SessionRows) -> Output:
-    from runnel.processors.session_rows import session_rows
+    from runnel.processors.sessions.session_rows import session_rows
 
     rows = to.lower(node.input)
     names = column_names(node.fields)

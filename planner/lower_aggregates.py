@@ -67,7 +67,7 @@ def _framed(node: physical_streams.FramedAggregate, names: tuple[str, ...]) -> _
 
 
 def _sessions(node: physical_streams.SessionAggregate, names: tuple[str, ...]) -> _Stages:
-    from runnel.processors.session_aggregate import SessionEmission, SessionKeys, session_aggregate
+    from runnel.processors.sessions.session_aggregate import SessionEmission, SessionKeys, session_aggregate
 
     keys = SessionKeys(
         gap=node.gap, time=node.time, keys=node.keys, partition=node.partition, columns=node.columns, bound=node.bound

@@ -157,7 +157,7 @@ def _assign_windows(node: physical_streams.AssignWindows) -> StageDefinition:
 
 
 def _session_rows(node: physical_streams.SessionRows) -> StageDefinition:
-    from runnel.processors.session_rows import session_rows
+    from runnel.processors.sessions.session_rows import session_rows
 
     keys = tuple(dict.fromkeys(key.index for key in node.keys))
     width = len(node.fields) - len(WINDOW_COLUMNS)

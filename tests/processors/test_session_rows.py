@@ -16,9 +16,9 @@ from runnel.errors import DataError, OperationalError
 from runnel.expressions.nodes import Column
 from runnel.memory import Memory
 from runnel.processor import Item, Watermark
-from runnel.processors import session_output as module
-from runnel.processors.session_merge import OpenSessions
-from runnel.processors.session_rows import session_rows
+from runnel.processors.sessions import session_output as module
+from runnel.processors.sessions.session_merge import OpenSessions
+from runnel.processors.sessions.session_rows import session_rows
 from runnel.sqltypes import BIGINT, TINYINT, SqlType
 from runnel.streams import TimeBound
 from runnel.testing import verify_processor
@@ -196,7 +196,7 @@ def test_keys_that_share_a_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_numbers_of_sessions_are_dealt_out_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.processors.session_merge._RENUMBERED", 1)
+    monkeypatch.setattr("runnel.processors.sessions.session_merge._RENUMBERED", 1)
     rows, items = disordered(random.Random(11), 3)
     verify_processor(supplier(2), [items], sessions(rows, 2), ordered=False)
 

@@ -15,10 +15,10 @@ import runnel
 from runnel.columns.key_hash import hash_columns
 from runnel.expressions.nodes import Aggregate
 from runnel.processor import Item, Watermark
-from runnel.processors.ended_sessions import EndedSessions
-from runnel.processors.session_aggregate import SessionEmission, SessionKeys, session_aggregate
-from runnel.processors.session_merge import OpenSessions
-from runnel.processors.session_rows import session_rows
+from runnel.processors.sessions.ended_sessions import EndedSessions
+from runnel.processors.sessions.session_aggregate import SessionEmission, SessionKeys, session_aggregate
+from runnel.processors.sessions.session_merge import OpenSessions
+from runnel.processors.sessions.session_rows import session_rows
 from runnel.sqltypes import BIGINT
 from runnel.streams import TimeBound
 from runnel.testing import verify_processor

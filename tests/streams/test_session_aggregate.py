@@ -13,9 +13,9 @@ import runnel
 from runnel.errors import OperationalError
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate
 from runnel.processor import Watermark
-from runnel.processors import session_aggregate, session_merge, session_rows, session_states
-from runnel.processors.session_aggregate import SessionEmission, SessionKeys
-from runnel.processors.session_merge import OpenSessions
+from runnel.processors.sessions import session_aggregate, session_merge, session_rows, session_states
+from runnel.processors.sessions.session_aggregate import SessionEmission, SessionKeys
+from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.sqltypes import BOOLEAN
 from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Mask, numbers
-from runnel.processors.session_merge import OpenSessions
+from runnel.processors.sessions.session_merge import OpenSessions
 
 
 class ChangedSessions:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from runnel.columns.batches import Indexes, Mask, from_numbers, numbers
 from runnel.columns.key_hash import Hashes
-from runnel.processors.ended_sessions import EndedSessions
+from runnel.processors.sessions.ended_sessions import EndedSessions
 
 LEAST = -(2**63)
 NEVER = 2**63 - 1

@@ -26,7 +26,7 @@ from runnel.errors import DataError, Position
 from runnel.processors.assign_windows import bounds_range
 from runnel.processors.event_time import event_times
 from runnel.processors.grouping.row_identity import factorise, same
-from runnel.processors.session_merge import OpenSessions
+from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 from runnel.streams import WINDOW_COLUMNS
 
