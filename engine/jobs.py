@@ -23,7 +23,7 @@ from runnel.deadline import end_of_wait
 from runnel.errors import Error, ErrorCode, OperationalError, ProgrammingError
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
-from runnel.results import ResultQueue, acquire
+from runnel.processors.sinks.result_queue import ResultQueue, acquire
 from runnel.runtime.caller import Caller
 from runnel.runtime.clock import SYSTEM_CLOCK, Clock
 from runnel.runtime.dedicated import DedicatedThread

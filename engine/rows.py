@@ -19,8 +19,8 @@ from runnel.base.forks import finalizer, here
 from runnel.errors import Error, InterfaceError, may_succeed_here
 from runnel.expressions.kernels.values import array_of, python_values
 from runnel.jobs import Job
+from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.relation import Field
-from runnel.results import ResultQueue
 from runnel.sqltypes import Kind, SqlType, to_arrow
 
 Row = tuple[Any, ...]

@@ -50,7 +50,7 @@ from runnel.planner.lowering import (
     key_names,
 )
 from runnel.planner.physical import Physical, column_names
-from runnel.processors.result import result_sink
+from runnel.processors.sinks.result import result_sink
 from runnel.relation import JoinKind
 from runnel.streams import WINDOW_COLUMNS
 
@@ -412,7 +412,7 @@ def _recursion(to: Lowering, node: physical.Recursion) -> Output:
 
 
 def _write(to: Lowering, node: physical.Write) -> Output:
-    from runnel.processors.write import write
+    from runnel.processors.sinks.write import write
 
     rows = to.lower(node.input)
     return to.follow(rows, f"{WRITE}{node.table.name}", write(node.table, node.request), 1, column_names(node.fields))

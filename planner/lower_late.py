@@ -8,7 +8,7 @@ from runnel.dag import Vertex, between
 from runnel.planner.lowering import LATE_ROWS, WRITE, Lowering, Output
 from runnel.planner.physical_streams import LateRows
 from runnel.processors.calc import calc
-from runnel.processors.write import late_write
+from runnel.processors.sinks.write import late_write
 
 
 def write_late_rows(

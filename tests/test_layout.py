@@ -51,7 +51,6 @@ LEVELS = {
         "foreign",
         "processors",
         "rendering",
-        "results",
     ),
     3: (
         "jobs",
@@ -269,7 +268,7 @@ FOR_LATER = {
     *("planner.bind_write", "planner.describe", "planner.explain"),
     *("planner.parse_changes", "planner.parse_definitions", "planner.parse_settings"),
     *("processors.grouping.aggregate", "processors.calc", "processors.generate", "processors.joins.join", "processors.library"),
-    *("processors.scan", "processors.grouping.set_operation", "processors.sort", "processors.unnest", "processors.write"),
+    *("processors.scan", "processors.grouping.set_operation", "processors.sort", "processors.unnest", "processors.sinks.write"),
     *("dbapi20", "runtime.simulation", "runtime.snapshots", "statements.batches", "statements.definitions"),
     *("statements.show", "statements.writes", "testing"),
     *("named_jobs.registry", "planner.parse_jobs", "planner.vertex_meanings", "statements.jobs", "statements.show_jobs"),

@@ -28,7 +28,7 @@ from runnel.named_jobs.run import PreparedJob, Run
 from runnel.named_jobs.state_evolution.adapted_store import AdaptedSnapshots, meanings_in
 from runnel.named_jobs.state_evolution.compatibility import Fate, check_fates, fates, told
 from runnel.processor import Guarantee, JobContext
-from runnel.processors.write import settle_staged
+from runnel.processors.sinks.write import settle_staged
 from runnel.snapshots.store import MemorySnapshotStore, SnapshotStore
 
 if TYPE_CHECKING:

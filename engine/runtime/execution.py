@@ -25,7 +25,7 @@ from runnel.runtime.tasklet import Tasklet
 from runnel.runtime.template import UNBOUNDED, TaskletPlan, Template
 
 if TYPE_CHECKING:
-    from runnel.results import ResultQueue
+    from runnel.processors.sinks.result_queue import ResultQueue
     from runnel.runtime.snapshots import SnapshotCoordinator
 
 

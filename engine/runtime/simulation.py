@@ -19,7 +19,7 @@ from runnel.errors import Error
 from runnel.expressions.context import EvaluationContext
 from runnel.memory import Memory
 from runnel.processor import JobContext
-from runnel.results import ResultQueue
+from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.progress import DONE, MADE_PROGRESS
 from runnel.runtime.snapshots import SnapshotCoordinator

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge, Routing, Vertex
 from runnel.processors.hold import Hold
-from runnel.processors.result import ResultSink
+from runnel.processors.sinks.result import ResultSink
 
 UNBOUNDED = sys.maxsize
 """The capacity of a queue that takes everything."""

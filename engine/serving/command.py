@@ -29,7 +29,7 @@ from runnel.access import access_of, check_apart, modules_in
 from runnel.connection import Connection
 from runnel.database import Database
 from runnel.errors import Error, InterfaceError, OperationalError
-from runnel.results import INTERRUPTIBLE
+from runnel.processors.sinks.result_queue import INTERRUPTIBLE
 from runnel.serving.remote_connection import TOKEN
 from runnel.serving.server import Address, Limits, Server
 

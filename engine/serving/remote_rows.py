@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from runnel.expressions.kernels.values import canonical
+from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.relation import Field
-from runnel.results import ResultQueue
 
 
 class RemoteRows:

@@ -32,7 +32,7 @@ from runnel.planner.plans import (
     WritePlan,
 )
 from runnel.processor import Guarantee
-from runnel.processors.write import WriteMetaSupplier
+from runnel.processors.sinks.write import WriteMetaSupplier
 from runnel.statements.arguments import argument_types, converted
 from runnel.statements.call import Call
 from runnel.statements.queries import parallelism

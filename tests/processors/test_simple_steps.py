@@ -12,7 +12,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.expressions.nodes import Literal, Parameter
 from runnel.processors.calc import calc
-from runnel.processors.result import result_sink
+from runnel.processors.sinks.result import result_sink
 from runnel.processors.union import union
 from runnel.processors.values import values
 from runnel.sqltypes import BIGINT, VARCHAR

@@ -10,7 +10,7 @@ import pytest
 from runnel.catalog import TableColumn
 from runnel.connector import Sink, SinkRequest, Token, WritableTable, WriteMode
 from runnel.errors import OperationalError
-from runnel.processors.write import Write
+from runnel.processors.sinks.write import Write
 from runnel.sqltypes import BIGINT
 from runnel.testing import verify_processor
 from tests.processors.places import CollectingOutbox, place

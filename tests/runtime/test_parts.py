@@ -12,7 +12,7 @@ from runnel.dag import DAG, Routing, between
 from runnel.errors import DataError, OperationalError
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
-from runnel.results import ResultQueue
+from runnel.processors.sinks.result_queue import ResultQueue
 from runnel.runtime.execution import Execution, ExecutionOptions
 from runnel.runtime.idle import FIRST_DELAY, LAST_DELAY, Backoff, Parker
 from runnel.runtime.processor_tasklet import STEPS

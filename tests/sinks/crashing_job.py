@@ -13,7 +13,7 @@ from random import Random
 import pyarrow as pa
 
 from runnel.connector import Sink
-from runnel.processors.durable_write import DurableWrite
+from runnel.processors.sinks.durable_write import DurableWrite
 from tests.processors.places import CollectingOutbox, job_context, place
 
 

@@ -13,10 +13,10 @@ from runnel.connector import Sink, SinkRequest, Token, WritableTable, WriteMode
 from runnel.dag import DAG
 from runnel.errors import OperationalError
 from runnel.processor import Guarantee
-from runnel.processors import durable_write
-from runnel.processors.durable_write import DurableWrite
-from runnel.processors.stream_write import StreamWrite
-from runnel.processors.write import Write, late_write, settle_staged, write
+from runnel.processors.sinks import durable_write
+from runnel.processors.sinks.durable_write import DurableWrite
+from runnel.processors.sinks.stream_write import StreamWrite
+from runnel.processors.sinks.write import Write, late_write, settle_staged, write
 from runnel.sqltypes import BIGINT
 from runnel.testing import ManualClock, verify_processor
 from tests.processors.places import Wakes, job_context, place

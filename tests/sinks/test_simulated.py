@@ -11,7 +11,7 @@ import pytest
 from runnel.dag import DAG, between
 from runnel.errors import OperationalError
 from runnel.processor import Processor
-from runnel.processors.durable_write import DurableWrite
+from runnel.processors.sinks.durable_write import DurableWrite
 from runnel.runtime.simulation import Simulation, SimulationOptions
 from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.snapshots.store import MemorySnapshotStore, Outcome, VertexState

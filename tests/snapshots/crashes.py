@@ -21,7 +21,7 @@ import runnel
 from runnel.dag import DAG
 from runnel.memory import Memory
 from runnel.processor import Inbox, Processor, Watermark
-from runnel.processors.result import ResultSink
+from runnel.processors.sinks.result import ResultSink
 from runnel.runtime.simulation import Simulation, SimulationOptions, StandstillError
 from runnel.runtime.snapshots import SnapshotCoordinator
 from runnel.snapshots.store import MemorySnapshotStore

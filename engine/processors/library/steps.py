@@ -34,7 +34,7 @@ from runnel.processors.library.aggregate_operation import (
     to_list,
 )
 from runnel.processors.library.by_key import accumulate_by_key, aggregate_by_key, combine_by_key
-from runnel.processors.result import result_sink
+from runnel.processors.sinks.result import result_sink
 
 __all__ = [
     "AggregateOperation",

@@ -18,7 +18,7 @@ from runnel.connector import Sink, Token
 from runnel.expressions.kernels.values import array_of
 from runnel.processor import Watermark
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.sink_watermarks import SinkWatermarks, is_watermarks
+from runnel.processors.sinks.sink_watermarks import SinkWatermarks, is_watermarks
 from runnel.sqltypes import BIGINT, VARCHAR, to_arrow
 
 ASK_AGAIN = 1_000_000_000

@@ -91,11 +91,11 @@ class WriteMetaSupplier(ProcessorMetaSupplier):
 
 def _rows_write(sink: Sink, context: JobContext) -> Processor:
     if context.guarantee is not Guarantee.NONE:
-        from runnel.processors.durable_write import DurableWrite
+        from runnel.processors.sinks.durable_write import DurableWrite
 
         return DurableWrite(sink, counts=True)
     if context.owner and context.is_unbounded:
-        from runnel.processors.stream_write import COMMIT_INTERVAL, StreamWrite
+        from runnel.processors.sinks.stream_write import COMMIT_INTERVAL, StreamWrite
 
         return StreamWrite(sink, COMMIT_INTERVAL)
     return Write(sink)
@@ -103,10 +103,10 @@ def _rows_write(sink: Sink, context: JobContext) -> Processor:
 
 def _late_write(sink: Sink, context: JobContext) -> Processor:
     if context.guarantee is not Guarantee.NONE:
-        from runnel.processors.durable_write import DurableWrite
+        from runnel.processors.sinks.durable_write import DurableWrite
 
         return DurableWrite(sink, counts=False)
-    from runnel.processors.stream_write import StreamWrite
+    from runnel.processors.sinks.stream_write import StreamWrite
 
     return StreamWrite(sink)
 
@@ -133,9 +133,9 @@ def settle_staged(
         return
     # Loaded on first use: few jobs end like that.
     from runnel.processors.divert import DivertingSource
-    from runnel.processors.durable_write import tokens_in
     from runnel.processors.scan import ScanMetaSupplier
     from runnel.processors.scan_state import decode
+    from runnel.processors.sinks.durable_write import tokens_in
 
     for vertex in dag.vertices.values():
         supplier = vertex.supplier

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from runnel.connector import Sink
 from runnel.processor import Inbox, Processor, Watermark
-from runnel.processors.sink_watermarks import SinkWatermarks
+from runnel.processors.sinks.sink_watermarks import SinkWatermarks
 
 COMMIT_INTERVAL = 1_000_000_000
 """Nanoseconds that rows of a job without snapshots wait for their commit at most: some sinks make a file of each."""
