@@ -285,7 +285,7 @@ def _as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
 
 
 def _sort(to: Lowering, node: physical.Sort) -> Output:
-    from runnel.processors.sort import sort
+    from runnel.processors.sorting.sort import sort
 
     rows = to.lower(node.input)
     return to.follow(rows, SORT, sort(node.keys, None, None), 1)
@@ -304,7 +304,7 @@ def _timed_sort(to: Lowering, node: physical_streams.TimedSort) -> Output:
 
 
 def _top(to: Lowering, node: physical.TopN) -> Output:
-    from runnel.processors.sort import sort
+    from runnel.processors.sorting.sort import sort
 
     rows = to.lower(node.input)
     if rows.is_parallel:

@@ -136,7 +136,7 @@ def timed_window_of(node: physical_streams.TimedWindow, names: tuple[str, ...]) 
 def timed_sort_of(node: physical_streams.TimedSort) -> Supplier:
     """The processors of ORDER BY on a stream."""
     from runnel.processors.held_rows import Holding
-    from runnel.processors.timed_sort import timed_sort
+    from runnel.processors.sorting.timed_sort import timed_sort
 
     first = node.keys[0]
     return timed_sort(node.keys, Holding(((first.expression, node.bound),)), node.late is not None)

@@ -127,13 +127,13 @@ def _distinct(node: physical.HashAggregate) -> StageDefinition:
 
 
 def _sort(node: physical.Sort) -> StageDefinition:
-    from runnel.processors.sort import sort
+    from runnel.processors.sorting.sort import sort
 
     return StageDefinition(sort(node.keys, None, None), needs_all=True)
 
 
 def _top(node: physical.TopN) -> StageDefinition:
-    from runnel.processors.sort import sort
+    from runnel.processors.sorting.sort import sort
 
     return StageDefinition(sort(node.keys, node.count, node.offset), needs_all=True)
 

@@ -13,12 +13,12 @@ from runnel.errors import DataError, OperationalError
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import SortKey
 from runnel.memory import Memory, Reservation
-from runnel.processors import sort, sorted_runs
 from runnel.processors.grouping.aggregate import aggregate
 from runnel.processors.grouping.aggregation import Stage
 from runnel.processors.grouping.set_operation import set_operation
 from runnel.processors.joins import build_side as join_table
 from runnel.processors.joins import spilled as spilled_join
+from runnel.processors.sorting import sort, sorted_runs
 from runnel.relation import JoinKind
 from runnel.spill import PrivateFolder
 from runnel.testing import assert_rows, verify_processor

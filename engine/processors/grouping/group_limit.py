@@ -17,7 +17,7 @@ from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import row_count
 from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.grouping.row_identity import factorise
-from runnel.processors.ordering import Ordering
+from runnel.processors.sorting.ordering import Ordering
 
 LEAST_BUFFER = 65_536
 """Rows that can't be among the first ones any more are dropped when this many, or twice those kept the last time, are held."""

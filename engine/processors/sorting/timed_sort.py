@@ -15,7 +15,7 @@ from runnel.expressions.context import Frame
 from runnel.expressions.nodes import SortKey
 from runnel.processors.held_rows import CompiledHolding, Holding
 from runnel.processors.holding import HoldingProcessor
-from runnel.processors.ordering import Ordering
+from runnel.processors.sorting.ordering import Ordering
 
 
 class TimedSort(HoldingProcessor):

@@ -19,8 +19,8 @@ from runnel.memory import Reservation, size_of
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import row_count
 from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.ordering import Ordering
-from runnel.processors.sorted_runs import Chunks, RunLayout, bounded, chunks, merged
+from runnel.processors.sorting.ordering import Ordering
+from runnel.processors.sorting.sorted_runs import Chunks, RunLayout, bounded, chunks, merged
 
 if TYPE_CHECKING:
     from runnel.spill import SpillFile
