@@ -21,7 +21,7 @@ from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
 
 if TYPE_CHECKING:
     from runnel.foreign.fragment import FragmentSource
-    from runnel.processors.divert import Divert
+    from runnel.processors.sources.malformed_records import Divert
     from runnel.streams import Emission, LateSides
 
 Change = Callable[[Expression], Expression]

@@ -8,7 +8,7 @@ from runnel.connector import ReadableTable, SinkRequest, WritableTable, WriteMod
 from runnel.errors import Position, ProgrammingError
 from runnel.planner.bind_write import writable
 from runnel.planner.syntax import Name
-from runnel.processors.divert import FIELDS, Divert
+from runnel.processors.sources.malformed_records import FIELDS, Divert
 from runnel.sqltypes import VARCHAR
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner import physical, physical_streams
 from runnel.planner.physical import Physical
-from runnel.processors.event_time import TimeRule
+from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation import references
 from runnel.streams import ImposeOrder
 

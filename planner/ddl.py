@@ -66,7 +66,7 @@ def watermark_of(table: Table, column: int) -> str | None:
     if times is None or times.column != column:
         return None
     # Loaded on first use: few tables have one.
-    from runnel.processors.event_time import IDLE_TIMEOUT
+    from runnel.processors.sources.partition_watermarks import IDLE_TIMEOUT
 
     time = table.columns[column]
     idle = IDLE_TIMEOUT if times.idle_timeout is None else times.idle_timeout

@@ -15,7 +15,7 @@ from runnel.sqltypes import SqlType
 from runnel.windows import Window
 
 if TYPE_CHECKING:
-    from runnel.processors.event_time import TimeRule
+    from runnel.processors.sources.partition_watermarks import TimeRule
     from runnel.stream_joins import TimeLink
 
 Properties = dict[str, str]

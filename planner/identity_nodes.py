@@ -26,7 +26,7 @@ from runnel.relation import Field, JoinKind
 from runnel.streams import WindowKind
 
 if TYPE_CHECKING:
-    from runnel.processors.event_time import TimeRule
+    from runnel.processors.sources.partition_watermarks import TimeRule
     from runnel.sqltypes import SqlType
     from runnel.stream_joins import TimeLink
 

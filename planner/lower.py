@@ -70,7 +70,7 @@ def lower(plan: Physical, parallelism: int) -> DAG:
 
 
 def _scan(to: Lowering, node: physical.SourceScan) -> Output:
-    from runnel.processors.scan import scan
+    from runnel.processors.sources.scan import scan
 
     names = column_names(node.fields)
     name = f"{SCAN}{node.table.name}"
@@ -83,7 +83,7 @@ def source_of(node: physical.SourceScan, place: str = "") -> Source:
     source = node.table.scan(node.request)
     if node.divert is None:
         return source
-    from runnel.processors.divert import DivertingSource
+    from runnel.processors.sources.malformed_records import DivertingSource
 
     return DivertingSource(source, node.divert, place)
 
@@ -105,7 +105,7 @@ def _hold(to: Lowering, node: physical.Hold) -> Output:
 
 
 def _impose_order(to: Lowering, node: physical_streams.ImposeOrder) -> Output:
-    from runnel.processors.impose_order import impose_order
+    from runnel.processors.sources.impose_order import impose_order
 
     rows = to.lower(node.input)
     return to.follow(rows, IMPOSE_ORDER, impose_order(node.time), to.beside(rows))
@@ -132,7 +132,7 @@ def _session_rows(to: Lowering, node: physical_streams.SessionRows) -> Output:
 
 
 def _index_scan(to: Lowering, node: physical.IndexScan) -> Output:
-    from runnel.processors.scan import scan
+    from runnel.processors.sources.scan import scan
 
     names = column_names(node.fields)
     source = node.indexed_table.index_scan(node.request, node.lookup)
@@ -142,14 +142,14 @@ def _index_scan(to: Lowering, node: physical.IndexScan) -> Output:
 
 
 def _fragment(to: Lowering, node: physical.Fragment) -> Output:
-    from runnel.processors.scan import scan
+    from runnel.processors.sources.scan import scan
 
     names = column_names(node.fields)
     return to.source(f"{FRAGMENT}{node.source.engine}", scan(node.source, None, None, names), names)
 
 
 def _narrowed(to: Lowering, node: physical.NarrowedFragment) -> Output:
-    from runnel.processors.narrowed_scan import narrowed_scan
+    from runnel.processors.sources.narrowed_scan import narrowed_scan
 
     inputs = [to.lower(feed) for feed in node.feeds]
     names = column_names(node.fields)
@@ -160,14 +160,14 @@ def _narrowed(to: Lowering, node: physical.NarrowedFragment) -> Output:
 
 
 def _values(to: Lowering, node: physical.Values) -> Output:
-    from runnel.processors.values import values
+    from runnel.processors.sources.values import values
 
     names = column_names(node.fields)
     return to.source(VALUES, values(node.values, names), names)
 
 
 def _generate(to: Lowering, node: physical.Generate) -> Output:
-    from runnel.processors.generate import generate
+    from runnel.processors.sources.generate import generate
 
     names = column_names(node.fields)
     return to.source(node.function, generate(node.function, node.arguments, names), names)

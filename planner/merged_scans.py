@@ -15,7 +15,7 @@ from runnel.expressions.nodes import Column, Expression
 from runnel.expressions.properties import is_volatile
 from runnel.planner.physical import Calc, Physical, SourceScan
 from runnel.planner.rules.rewriting import renumber
-from runnel.processors.event_time import TimeRule
+from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.relation import Field
 
 UNWANTED = -1

@@ -21,8 +21,8 @@ from runnel.windows import WindowCall
 
 if TYPE_CHECKING:
     from runnel.foreign.fragment import FragmentSource
-    from runnel.processors.divert import Divert
-    from runnel.processors.event_time import TimeRule
+    from runnel.processors.sources.malformed_records import Divert
+    from runnel.processors.sources.partition_watermarks import TimeRule
 
 
 @frozen(kw_only=True)

@@ -16,8 +16,8 @@ from runnel.relation import Field, JoinKind
 from runnel.streams import WindowShape
 
 if TYPE_CHECKING:
-    from runnel.processors.event_time import TimeRule
     from runnel.processors.joins.lookup import Lookup
+    from runnel.processors.sources.partition_watermarks import TimeRule
     from runnel.stream_joins import AsOfShape, IntervalShape, TimedShape
     from runnel.streams import TimeBound
     from runnel.window_reach import Reach

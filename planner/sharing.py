@@ -22,7 +22,7 @@ from runnel.expressions.python.function import PythonFunction
 from runnel.planner import physical, physical_streams
 from runnel.planner.merged_scans import UNWANTED, merged_scans
 from runnel.planner.physical import Physical, Shared, SourceScan
-from runnel.processors.event_time import TimeRule
+from runnel.processors.sources.partition_watermarks import TimeRule
 from runnel.streams import TimeBound
 
 _LINKS = (

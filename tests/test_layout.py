@@ -267,9 +267,15 @@ FOR_LATER = {
     *("connectors.arrow.tables", "connectors.files.connector", "connectors.imap.connector", "connectors.pushed.table"),
     *("planner.bind_write", "planner.describe", "planner.explain"),
     *("planner.parse_changes", "planner.parse_definitions", "planner.parse_settings"),
-    *("processors.grouping.aggregate", "processors.calc", "processors.generate", "processors.joins.join", "processors.library"),
     *(
-        "processors.scan",
+        "processors.grouping.aggregate",
+        "processors.calc",
+        "processors.sources.generate",
+        "processors.joins.join",
+        "processors.library",
+    ),
+    *(
+        "processors.sources.scan",
         "processors.grouping.set_operation",
         "processors.sorting.sort",
         "processors.unnest",

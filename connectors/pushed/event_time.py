@@ -9,7 +9,7 @@ from typing import Any
 from runnel.catalog import EventTime, TableColumn
 from runnel.errors import DataError, ProgrammingError, suggest
 from runnel.expressions.kernels.values import array_of, parameter_type
-from runnel.processors.event_time import event_times
+from runnel.processors.sources.partition_watermarks import event_times
 from runnel.sqltypes import Kind, SqlType
 
 _TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ)

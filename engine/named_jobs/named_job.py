@@ -38,7 +38,7 @@ from runnel.named_jobs.record.states import (
 )
 from runnel.named_jobs.run import PreparedJob, Run
 from runnel.processor import Guarantee
-from runnel.processors.scan import ScanMetaSupplier, beginnings_of
+from runnel.processors.sources.scan import ScanMetaSupplier, beginnings_of
 
 if TYPE_CHECKING:
     from runnel.dag import DAG

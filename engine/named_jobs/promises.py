@@ -5,8 +5,8 @@ from __future__ import annotations
 from runnel.base.frozen import frozen
 from runnel.dag import DAG
 from runnel.processor import Guarantee
-from runnel.processors.scan import ScanMetaSupplier
 from runnel.processors.sinks.write import WriteMetaSupplier
+from runnel.processors.sources.scan import ScanMetaSupplier
 
 AT_MOST_ONCE = "atMostOnce"
 """Of rows that are gone when they were read, such as those of a pushed stream: those since the last snapshot are lost when the

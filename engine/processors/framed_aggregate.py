@@ -23,10 +23,10 @@ from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.assign_windows import AssignWindowsPlan, bounds_range, place
 from runnel.processors.dense_frames import DenseFrames
 from runnel.processors.dense_states import dense_state
-from runnel.processors.event_time import LEAST_TIME, event_times
 from runnel.processors.frames import FrameTimes, WindowFrames
 from runnel.processors.grouping.aggregation import Aggregation, Stage
 from runnel.processors.grouping.group_state import GroupState, Layout, Partial, appended, exported
+from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
 from runnel.processors.timed_aggregate import TimedAggregateProcessor, Timing
 from runnel.sqltypes import BIGINT, to_arrow
 from runnel.streams import WINDOW_COLUMNS, TimeBound, WindowShape

@@ -23,8 +23,8 @@ import numpy as np
 import pyarrow as pa
 
 from runnel.columns.batches import Indexes, from_numbers, numbers, validity
-from runnel.processors.event_time import event_times
 from runnel.processors.grouping.group_state import Partial
+from runnel.processors.sources.partition_watermarks import event_times
 from runnel.streams import WindowKind, WindowShape
 
 FEW_ROWS = 1 << 20

@@ -30,7 +30,7 @@ from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
 from runnel.memory import Memory, size_of
 from runnel.processor import Watermark
-from runnel.processors.event_time import event_times, less
+from runnel.processors.sources.partition_watermarks import event_times, less
 from runnel.streams import TimeBound
 
 NEVER = np.iinfo(np.int64).max

@@ -15,9 +15,9 @@ from runnel.columns.key_hash import hash_columns
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.evaluate import Evaluator, compile_expression
 from runnel.expressions.nodes import Expression, columns_of
-from runnel.processors.event_time import GREATEST_TIME, LEAST_TIME, less
 from runnel.processors.joins.build_side import JoinPlan, JoinShape
 from runnel.processors.joins.index import all_valid, is_integer_like
+from runnel.processors.sources.partition_watermarks import GREATEST_TIME, LEAST_TIME, less
 from runnel.processors.time_runs import NEVER, Rows, times_of
 from runnel.relation import Field, JoinKind
 from runnel.sqltypes import to_arrow

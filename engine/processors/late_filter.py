@@ -15,8 +15,8 @@ from runnel.columns.batches import Mask, from_flags, from_numbers, numbers
 from runnel.dag import ProcessorFactory
 from runnel.processor import Watermark
 from runnel.processors.diverting import DivertingProcessor
-from runnel.processors.event_time import LEAST_TIME
 from runnel.processors.held_rows import CompiledHolding, Holding
+from runnel.processors.sources.partition_watermarks import LEAST_TIME
 
 _SCHEMA = pa.schema([(name, pa.int64()) for name in ("watermark", "time", "floor")])
 

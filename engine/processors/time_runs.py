@@ -31,7 +31,7 @@ from runnel.columns.batches import (
 )
 from runnel.columns.key_hash import Hashes
 from runnel.memory import Memory
-from runnel.processors.event_time import GREATEST_TIME, event_times
+from runnel.processors.sources.partition_watermarks import GREATEST_TIME, event_times
 
 LARGEST_RUN = 1 << 20
 """Rows from which on runs aren't put together any more."""

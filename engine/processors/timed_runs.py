@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from runnel.columns.batches import Indexes, Mask, indexes, join_arrays, numbers, slices, validity
-from runnel.processors.event_time import event_times, less
 from runnel.processors.grouping.group_state import Layout, Partial, exported
 from runnel.processors.grouping.row_identity import factorise
+from runnel.processors.sources.partition_watermarks import event_times, less
 from runnel.streams import TimeBound
 
 NEVER = 2**63 - 1

@@ -19,7 +19,7 @@ from runnel.connector import (
 )
 from runnel.errors import ErrorCode, NotSupportedError, OperationalError
 from runnel.processor import JobContext
-from runnel.processors.scan_state import SavedPartition, named
+from runnel.processors.sources.scan_state import SavedPartition, named
 
 Beginnings = Mapping[str, Token]
 """Where the partitions of a source were read first, by their names."""

@@ -16,8 +16,8 @@ from runnel.planner.physical import Physical
 from runnel.planner.plans import WritePlan
 from runnel.planner.replayed_plan import Places, places_of
 from runnel.processor import JobContext
-from runnel.processors.scan_state import SavedPartition, decode
 from runnel.processors.sinks.sink_watermarks import watermarks_in
+from runnel.processors.sources.scan_state import SavedPartition, decode
 from runnel.snapshots.store import ENDED, SnapshotStore
 from runnel.statements.call import Call
 from runnel.statements.replay import WrittenTable

@@ -28,7 +28,7 @@ from runnel.planner.plans import QueryPlan, VerifyJobPlan, WritePlan
 from runnel.planner.replayed_plan import places_of, replayed
 from runnel.planner.sampled import sampled
 from runnel.processor import Guarantee, JobContext
-from runnel.processors.scan_state import SavedPartition
+from runnel.processors.sources.scan_state import SavedPartition
 from runnel.relation import Aggregate, Field, Filter, Project, Relation, Scan, references, walk
 from runnel.rows import Result, Row
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 
 from runnel.processor import Item, Watermark
-from runnel.processors.event_time import event_times
+from runnel.processors.sources.partition_watermarks import event_times
 
 StreamItem = pa.RecordBatch | Watermark
 

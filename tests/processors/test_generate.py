@@ -8,7 +8,7 @@ import pytest
 
 from runnel.errors import DataError
 from runnel.expressions.nodes import Literal
-from runnel.processors.generate import STREAM_ROWS, generate
+from runnel.processors.sources.generate import STREAM_ROWS, generate
 from runnel.sqltypes import BIGINT
 from runnel.testing import ManualClock, verify_processor
 from tests.processors.places import CollectingOutbox, Wakes, job_context, place

@@ -20,9 +20,9 @@ from runnel.expressions.nodes import Column, Expression, Literal, SortKey
 from runnel.foreign.fragment import InputRows, Unrenderable
 from runnel.jobs import Jobs
 from runnel.processors.over.on_duckdb import on_duckdb
-from runnel.processors.scan import scan
 from runnel.processors.sinks.result import result_sink
-from runnel.processors.values import values
+from runnel.processors.sources.scan import scan
+from runnel.processors.sources.values import values
 from runnel.relation import Aggregate, Field, Filter, Join, JoinKind, Project, Relation, Sort
 from runnel.sqltypes import BIGINT, BOOLEAN, INTERVAL, VARCHAR
 from runnel.testing import ScriptedSource

@@ -13,7 +13,7 @@ from runnel.errors import OperationalError
 from runnel.expressions import build
 from runnel.expressions.nodes import Literal
 from runnel.processor import JobContext
-from runnel.processors.scan import scan
+from runnel.processors.sources.scan import scan
 from runnel.sqltypes import BIGINT
 from runnel.testing import ABORT, PAUSE, ManualClock, ScriptedSource, verify_processor
 from tests.processors.places import CollectingOutbox, Wakes, job_context, place

@@ -13,8 +13,8 @@ from runnel.expressions.kernels.values import scalar_of
 from runnel.expressions.nodes import Literal, Parameter
 from runnel.processors.calc import calc
 from runnel.processors.sinks.result import result_sink
+from runnel.processors.sources.values import values
 from runnel.processors.union import union
-from runnel.processors.values import values
 from runnel.sqltypes import BIGINT, VARCHAR
 from runnel.testing import verify_processor
 from tests.processors.places import place

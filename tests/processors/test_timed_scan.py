@@ -12,9 +12,9 @@ from runnel.connector import END, End, EventTimeMark, Pause, Source, SourceParti
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Literal
 from runnel.processor import ACTIVE, IDLE, Active, Idle, Item, JobContext, Watermark
-from runnel.processors.event_time import GREATEST_TIME, TimeRule, event_times
-from runnel.processors.impose_order import impose_order
-from runnel.processors.scan import scan
+from runnel.processors.sources.impose_order import impose_order
+from runnel.processors.sources.partition_watermarks import GREATEST_TIME, TimeRule, event_times
+from runnel.processors.sources.scan import scan
 from runnel.sqltypes import BIGINT
 from runnel.testing import ManualClock, verify_processor
 from runnel.testing.bench import BenchInbox

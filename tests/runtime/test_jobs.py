@@ -28,8 +28,8 @@ from runnel.errors import (
 from runnel.expressions.context import EvaluationContext
 from runnel.jobs import Job, JobOptions, Jobs, JobStatus
 from runnel.processor import Inbox, Processor
-from runnel.processors.scan import scan
 from runnel.processors.sinks.result import result_sink
+from runnel.processors.sources.scan import scan
 from runnel.testing import PAUSE, ManualClock, ScriptedSource
 from tests.runtime.sample_processors import (
     Collect,

@@ -27,12 +27,12 @@ from runnel.connector import (
 from runnel.dag import DAG
 from runnel.errors import OperationalError
 from runnel.processor import Guarantee, JobContext
-from runnel.processors.divert import Divert, DivertingSource
-from runnel.processors.durable_divert import DurableDivertingPartition
-from runnel.processors.scan import Scan, ScanMetaSupplier
-from runnel.processors.scan_state import SavedPartition, encode
 from runnel.processors.sinks.durable_write import ASK_AGAIN
 from runnel.processors.sinks.write import settle_staged
+from runnel.processors.sources.durable_malformed_records import DurableDivertingPartition
+from runnel.processors.sources.malformed_records import Divert, DivertingSource
+from runnel.processors.sources.scan import Scan, ScanMetaSupplier
+from runnel.processors.sources.scan_state import SavedPartition, encode
 from runnel.sqltypes import VARCHAR
 from runnel.testing import ManualClock
 from tests.processors.places import job_context

@@ -16,7 +16,7 @@ from runnel.connector import END, ScanRequest, SourcePartition
 from runnel.connectors.files.table import FileSource, FileTable
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
-from runnel.processors.scan_state import SavedPartition, ScanShare, named
+from runnel.processors.sources.scan_state import SavedPartition, ScanShare, named
 
 CONTEXT = JobContext(1, EvaluationContext(), lambda: 0)
 

@@ -8,7 +8,7 @@ from runnel.connector import END, End, Source, SourcePartition, Token
 from runnel.errors import OperationalError
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
-from runnel.processors.scan_state import SavedPartition, ScanShare, decode, encode, named
+from runnel.processors.sources.scan_state import SavedPartition, ScanShare, decode, encode, named
 
 CONTEXT = JobContext(1, EvaluationContext(), lambda: 0)
 

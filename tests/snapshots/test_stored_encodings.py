@@ -43,9 +43,9 @@ from runnel.meanings import VERSION, Form, Meaning, Windows
 from runnel.named_jobs.record.options import NamedJobOptions
 from runnel.named_jobs.record.record import Failure, JobRecord
 from runnel.processor import ExpiredPosition, Guarantee
-from runnel.processors.scan_state import SavedPartition
-from runnel.processors.scan_state import decode as decode_partitions
-from runnel.processors.scan_state import encode as encode_partitions
+from runnel.processors.sources.scan_state import SavedPartition
+from runnel.processors.sources.scan_state import decode as decode_partitions
+from runnel.processors.sources.scan_state import encode as encode_partitions
 from runnel.serving.messages import error_message, error_of
 from runnel.snapshots.manifest import DamagedError, Manifest, Section, encode_manifest
 from runnel.sqltypes import BIGINT, DATE, VARCHAR, Kind, SqlType, array, decimal, map_of, row

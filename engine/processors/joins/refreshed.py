@@ -24,7 +24,7 @@ from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorCont
 from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divided, pieces, works_slowly
 from runnel.processors.emitting import EmittingProcessor, accumulated_too_much
 from runnel.processors.joins.build_side import JoinPlan, JoinShape, JoinTable
-from runnel.processors.scan import FAR_FUTURE, OpenPartition
+from runnel.processors.sources.scan import FAR_FUTURE, OpenPartition
 from runnel.relation import Field
 
 WEIGHT = 2

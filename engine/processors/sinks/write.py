@@ -132,10 +132,10 @@ def settle_staged(
     if context.guarantee is Guarantee.NONE:
         return
     # Loaded on first use: few jobs end like that.
-    from runnel.processors.divert import DivertingSource
-    from runnel.processors.scan import ScanMetaSupplier
-    from runnel.processors.scan_state import decode
     from runnel.processors.sinks.durable_write import tokens_in
+    from runnel.processors.sources.malformed_records import DivertingSource
+    from runnel.processors.sources.scan import ScanMetaSupplier
+    from runnel.processors.sources.scan_state import decode
 
     for vertex in dag.vertices.values():
         supplier = vertex.supplier

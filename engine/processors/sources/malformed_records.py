@@ -101,7 +101,7 @@ class DivertingSource(Source):
 
     def _identities(self, context: JobContext) -> dict[str, str]:
         """Those of the partitions that there are now, by their names in a snapshot."""
-        from runnel.processors.scan_state import named
+        from runnel.processors.sources.scan_state import named
 
         found = named(self._source.split(context))
         for partition in found.values():
@@ -123,7 +123,7 @@ class DivertingSource(Source):
         if not self._is_durable(context):
             return DivertingPartition(partition, self._divert)
         # Loaded on first use: only named jobs take snapshots.
-        from runnel.processors.durable_divert import DurableDivertingPartition
+        from runnel.processors.sources.durable_malformed_records import DurableDivertingPartition
 
         request = self._durable_request(partition.identity, context)
         return DurableDivertingPartition(partition, replace(self._divert, request=request), context)

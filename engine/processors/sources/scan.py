@@ -15,10 +15,10 @@ from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext, Processor
 from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divided, pieces, works_slowly
 from runnel.processors.emitting import MAKING_TIME, EmittingProcessor
-from runnel.processors.scan_state import SavedPartition, ScanShare, decode, encode, named, place_of
+from runnel.processors.sources.scan_state import SavedPartition, ScanShare, decode, encode, named, place_of
 
 if TYPE_CHECKING:
-    from runnel.processors.event_time import TimeRule
+    from runnel.processors.sources.partition_watermarks import TimeRule
 
 READS_PER_CALL = 16
 """How many batches one call reads at most, besides the bound in time; a cooperative call should be short."""
@@ -288,7 +288,7 @@ def scan(
     if time is None:
         return ScanMetaSupplier(source, lambda share: Scan(share, transform, source.cooperative, is_slow))
     # Loaded on first use: only streams have watermarks.
-    from runnel.processors.timed_scan import TimedScan, compile_time_rule
+    from runnel.processors.sources.timed_scan import TimedScan, compile_time_rule
 
     rule = compile_time_rule(time)
     return ScanMetaSupplier(source, lambda share: TimedScan(share, transform, source.cooperative, is_slow, rule))

@@ -10,8 +10,8 @@ from runnel.expressions.nodes import Expression
 from runnel.processor import Inbox, JobContext, Processor
 from runnel.processors.calc import Transform, compile_transform
 from runnel.processors.joins.key_filter import WantedKeys
-from runnel.processors.scan import Scan
-from runnel.processors.scan_state import ScanShare
+from runnel.processors.sources.scan import Scan
+from runnel.processors.sources.scan_state import ScanShare
 
 if TYPE_CHECKING:
     from runnel.foreign.fragment import FragmentSource, NarrowableRows

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from runnel.dag import ProcessorFactory
 from runnel.processor import Inbox, Item, Outbox, Processor, ProcessorContext, Watermark
-from runnel.processors.event_time import CompiledTimeRule, PartitionTimes, TimeRule
+from runnel.processors.sources.partition_watermarks import CompiledTimeRule, PartitionTimes, TimeRule
 
 
 class ImposeOrder(Processor):

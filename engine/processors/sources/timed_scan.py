@@ -10,9 +10,9 @@ import pyarrow as pa
 from runnel.connector import End, EventTimeMark, Pause
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.calc import Transform
-from runnel.processors.event_time import CompiledTimeRule, PartitionTimes, TimeRule
-from runnel.processors.scan import FAR_FUTURE, Scan
-from runnel.processors.scan_state import SavedPartition, ScanShare
+from runnel.processors.sources.partition_watermarks import CompiledTimeRule, PartitionTimes, TimeRule
+from runnel.processors.sources.scan import FAR_FUTURE, Scan
+from runnel.processors.sources.scan_state import SavedPartition, ScanShare
 
 
 def compile_time_rule(rule: TimeRule) -> CompiledTimeRule:

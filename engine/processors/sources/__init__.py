@@ -1,0 +1,10 @@
+"""The beginning of a job: scans, generated rows, and watermarks.
+
+Imports the contracts `connector`, `processor` and `dag`, `columns`, `expressions`,
+`engine/watermarks.py`, and of `processors` the root files, `stateful`, and one file each of
+`joins` and `sinks`.
+
+Begin with `scan`: partitions are assigned to processors, and filter and projection are applied
+while reading. `timed_scan` adds watermarks, computed by `partition_watermarks`; `scan_state`
+saves positions. `malformed_records` routes unreadable records to a side output.
+"""
