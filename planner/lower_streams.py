@@ -97,8 +97,8 @@ def lower_as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
 def lower_late_filter(to: Lowering, node: physical_streams.LateFilter) -> Output:
     """The vertex of a late filter, whose late rows the operator above writes. Several processors that aren't beside
     those of the input have the same watermark, which is that of all the input."""
-    from runnel.processors.held_rows import Holding
-    from runnel.processors.late_filter import late_filter
+    from runnel.processors.stateful.late_filter import late_filter
+    from runnel.processors.stateful.row_buffer import Holding
 
     rows = to.lower(node.input)
     supplier = late_filter(Holding(node.bounded), node.lateness)
@@ -114,7 +114,7 @@ def lower_late_filter(to: Lowering, node: physical_streams.LateFilter) -> Output
 
 def timed_window_of(node: physical_streams.TimedWindow, names: tuple[str, ...]) -> Supplier:
     """The processors of OVER on a stream."""
-    from runnel.processors.held_rows import Holding
+    from runnel.processors.stateful.row_buffer import Holding
 
     diverts = node.late is not None
     if node.reaches:
@@ -135,8 +135,8 @@ def timed_window_of(node: physical_streams.TimedWindow, names: tuple[str, ...]) 
 
 def timed_sort_of(node: physical_streams.TimedSort) -> Supplier:
     """The processors of ORDER BY on a stream."""
-    from runnel.processors.held_rows import Holding
     from runnel.processors.sorting.timed_sort import timed_sort
+    from runnel.processors.stateful.row_buffer import Holding
 
     first = node.keys[0]
     return timed_sort(node.keys, Holding(((first.expression, node.bound),)), node.late is not None)

@@ -17,8 +17,8 @@ from runnel.dag import ProcessorFactory
 from runnel.errors import DataError, Position
 from runnel.expressions.kernels.buffers import FIRST_US, LAST_US
 from runnel.expressions.nodes import Column
-from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.sources.partition_watermarks import event_times
+from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 from runnel.streams import WINDOW_COLUMNS, WindowKind, WindowShape
 

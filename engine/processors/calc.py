@@ -14,7 +14,7 @@ from runnel.expressions.function import spread
 from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import Expression
 from runnel.expressions.properties import is_slow
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import to_arrow
 
 Transform = Callable[[pa.RecordBatch, EvaluationContext], pa.RecordBatch]

@@ -7,7 +7,7 @@ import pyarrow as pa
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
 from runnel.processors.calc import Transform, compile_projection, divided
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
 
 
 class Expand(EmittingProcessor):

@@ -13,7 +13,7 @@ import pyarrow as pa
 from runnel.dag import ProcessorFactory
 from runnel.memory import Memory, Reservation, size_of
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
 
 if TYPE_CHECKING:
     from runnel.spill import SpillFile

@@ -10,7 +10,7 @@ from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import row_count
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
 
 
 class Limit(EmittingProcessor):

@@ -16,8 +16,8 @@ from runnel.base.frozen import frozen
 from runnel.columns.batches import make_batch
 from runnel.dag import ProcessorFactory
 from runnel.processor import Item, Outbox, Processor, ProcessorContext
-from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.grouping.distinct_rows import SeenRows
+from runnel.processors.stateful.buffered import EmittingProcessor
 
 
 @frozen

@@ -14,7 +14,7 @@ from runnel.errors import DataError, Position
 from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import INTERVAL_MONTH, SqlType, to_arrow
 
 SLICE_ROWS = 16_384

@@ -14,7 +14,7 @@ from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.kernels.sameness import list_items, list_lengths
 from runnel.expressions.nodes import Expression
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
 
 SLICE_ROWS = 16_384
 """How many rows are worked on at a time: making an array of each text with a regular expression takes 1.5 µs a row."""

@@ -23,8 +23,8 @@ from runnel.columns.batches import (
 )
 from runnel.columns.key_hash import keyed_state
 from runnel.processor import Watermark
-from runnel.processors.diverting import LATE, DivertingProcessor
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME, LEAST_TIME
+from runnel.processors.stateful.late_output import LATE, DivertingProcessor
 from runnel.processors.time_runs import Rows, RunBuffer
 
 _SEEN, _TOLD = "$seen", "$told"

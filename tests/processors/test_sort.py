@@ -9,9 +9,9 @@ import pytest
 
 from runnel.errors import DataError, OperationalError
 from runnel.expressions.nodes import Expression, Literal, SortKey
-from runnel.processors import emitting
 from runnel.processors.sorting import sort as sort_module
 from runnel.processors.sorting.sort import sort
+from runnel.processors.stateful import buffered as emitting
 from runnel.sqltypes import BIGINT
 from runnel.testing import verify_processor
 from runnel.testing.rows import rows_of

@@ -14,8 +14,8 @@ from runnel import Connection
 from runnel.catalog import EventTime
 from runnel.expressions.nodes import Column
 from runnel.processor import Watermark
-from runnel.processors.held_rows import Holding
-from runnel.processors.late_filter import late_filter
+from runnel.processors.stateful.late_filter import late_filter
+from runnel.processors.stateful.row_buffer import Holding
 from runnel.sqltypes import BIGINT
 from runnel.streams import TimeBound
 from runnel.testing import verify_processor

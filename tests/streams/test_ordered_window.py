@@ -13,8 +13,8 @@ import runnel
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
 from runnel.processor import Watermark
-from runnel.processors.held_rows import Holding
 from runnel.processors.over.streamed import OrderedWindow, ordered_window
+from runnel.processors.stateful.row_buffer import Holding
 from runnel.sqltypes import BIGINT
 from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor

@@ -14,11 +14,11 @@ import runnel
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
 from runnel.processor import Watermark
-from runnel.processors.held_rows import Holding
 from runnel.processors.over import by_watermark as module
 from runnel.processors.over.by_watermark import timed_window
 from runnel.processors.over.streamed import ordered_window
 from runnel.processors.sorting.timed_sort import timed_sort
+from runnel.processors.stateful.row_buffer import Holding
 from runnel.sqltypes import BIGINT, VARCHAR
 from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor

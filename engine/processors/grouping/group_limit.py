@@ -15,9 +15,9 @@ from runnel.expressions.evaluate import Evaluator, compile_expression, evaluate
 from runnel.expressions.nodes import Expression, SortKey
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import row_count
-from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.sorting.ordering import Ordering
+from runnel.processors.stateful.buffered import EmittingProcessor
 
 LEAST_BUFFER = 65_536
 """Rows that can't be among the first ones any more are dropped when this many, or twice those kept the last time, are held."""

@@ -12,8 +12,8 @@ from runnel.dag import ProcessorFactory
 from runnel.expressions.aggregates.states import Count, filled
 from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.grouping.group_state import WEIGHT, GroupState, Layout, Partial
+from runnel.processors.stateful.buffered import EmittingProcessor
 
 
 class SetOperation(EmittingProcessor):

@@ -19,8 +19,8 @@ from runnel.errors import OperationalError
 from runnel.expressions.nodes import Expression
 from runnel.memory import Reservation, size_of, too_large
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.joins.build_side import KEEPS_RIGHT, NEEDS_RIGHT, UNKNOWNS, JoinPlan, JoinShape, JoinTable
+from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.relation import Field
 
 if TYPE_CHECKING:

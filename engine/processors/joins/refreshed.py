@@ -22,9 +22,9 @@ from runnel.expressions.nodes import Expression
 from runnel.memory import Reservation, size_of, too_large
 from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorContext
 from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divided, pieces, works_slowly
-from runnel.processors.emitting import EmittingProcessor, accumulated_too_much
 from runnel.processors.joins.build_side import JoinPlan, JoinShape, JoinTable
 from runnel.processors.sources.scan import FAR_FUTURE, OpenPartition
+from runnel.processors.stateful.buffered import EmittingProcessor, accumulated_too_much
 from runnel.relation import Field
 
 WEIGHT = 2

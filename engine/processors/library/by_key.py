@@ -16,11 +16,11 @@ from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.kernels.values import canonical
 from runnel.expressions.nodes import Column
 from runnel.processor import Inbox, Processor
-from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.grouping.aggregate import AggregateProcessor
 from runnel.processors.grouping.aggregation import Aggregation, Stage
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.library.aggregate_operation import AggregateOperation
+from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import SqlType, from_arrow, to_arrow
 
 ARGUMENTS = b"runnel.arguments"

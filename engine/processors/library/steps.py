@@ -23,7 +23,6 @@ from runnel.columns.batches import slices
 from runnel.dag import ProcessorFactory, ProcessorSupplier, Supplier
 from runnel.errors import ProgrammingError
 from runnel.processor import Inbox, Outbox, Processor, ProcessorContext, StatelessProcessor, Watermark
-from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.library.aggregate_operation import (
     AggregateOperation,
     averaging,
@@ -35,6 +34,7 @@ from runnel.processors.library.aggregate_operation import (
 )
 from runnel.processors.library.by_key import accumulate_by_key, aggregate_by_key, combine_by_key
 from runnel.processors.sinks.result import result_sink
+from runnel.processors.stateful.buffered import EmittingProcessor
 
 __all__ = [
     "AggregateOperation",

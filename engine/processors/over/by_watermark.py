@@ -12,10 +12,10 @@ from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import constant
-from runnel.processors.held_rows import CompiledHolding, Holding
-from runnel.processors.holding import TAKEN_SHARE, HoldingProcessor
 from runnel.processors.over.calls import CompiledWindow, by_arrangement
 from runnel.processors.over.frames import check_offset
+from runnel.processors.stateful.row_buffer import CompiledHolding, Holding
+from runnel.processors.stateful.until_watermark import TAKEN_SHARE, HoldingProcessor
 from runnel.windows import WindowCall
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from runnel.expressions.nodes import Expression
 from runnel.memory import Reservation, size_of
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import constant
-from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.over.calls import ROW_BYTES, CompiledWindow, by_arrangement
 from runnel.processors.over.frames import check_offset
+from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.relation import Field
 from runnel.windows import WindowCall
 

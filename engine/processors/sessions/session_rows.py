@@ -17,12 +17,12 @@ from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Column
 from runnel.memory import size_of
 from runnel.processor import Watermark
-from runnel.processors.diverting import DivertingProcessor
-from runnel.processors.holding import TAKEN_SHARE, WEIGHT
 from runnel.processors.sessions.ended_sessions import is_ended_state
 from runnel.processors.sessions.session_merge import LEAST, OpenSessions
 from runnel.processors.sessions.session_output import Held, SessionPlan
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
+from runnel.processors.stateful.late_output import DivertingProcessor
+from runnel.processors.stateful.until_watermark import TAKEN_SHARE, WEIGHT
 from runnel.streams import TimeBound
 
 _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])

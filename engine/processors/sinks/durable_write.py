@@ -17,8 +17,8 @@ from runnel.columns.batches import from_numbers, make_batch
 from runnel.connector import Sink, Token
 from runnel.expressions.kernels.values import array_of
 from runnel.processor import Watermark
-from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.sinks.sink_watermarks import SinkWatermarks, is_watermarks
+from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import BIGINT, VARCHAR, to_arrow
 
 ASK_AGAIN = 1_000_000_000

@@ -13,7 +13,7 @@ from runnel.connector import Sink, SinkRequest, Token, WritableTable
 from runnel.dag import DAG, ProcessorMetaSupplier, ProcessorSupplier
 from runnel.errors import Error
 from runnel.processor import Guarantee, JobContext, Processor
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
 
 _COUNT = pa.schema([pa.field("count", pa.int64())])
 

@@ -18,9 +18,9 @@ from runnel.expressions.nodes import Expression, SortKey
 from runnel.memory import Reservation, size_of
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.constants import row_count
-from runnel.processors.emitting import EmittingProcessor
 from runnel.processors.sorting.ordering import Ordering
 from runnel.processors.sorting.sorted_runs import Chunks, RunLayout, bounded, chunks, merged
+from runnel.processors.stateful.buffered import EmittingProcessor
 
 if TYPE_CHECKING:
     from runnel.spill import SpillFile

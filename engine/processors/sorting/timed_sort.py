@@ -13,9 +13,9 @@ from runnel.columns.batches import MAX_ROWS
 from runnel.dag import ProcessorFactory
 from runnel.expressions.context import Frame
 from runnel.expressions.nodes import SortKey
-from runnel.processors.held_rows import CompiledHolding, Holding
-from runnel.processors.holding import HoldingProcessor
 from runnel.processors.sorting.ordering import Ordering
+from runnel.processors.stateful.row_buffer import CompiledHolding, Holding
+from runnel.processors.stateful.until_watermark import HoldingProcessor
 
 
 class TimedSort(HoldingProcessor):

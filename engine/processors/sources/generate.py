@@ -14,7 +14,7 @@ from runnel.errors import DataError, internal
 from runnel.expressions.nodes import Expression
 from runnel.processor import Outbox, Processor, ProcessorContext
 from runnel.processors.constants import constant
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
 
 STREAM_ROWS = 1024
 """The most rows that a GENERATE_STREAM puts in one batch."""

@@ -14,8 +14,8 @@ from runnel.expressions.kernels.result_size import TooManyRows
 from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext, Processor
 from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divided, pieces, works_slowly
-from runnel.processors.emitting import MAKING_TIME, EmittingProcessor
 from runnel.processors.sources.scan_state import SavedPartition, ScanShare, decode, encode, named, place_of
+from runnel.processors.stateful.buffered import MAKING_TIME, EmittingProcessor
 
 if TYPE_CHECKING:
     from runnel.processors.sources.partition_watermarks import TimeRule

@@ -13,7 +13,7 @@ from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Expression, Literal
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.emitting import EmittingProcessor
+from runnel.processors.stateful.buffered import EmittingProcessor
 from runnel.sqltypes import SqlType, to_arrow
 
 Column = Any

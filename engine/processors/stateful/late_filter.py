@@ -14,9 +14,9 @@ import pyarrow as pa
 from runnel.columns.batches import Mask, from_flags, from_numbers, numbers
 from runnel.dag import ProcessorFactory
 from runnel.processor import Watermark
-from runnel.processors.diverting import DivertingProcessor
-from runnel.processors.held_rows import CompiledHolding, Holding
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
+from runnel.processors.stateful.late_output import DivertingProcessor
+from runnel.processors.stateful.row_buffer import CompiledHolding, Holding
 
 _SCHEMA = pa.schema([(name, pa.int64()) for name in ("watermark", "time", "floor")])
 

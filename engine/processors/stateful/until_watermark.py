@@ -10,8 +10,8 @@ from runnel.columns.batches import join_batches
 from runnel.columns.key_hash import keyed_state
 from runnel.memory import Reservation
 from runnel.processor import Watermark
-from runnel.processors.diverting import DivertingProcessor
-from runnel.processors.held_rows import CompiledHolding, HeldRows
+from runnel.processors.stateful.late_output import DivertingProcessor
+from runnel.processors.stateful.row_buffer import CompiledHolding, HeldRows
 
 WEIGHT = 2
 """How much memory is needed for each byte that waits: to put rows in order."""

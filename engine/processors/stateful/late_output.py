@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from runnel.memory import LEAST_SHARE, Reservation, state_too_large
 from runnel.processor import Inbox, Outbox, ProcessorContext
-from runnel.processors.emitting import EmittingProcessor
-from runnel.processors.late_rows import LateRows
+from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.processors.stateful.late_rows import LateRows
 
 RESULTS, LATE = 0, 1
 
