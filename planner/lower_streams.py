@@ -14,8 +14,8 @@ LEFT, RIGHT = 0, 1
 def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Output:
     """The vertex of a join of two streams. Several processors run it where there are keys that are columns of both sides, by
     which the rows are divided."""
-    from runnel.processors.interval_join import interval_join
     from runnel.processors.joins.build_side import JoinShape
+    from runnel.processors.stream_joins.interval_join import interval_join
 
     left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
@@ -37,7 +37,7 @@ def lower_interval_join(to: Lowering, node: physical_streams.IntervalJoin) -> Ou
 def lower_timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
     """The vertex of a join by a time that both sides share, as with `lower_interval_join`; rows are divided by that time."""
     from runnel.processors.joins.build_side import JoinShape
-    from runnel.processors.timed_join import timed_join
+    from runnel.processors.stream_joins.window_join import timed_join
 
     left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)
@@ -61,7 +61,7 @@ def lower_timed_join(to: Lowering, node: physical_streams.TimedJoin) -> Output:
 def lower_as_of_join(to: Lowering, node: physical_streams.AsOfJoin) -> Output:
     """The vertex of an as-of join, as with `lower_interval_join`; without such keys several processors are given the whole
     right side each, if it ends."""
-    from runnel.processors.as_of_join import as_of_join
+    from runnel.processors.stream_joins.as_of_join import as_of_join
 
     left, right = to.lower(node.left), to.lower(node.right)
     names = column_names(node.fields)

@@ -12,10 +12,10 @@ import pytest
 
 from runnel.columns.key_hash import hash_columns
 from runnel.memory import Reservation
-from runnel.processors import as_of_join as module
-from runnel.processors.as_of_join import as_of_join, superseded
 from runnel.processors.stateful import late_output as diverting
-from runnel.processors.time_runs import Rows, Run
+from runnel.processors.stream_joins import as_of_join as module
+from runnel.processors.stream_joins.as_of_join import as_of_join, superseded
+from runnel.processors.stream_joins.sorted_runs import Rows, Run
 from runnel.stream_joins import AsOfShape
 from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor

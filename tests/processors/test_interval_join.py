@@ -10,8 +10,8 @@ import pytest
 
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
-from runnel.processors.interval_join import interval_join
 from runnel.processors.joins.build_side import JoinShape
+from runnel.processors.stream_joins.interval_join import interval_join
 from runnel.relation import LEFT_ONLY, MARKS, JoinKind
 from runnel.stream_joins import IntervalShape, TimeLink, WaitingSide
 from runnel.streams import TimeBound

@@ -11,8 +11,8 @@ import pytest
 from runnel.expressions import build
 from runnel.expressions.nodes import Literal
 from runnel.processors.joins.build_side import JoinShape
-from runnel.processors.time_runs import RunBuffer
-from runnel.processors.timed_join import TimedJoin, timed_join
+from runnel.processors.stream_joins.sorted_runs import RunBuffer
+from runnel.processors.stream_joins.window_join import TimedJoin, timed_join
 from runnel.relation import LEFT_ONLY, MARKS, JoinKind
 from runnel.sqltypes import BIGINT
 from runnel.stream_joins import TimedShape, TimeLink

@@ -13,8 +13,8 @@ import pytest
 import runnel
 from runnel.memory import Memory
 from runnel.processor import Processor, Watermark
-from runnel.processors import as_of_join
 from runnel.processors.joins.join import JoinShape, join
+from runnel.processors.stream_joins import as_of_join
 from runnel.relation import JoinKind
 from runnel.snapshots.store import share_of
 from runnel.stream_joins import AsOfShape

@@ -20,7 +20,6 @@ from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.processor import Outbox, ProcessorContext, Watermark
 from runnel.processors.grouping.row_identity import factorise
-from runnel.processors.kept_rows import BUCKETS, Buckets, KeptRows
 from runnel.processors.over.calls import CompiledWindow, arranged, by_arrangement, values_of
 from runnel.processors.over.frames import check_offset
 from runnel.processors.over.partitions import Partitions
@@ -29,6 +28,7 @@ from runnel.processors.sources.partition_watermarks import GREATEST_TIME
 from runnel.processors.stateful.late_output import DivertingProcessor
 from runnel.processors.stateful.row_buffer import CompiledHolding, HeldRows, Holding
 from runnel.processors.stateful.until_watermark import WEIGHT, stepwise
+from runnel.processors.stream_joins.versions import BUCKETS, Buckets, KeptRows
 from runnel.window_reach import Reach, furthest
 from runnel.windows import WindowCall
 

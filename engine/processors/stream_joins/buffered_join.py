@@ -25,7 +25,7 @@ from runnel.columns.key_hash import keyed_state
 from runnel.processor import Watermark
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME, LEAST_TIME
 from runnel.processors.stateful.late_output import LATE, DivertingProcessor
-from runnel.processors.time_runs import Rows, RunBuffer
+from runnel.processors.stream_joins.sorted_runs import Rows, RunBuffer
 
 _SEEN, _TOLD = "$seen", "$told"
 _MARKS = ("$left", "$right")

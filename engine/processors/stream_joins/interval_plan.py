@@ -18,7 +18,7 @@ from runnel.expressions.nodes import Expression, columns_of
 from runnel.processors.joins.build_side import JoinPlan, JoinShape
 from runnel.processors.joins.index import all_valid, is_integer_like
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME, LEAST_TIME, less
-from runnel.processors.time_runs import NEVER, Rows, times_of
+from runnel.processors.stream_joins.sorted_runs import NEVER, Rows, times_of
 from runnel.relation import Field, JoinKind
 from runnel.sqltypes import to_arrow
 from runnel.stream_joins import IntervalShape, WaitingSide, divided_by

@@ -20,11 +20,11 @@ from runnel.dag import ProcessorFactory
 from runnel.errors import DataError
 from runnel.expressions.nodes import Expression
 from runnel.processor import Watermark
-from runnel.processors.interval_matching import Matching
-from runnel.processors.interval_plan import LEFT, RIGHT, IntervalPlan
 from runnel.processors.joins.build_side import JoinShape
-from runnel.processors.time_runs import Rows, Run
-from runnel.processors.waiting import WaitingProcessor, restored_rows, rows_state
+from runnel.processors.stream_joins.buffered_join import WaitingProcessor, restored_rows, rows_state
+from runnel.processors.stream_joins.interval_matching import Matching
+from runnel.processors.stream_joins.interval_plan import LEFT, RIGHT, IntervalPlan
+from runnel.processors.stream_joins.sorted_runs import Rows, Run
 from runnel.relation import Field, JoinKind
 from runnel.stream_joins import IntervalShape
 

@@ -11,9 +11,9 @@ from runnel.columns.batches import Indexes, Mask, indexes, true_flags
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import Evaluator, evaluate
 from runnel.processors.grouping.row_identity import same
-from runnel.processors.interval_plan import LEFT, RIGHT, IntervalPlan
 from runnel.processors.joins.range_pairs import pairs_in_ranges
-from runnel.processors.time_runs import Run, Sought
+from runnel.processors.stream_joins.interval_plan import LEFT, RIGHT, IntervalPlan
+from runnel.processors.stream_joins.sorted_runs import Run, Sought
 
 
 class Matching:

@@ -19,12 +19,12 @@ from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Expression
 from runnel.memory import LEAST_BYTES
 from runnel.processor import Watermark
-from runnel.processors.interval_plan import holds_of
 from runnel.processors.joins.build_side import KEEPS_LEFT, KEEPS_RIGHT, UNKNOWNS, JoinPlan, JoinShape, JoinTable
 from runnel.processors.sources.partition_watermarks import less
 from runnel.processors.stateful.until_watermark import TAKEN_SHARE
-from runnel.processors.time_runs import NEVER, Rows, Run, times_of
-from runnel.processors.waiting import WaitingProcessor, restored_rows, rows_state
+from runnel.processors.stream_joins.buffered_join import WaitingProcessor, restored_rows, rows_state
+from runnel.processors.stream_joins.interval_plan import holds_of
+from runnel.processors.stream_joins.sorted_runs import NEVER, Rows, Run, times_of
 from runnel.relation import Field
 from runnel.stream_joins import TimedShape, WaitingSide
 

@@ -1,0 +1,10 @@
+"""Joins of two streams: by interval, by window, and as of a time.
+
+Imports the contracts `processor` and `dag`, `columns`, `expressions`, `relation`, `storage`,
+and of `processors` the folders `grouping`, `joins`, `sources` and `stateful`.
+
+Begin with `buffered_join`: watermarks, buffered rows and the state of both sides.
+`interval_join` is compiled by `interval_plan` and matched by `interval_matching`; rows wait in
+`sorted_runs`. `window_join` and `as_of_join` are the other two. See
+docs/design/011-stream-joins.md.
+"""
