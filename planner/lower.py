@@ -112,7 +112,7 @@ def _impose_order(to: Lowering, node: physical_streams.ImposeOrder) -> Output:
 
 
 def _assign_windows(to: Lowering, node: physical_streams.AssignWindows) -> Output:
-    from runnel.processors.assign_windows import assign_windows
+    from runnel.processors.time_windows.assign_windows import assign_windows
 
     rows = to.lower(node.input)
     names = column_names(node.fields)

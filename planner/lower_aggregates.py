@@ -40,7 +40,7 @@ def lower_stream_aggregate(to: Lowering, node: StreamAggregate, rows: Output) ->
 
 def _timed(node: physical_streams.TimedAggregate, names: tuple[str, ...]) -> _Stages:
     """Groups that differ by their times alone meet in one processor, so that they come out in the order of these."""
-    from runnel.processors.timed_aggregate import Timing, timed_aggregate
+    from runnel.processors.time_windows.timed_aggregate import Timing, timed_aggregate
 
     timing = Timing(node.bounds, node.late is not None, node.every, node.lateness, node.counted)
     bounded = {key for key, _ in node.bounds}
@@ -55,7 +55,7 @@ def _timed(node: physical_streams.TimedAggregate, names: tuple[str, ...]) -> _St
 
 def _framed(node: physical_streams.FramedAggregate, names: tuple[str, ...]) -> _Stages:
     """A group's frames meet in one processor: the frame, which is the first key, doesn't divide."""
-    from runnel.processors.framed_aggregate import FramedKeys, framed_aggregate
+    from runnel.processors.time_windows.framed_aggregate import FramedKeys, framed_aggregate
 
     framed = FramedKeys(shape=node.shape, time=node.time, keys=node.keys, columns=node.columns, bound=node.bound)
     keys = tuple(f"k{i}" for i in range(1 + len(node.keys)))

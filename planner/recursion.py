@@ -151,7 +151,7 @@ def _group_limit(node: physical.GroupLimit) -> StageDefinition:
 
 
 def _assign_windows(node: physical_streams.AssignWindows) -> StageDefinition:
-    from runnel.processors.assign_windows import assign_windows
+    from runnel.processors.time_windows.assign_windows import assign_windows
 
     return StageDefinition(assign_windows(node.shape, node.time, column_names(node.fields), node.columns))
 

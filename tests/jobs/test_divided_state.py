@@ -10,8 +10,8 @@ import pytest
 
 import runnel
 from runnel.columns.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, keyed_state
-from runnel.processors.timed_aggregate import TimedAggregateProcessor
-from runnel.processors.timed_runs import DueTimes
+from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor
+from runnel.processors.time_windows.timed_runs import DueTimes
 from runnel.streams import TimeBound
 from tests.waiting import eventually
 

@@ -13,7 +13,7 @@ from runnel.columns.batches import MAX_ROWS
 from runnel.errors import DataError
 from runnel.expressions.nodes import Column
 from runnel.processor import Item, Watermark
-from runnel.processors.assign_windows import assign_windows
+from runnel.processors.time_windows.assign_windows import assign_windows
 from runnel.sqltypes import BIGINT, DATE, INTEGER, SMALLINT, TIMESTAMP, TIMESTAMP_TZ, TINYINT, SqlType, to_arrow
 from runnel.streams import WindowKind, WindowShape
 from runnel.testing import verify_processor

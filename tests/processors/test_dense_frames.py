@@ -12,12 +12,12 @@ import pytest
 
 from runnel.errors import DataError
 from runnel.expressions.aggregates.states import Count, Extreme, Items, State, SumDecimal, SumDouble, SumInteger
-from runnel.processors import dense_frames
-from runnel.processors.dense_frames import DenseFrames
-from runnel.processors.dense_states import dense_state
-from runnel.processors.frames import FrameTimes, WindowFrames
 from runnel.processors.grouping.group_state import GroupState, Layout, Partial
-from runnel.processors.key_slots import KeySlots
+from runnel.processors.time_windows import dense_frames
+from runnel.processors.time_windows.dense_frames import DenseFrames
+from runnel.processors.time_windows.dense_states import dense_state
+from runnel.processors.time_windows.frames import FrameTimes, WindowFrames
+from runnel.processors.time_windows.key_slots import KeySlots
 from runnel.streams import WindowKind, WindowShape
 from tests.effort import some
 
@@ -229,7 +229,7 @@ def test_slots_tell_keys_apart(seed: int) -> None:
 
 
 def test_keys_with_one_hash_are_not_mixed_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runnel.processors.key_slots.hash_columns", lambda keys: np.zeros(len(keys[0]), np.uint64))
+    monkeypatch.setattr("runnel.processors.time_windows.key_slots.hash_columns", lambda keys: np.zeros(len(keys[0]), np.uint64))
     slots = KeySlots((pa.string(),))
     assert slots.places([pa.array(["a", "a"])], 2) is not None
     assert slots.places([pa.array(["b"])], 1) is None

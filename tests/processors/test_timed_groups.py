@@ -7,10 +7,10 @@ import pyarrow as pa
 from runnel.columns.batches import MAX_ROWS
 from runnel.columns.key_hash import keyed_state
 from runnel.expressions.aggregates.states import Count, SumInteger
-from runnel.processors import timed_groups
 from runnel.processors.grouping.group_state import Layout
-from runnel.processors.timed_groups import TimedGroups, is_rows
-from runnel.processors.timed_runs import DueTimes
+from runnel.processors.time_windows import timed_groups
+from runnel.processors.time_windows.timed_groups import TimedGroups, is_rows
+from runnel.processors.time_windows.timed_runs import DueTimes
 from runnel.snapshots.store import share_of
 from runnel.streams import TimeBound
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runnel.processors.timed_aggregate import TimedAggregateProcessor
+from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor
 from tests.snapshots.goldens import SLT, Bench, Golden, of_lists, of_nexmark, of_slt
 
 

@@ -14,9 +14,9 @@ import pytest
 import runnel
 from runnel.expressions.nodes import WINDOW_FINAL, Aggregate
 from runnel.processor import Watermark
-from runnel.processors import timed_groups
 from runnel.processors.grouping.aggregation import Stage
-from runnel.processors.timed_aggregate import Timing, timed_aggregate
+from runnel.processors.time_windows import timed_groups
+from runnel.processors.time_windows.timed_aggregate import Timing, timed_aggregate
 from runnel.sqltypes import BOOLEAN
 from runnel.testing import verify_processor
 from runnel.testing.rows import rows_of

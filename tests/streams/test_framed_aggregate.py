@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from runnel.processor import Watermark
-from runnel.processors import framed_aggregate, frames, timed_groups
-from runnel.processors.framed_aggregate import FramedKeys
-from runnel.processors.frames import FrameTimes
 from runnel.processors.grouping.aggregation import Stage
+from runnel.processors.time_windows import framed_aggregate, frames, timed_groups
+from runnel.processors.time_windows.framed_aggregate import FramedKeys
+from runnel.processors.time_windows.frames import FrameTimes
 from runnel.streams import TimeBound, WindowKind, WindowShape
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of

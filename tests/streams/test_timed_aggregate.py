@@ -16,10 +16,10 @@ from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.context import EvaluationContext
 from runnel.expressions.nodes import Aggregate, Column, Expression, Literal, SortKey
 from runnel.processor import JobContext, ProcessorContext, Watermark
-from runnel.processors import timed_groups
 from runnel.processors.grouping.aggregation import Stage
 from runnel.processors.sources.partition_watermarks import EARLIEST, GREATEST_TIME, LATEST, less
-from runnel.processors.timed_aggregate import TimedAggregateProcessor, Timing, timed_aggregate
+from runnel.processors.time_windows import timed_groups
+from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor, Timing, timed_aggregate
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR
 from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor

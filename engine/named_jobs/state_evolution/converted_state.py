@@ -17,9 +17,9 @@ from runnel.errors import DataError
 from runnel.expressions.kernels.buffers import FIRST_US, LAST_US, pack
 from runnel.meanings import Form, Windows
 from runnel.named_jobs.state_evolution.recombination import Change
-from runnel.processors.frames import FrameTimes
 from runnel.processors.sessions.ended_sessions import ended_state, is_ended_state
 from runnel.processors.sources.partition_watermarks import event_times
+from runnel.processors.time_windows.frames import FrameTimes
 from runnel.sqltypes import BIGINT
 from runnel.streams import WINDOW_COLUMNS, WindowKind, WindowShape
 

@@ -25,7 +25,6 @@ from runnel.expressions.context import Frame
 from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Column, Expression
 from runnel.processor import Outbox, ProcessorContext, Watermark
-from runnel.processors.assign_windows import bounds_range
 from runnel.processors.grouping.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.grouping.group_state import WEIGHT, GroupState, Partial, exported, partial_of
 from runnel.processors.grouping.row_identity import same
@@ -35,6 +34,7 @@ from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.processors.sessions.session_states import SESSION, SessionStates, session_numbers
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
 from runnel.processors.stateful.late_output import DivertingProcessor
+from runnel.processors.time_windows.assign_windows import bounds_range
 from runnel.sqltypes import BIGINT, TIMESTAMP, Kind, to_arrow
 from runnel.streams import WINDOW_COLUMNS, TimeBound
 

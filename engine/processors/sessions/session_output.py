@@ -23,10 +23,10 @@ from runnel.columns.batches import (
 )
 from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.errors import DataError, Position
-from runnel.processors.assign_windows import bounds_range
 from runnel.processors.grouping.row_identity import factorise, same
 from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.processors.sources.partition_watermarks import event_times
+from runnel.processors.time_windows.assign_windows import bounds_range
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
 from runnel.streams import WINDOW_COLUMNS
 

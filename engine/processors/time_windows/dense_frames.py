@@ -18,10 +18,10 @@ import numpy as np
 
 from runnel.columns.batches import Indexes, Mask, Numbers, indexes
 from runnel.expressions.aggregates.states import LARGEST, sum_overflow
-from runnel.processors.dense_states import DenseState
-from runnel.processors.frames import FEW_ROWS, FrameTimes, next_end
 from runnel.processors.grouping.group_state import Layout, Partial
-from runnel.processors.key_slots import KeySlots
+from runnel.processors.time_windows.dense_states import DenseState
+from runnel.processors.time_windows.frames import FEW_ROWS, FrameTimes, next_end
+from runnel.processors.time_windows.key_slots import KeySlots
 
 SPARSE_KEYS = 1 << 12
 """With fewer keys than these nothing is gained by forgetting some."""

@@ -21,10 +21,10 @@ from runnel.memory import Memory, size_of
 from runnel.processors.grouping.group_state import GroupState, Layout, Partial, appended, partial_of
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.sources.partition_watermarks import event_times
-from runnel.processors.timed_runs import NEVER, DueTimes, TimedRun, sorted_run, with_keys
+from runnel.processors.time_windows.timed_runs import NEVER, DueTimes, TimedRun, sorted_run, with_keys
 
 if TYPE_CHECKING:
-    from runnel.processors.spilled_groups import SpilledGroups
+    from runnel.processors.time_windows.spilled_groups import SpilledGroups
 
 BUFFERED_ROWS = 1 << 17
 """How many rows are buffered before they are collapsed, at least."""
@@ -317,7 +317,7 @@ class TimedGroups:
             return
         if self._files is None:
             # Loaded on first use: few queries need it.
-            from runnel.processors.spilled_groups import SpilledGroups
+            from runnel.processors.time_windows.spilled_groups import SpilledGroups
 
             self._files = SpilledGroups(self.layout, self._due, self._whole.combine, memory, self.divided_from)
         self._files.add(held)

@@ -20,19 +20,19 @@ from runnel.columns.key_hash import keyed_state
 from runnel.dag import ProcessorFactory
 from runnel.expressions.nodes import Aggregate, Column, Expression
 from runnel.processor import Outbox, ProcessorContext
-from runnel.processors.assign_windows import AssignWindowsPlan, bounds_range, place
-from runnel.processors.dense_frames import DenseFrames
-from runnel.processors.dense_states import dense_state
-from runnel.processors.frames import FrameTimes, WindowFrames
 from runnel.processors.grouping.aggregation import Aggregation, Stage
 from runnel.processors.grouping.group_state import GroupState, Layout, Partial, appended, exported
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
-from runnel.processors.timed_aggregate import TimedAggregateProcessor, Timing
+from runnel.processors.time_windows.assign_windows import AssignWindowsPlan, bounds_range, place
+from runnel.processors.time_windows.dense_frames import DenseFrames
+from runnel.processors.time_windows.dense_states import dense_state
+from runnel.processors.time_windows.frames import FrameTimes, WindowFrames
+from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor, Timing
 from runnel.sqltypes import BIGINT, to_arrow
 from runnel.streams import WINDOW_COLUMNS, TimeBound, WindowShape
 
 if TYPE_CHECKING:
-    from runnel.processors.spilled_frames import SpilledFrames
+    from runnel.processors.time_windows.spilled_frames import SpilledFrames
 
 FRAME = 0
 """The number of the key that is the frame's end; the other keys follow."""
@@ -140,7 +140,7 @@ class FramedAggregateProcessor(TimedAggregateProcessor):
         if self._spilled:
             return
         # Loaded on first use: few queries need it.
-        from runnel.processors.spilled_frames import SpilledFrames
+        from runnel.processors.time_windows.spilled_frames import SpilledFrames
 
         for layout, frames in zip(self._layouts, self._frames, strict=True):
             combine = GroupState(layout, self.check_accumulated).combine

@@ -10,8 +10,8 @@ import pyarrow as pa
 from runnel.columns.batches import Mask, indexes
 from runnel.memory import Memory
 from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial
-from runnel.processors.timed_groups import TimedGroups
-from runnel.processors.timed_runs import DueTimes, with_keys
+from runnel.processors.time_windows.timed_groups import TimedGroups
+from runnel.processors.time_windows.timed_runs import DueTimes, with_keys
 
 
 class GivenGroups:

@@ -16,9 +16,9 @@ import pyarrow as pa
 from runnel.columns.batches import Indexes, from_numbers, indexes, numbers
 from runnel.columns.key_hash import Hashes, hash_columns
 from runnel.memory import LEAST_BYTES, Memory
-from runnel.processors.frames import Combine, FrameTimes, WindowFrames
 from runnel.processors.grouping.group_state import WEIGHT, Layout, Partial, appended, exported, partial_of
-from runnel.processors.spilled_groups import BITS, COUNT, DEEPEST
+from runnel.processors.time_windows.frames import Combine, FrameTimes, WindowFrames
+from runnel.processors.time_windows.spilled_groups import BITS, COUNT, DEEPEST
 
 LARGEST = 2
 """A leaf is divided when its frames take so many times what is combined at once."""

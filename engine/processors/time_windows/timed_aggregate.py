@@ -22,14 +22,14 @@ from runnel.expressions.evaluate import evaluate
 from runnel.expressions.nodes import Aggregate, Expression
 from runnel.memory import Reservation
 from runnel.processor import Outbox, ProcessorContext, Watermark
-from runnel.processors.given_groups import GivenGroups
 from runnel.processors.grouping.aggregate import PASS_ON_SHARE
 from runnel.processors.grouping.aggregation import Aggregation, Stage, spread_out
 from runnel.processors.grouping.group_state import WEIGHT, GroupState, Layout, Partial, exported, partial_of
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
 from runnel.processors.stateful.late_output import DivertingProcessor
-from runnel.processors.timed_groups import TimedGroups, is_rows
-from runnel.processors.timed_runs import DueTimes, with_keys
+from runnel.processors.time_windows.given_groups import GivenGroups
+from runnel.processors.time_windows.timed_groups import TimedGroups, is_rows
+from runnel.processors.time_windows.timed_runs import DueTimes, with_keys
 from runnel.streams import TimeBound
 
 _WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
