@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from runnel.errors import Error
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 
 if TYPE_CHECKING:
     from runnel.rows import Result

@@ -20,7 +20,7 @@ from runnel.errors import Error, InterfaceError, may_succeed_here
 from runnel.expressions.kernels.values import array_of, python_values
 from runnel.jobs import Job
 from runnel.processors.sinks.result_queue import ResultQueue
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 from runnel.sqltypes import Kind, SqlType, to_arrow
 
 Row = tuple[Any, ...]

@@ -11,7 +11,7 @@ from runnel.base.frozen import frozen
 from runnel.errors import ProgrammingError
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner.collected import OuterCollected
-from runnel.subqueries import OuterColumn, OuterValue, map_outer_in
+from runnel.relation.subqueries import OuterColumn, OuterValue, map_outer_in
 
 
 @frozen

@@ -11,9 +11,9 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, SortKey
 from runnel.planner.collected import QueryBinder
 from runnel.planner.scope import Scope
-from runnel.relation import Aggregate, Limit, Project, Relation, Sort, references
+from runnel.relation.nodes import Aggregate, Limit, Project, Relation, Sort, references
+from runnel.relation.subqueries import ScalarSubquery
 from runnel.sqltypes import NULL, VARCHAR, array
-from runnel.subqueries import ScalarSubquery
 
 
 def query_of(tree: Any) -> Any | None:

@@ -10,8 +10,8 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Call, Expression, columns_of, conjuncts
 from runnel.planner.event_time import time_bounds
 from runnel.planner.rules.rewriting import column, shift
-from runnel.relation import JoinKind, Relation, Scan
-from runnel.streams import AsOfJoin
+from runnel.relation.nodes import JoinKind, Relation, Scan
+from runnel.relation.streams import AsOfJoin
 
 _FLIPPED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 _HINT = "write ASOF JOIN b ON a.k = b.k AND a.ts >= b.ts"

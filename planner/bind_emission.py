@@ -24,11 +24,11 @@ from runnel.planner.rules.rewriting import project_columns
 from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import EmissionClauses, Name
-from runnel.relation import Aggregate, Expand, Filter, Limit, Project, Relation, Sort, Union, references, walk
+from runnel.relation.nodes import Aggregate, Expand, Filter, Limit, Project, Relation, Sort, Union, references, walk
+from runnel.relation.over import Window
+from runnel.relation.streams import WINDOW_COLUMNS, Emission
+from runnel.relation.subqueries import SUBQUERIES
 from runnel.sqltypes import BIGINT, Kind
-from runnel.streams import WINDOW_COLUMNS, Emission
-from runnel.subqueries import SUBQUERIES
-from runnel.windows import Window
 
 
 def with_emission(binder: Binder, relation: Relation, clauses: EmissionClauses) -> Relation:

@@ -23,6 +23,7 @@ from runnel.planner.collected import Aggregates
 from runnel.planner.number_literals import number_literal
 from runnel.planner.scope import check_schema
 from runnel.planner.supported import function_call, sql_type_of, unwrapped
+from runnel.relation.subqueries import Exists, ScalarSubquery
 from runnel.sqltypes import (
     BOOLEAN,
     INTERVAL,
@@ -32,7 +33,6 @@ from runnel.sqltypes import (
     Kind,
     can_cast,
 )
-from runnel.subqueries import Exists, ScalarSubquery
 
 _BINARY: dict[type, str] = {
     exp.Add: "add",

@@ -18,10 +18,10 @@ from runnel.planner.convert import exact_cast, renamed
 from runnel.planner.scope import INFORMATION_SCHEMA, Bound, Scope, ScopeColumn, check_schema, scope_of
 from runnel.planner.supported import function_call, position_of
 from runnel.planner.table_arguments import WINDOW_FUNCTIONS
-from runnel.relation import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
+from runnel.relation.nodes import Join, JoinKind, Project, Relation, Scan, Unnest, Values, references
+from runnel.relation.streams import ImposeOrder
+from runnel.relation.subqueries import DependentJoin, UnnestTogether, deepened, outer_columns
 from runnel.sqltypes import BOOLEAN, VARCHAR, Kind, common_type, loses_digits
-from runnel.streams import ImposeOrder
-from runnel.subqueries import DependentJoin, UnnestTogether, deepened, outer_columns
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Binder

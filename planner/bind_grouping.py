@@ -21,7 +21,7 @@ from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Case, Column, Expression, InList, Literal
 from runnel.planner.collected import GroupingValue
 from runnel.planner.supported import unwrapped
-from runnel.relation import Expand, Field, Project, Relation, Union, Values, references
+from runnel.relation.nodes import Expand, Field, Project, Relation, Union, Values, references
 from runnel.sqltypes import BIGINT, BOOLEAN
 
 MOST_SETS = 4096

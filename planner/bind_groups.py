@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING
 from runnel.errors import ProgrammingError, as_written
 from runnel.expressions.nodes import Column, Expression, transform
 from runnel.planner.collected import AggregateValue, GroupingValue, OuterCollected, WindowValue
-from runnel.relation import Aggregate, references
-from runnel.subqueries import SUBQUERIES, Exists, InSubquery, OuterColumn, OuterValue, ScalarSubquery, map_outer, map_outer_in
+from runnel.relation.nodes import Aggregate, references
+from runnel.relation.subqueries import (
+    SUBQUERIES,
+    Exists,
+    InSubquery,
+    OuterColumn,
+    OuterValue,
+    ScalarSubquery,
+    map_outer,
+    map_outer_in,
+)
 
 if TYPE_CHECKING:
     Subquery = Exists | InSubquery | ScalarSubquery

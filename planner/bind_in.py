@@ -8,9 +8,9 @@ from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Expression
 from runnel.planner.convert import changed, converted, decimal_key
-from runnel.relation import Relation, references
+from runnel.relation.nodes import Relation, references
+from runnel.relation.subqueries import InSubquery
 from runnel.sqltypes import BOOLEAN, SqlType, common_type, loses_digits
-from runnel.subqueries import InSubquery
 
 
 def in_subquery(operands: Sequence[Expression], relation: Relation, symbol: str, position: Position | None) -> InSubquery:

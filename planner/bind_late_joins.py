@@ -15,8 +15,8 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.rules.subqueries import subqueries_to_joins
 from runnel.planner.syntax import Name
-from runnel.relation import LEFT_ONLY, MARKS, Filter, Join, Limit, Project, Relation, references
-from runnel.streams import AsOfJoin, LateSides
+from runnel.relation.nodes import LEFT_ONLY, MARKS, Filter, Join, Limit, Project, Relation, references
+from runnel.relation.streams import AsOfJoin, LateSides
 
 
 def with_subqueries_as_joins(relation: Relation) -> Relation:

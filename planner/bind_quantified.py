@@ -19,9 +19,9 @@ from runnel.planner.collected import AggregateValue, GroupingValue, OuterCollect
 from runnel.planner.convert import converted
 from runnel.planner.scope import Scope
 from runnel.planner.supported import position_of
-from runnel.relation import Aggregate, Project, Relation, Unnest, Values, references
+from runnel.relation.nodes import Aggregate, Project, Relation, Unnest, Values, references
+from runnel.relation.subqueries import OuterColumn, OuterValue, ScalarSubquery, map_outer_in
 from runnel.sqltypes import BIGINT, BOOLEAN, Kind, loses_digits
-from runnel.subqueries import OuterColumn, OuterValue, ScalarSubquery, map_outer_in
 
 if TYPE_CHECKING:
     from runnel.planner.bind_expression import ExpressionBinder

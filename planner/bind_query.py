@@ -26,9 +26,9 @@ from runnel.planner.parse import parse
 from runnel.planner.scope import Scope, check_schema, scope_of
 from runnel.planner.supported import position_of
 from runnel.planner.syntax import Query
-from runnel.relation import Field, Limit, Relation, Sort, Values, references
+from runnel.relation.nodes import Field, Limit, Relation, Sort, Values, references
+from runnel.relation.subqueries import WorkingTable, deepened
 from runnel.sqltypes import BIGINT, NULL, SqlType
-from runnel.subqueries import WorkingTable, deepened
 
 if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonFunction

@@ -18,8 +18,8 @@ from runnel.planner.convert import common_types, converted, renamed
 from runnel.planner.scope import Scope
 from runnel.planner.set_operations import union, unrounded
 from runnel.planner.supported import position_of
-from runnel.relation import Aggregate, Field, Join, JoinKind, Relation, SetOperation, Union, walk
-from runnel.subqueries import SUBQUERIES, DependentJoin, Recursion, WorkingTable
+from runnel.relation.nodes import Aggregate, Field, Join, JoinKind, Relation, SetOperation, Union, walk
+from runnel.relation.subqueries import SUBQUERIES, DependentJoin, Recursion, WorkingTable
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Binder, CommonTable

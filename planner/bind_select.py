@@ -22,13 +22,13 @@ from runnel.planner.convert import distinct_rows
 from runnel.planner.ordering import checked_ordinal, ordinal, sort_key
 from runnel.planner.scope import Scope, check_schema
 from runnel.planner.supported import position_of, unwrapped
-from runnel.relation import Aggregate, Change, Filter, Project, Relation, Sort, references
+from runnel.relation.nodes import Aggregate, Change, Filter, Project, Relation, Sort, references
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Binder
     from runnel.planner.bind_sets import SetCall
     from runnel.planner.bind_window import Windows
-    from runnel.windows import WindowCall
+    from runnel.relation.over import WindowCall
 
 
 @frozen

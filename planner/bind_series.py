@@ -5,9 +5,9 @@ from __future__ import annotations
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal, walk
-from runnel.relation import Field, Generate, Relation, Values
+from runnel.relation.nodes import Field, Generate, Relation, Values
+from runnel.relation.subqueries import OuterColumn, Series
 from runnel.sqltypes import BIGINT, INTERVAL, INTERVAL_MONTH, NULL, TIMESTAMP, TIMESTAMP_TZ, Kind, SqlType
-from runnel.subqueries import OuterColumn, Series
 
 _PARAMETERS = {"generate_series": ("start", "stop", "step"), "generate_stream": ("rate",)}
 

@@ -20,9 +20,9 @@ from runnel.planner.bind_expression import ExpressionBinder
 from runnel.planner.bind_series import generator
 from runnel.planner.collected import AggregateValue, WindowValue
 from runnel.planner.supported import function_call
-from runnel.relation import Change, Generate, Relation, Unnest
+from runnel.relation.nodes import Change, Generate, Relation, Unnest
+from runnel.relation.subqueries import Series, UnnestTogether
 from runnel.sqltypes import Kind, SqlType
-from runnel.subqueries import Series, UnnestTogether
 
 if TYPE_CHECKING:
     from runnel.planner.bind_select import Upper

@@ -8,9 +8,9 @@ from typing import Any
 
 from runnel.errors import ProgrammingError
 from runnel.planner.supported import position_of
-from runnel.relation import Aggregate, Join, Relation, Sort
-from runnel.streams import AsOfJoin, AssignWindows, WindowKind
-from runnel.windows import Window
+from runnel.relation.nodes import Aggregate, Join, Relation, Sort
+from runnel.relation.over import Window
+from runnel.relation.streams import AsOfJoin, AssignWindows, WindowKind
 
 _HINT = re.compile(r"\+\s*STATE\b\s*(.*)", re.IGNORECASE | re.DOTALL)
 _NAME = re.compile(r"\(\s*([A-Za-z_]\w*)\s*\)\s*")

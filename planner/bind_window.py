@@ -22,10 +22,10 @@ from runnel.planner.collected import Aggregates, QueryBinder, WindowValue
 from runnel.planner.ordering import sort_key
 from runnel.planner.scope import Scope
 from runnel.planner.supported import function_call, position_of
-from runnel.relation import Filter, Project, Relation, references
+from runnel.relation.nodes import Filter, Project, Relation, references
+from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, Bound, BoundKind, Exclusion, Frame, FrameUnit, Window, WindowCall
+from runnel.relation.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery
 from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, Kind, SqlType
-from runnel.subqueries import Exists, InSubquery, OuterColumn, ScalarSubquery
-from runnel.windows import UP_TO_PEERS, WHOLE_PARTITION, Bound, BoundKind, Exclusion, Frame, FrameUnit, Window, WindowCall
 
 
 @frozen

@@ -20,9 +20,9 @@ from runnel.planner.rules.constant_folding import fold
 from runnel.planner.scope import Bound, Scope, ScopeColumn
 from runnel.planner.supported import function_call, position_of
 from runnel.planner.table_arguments import PARTITION, WINDOW_FUNCTIONS
-from runnel.relation import Filter, Project, Relation
+from runnel.relation.nodes import Filter, Project, Relation
+from runnel.relation.streams import AssignWindows, ImposeOrder, WindowKind, WindowShape
 from runnel.sqltypes import Kind
-from runnel.streams import AssignWindows, ImposeOrder, WindowKind, WindowShape
 
 if TYPE_CHECKING:
     from runnel.planner.bind_from import FromBinder

@@ -15,8 +15,8 @@ from runnel.planner.bind_query import Binder
 from runnel.planner.key_plans import equated_key
 from runnel.planner.scope import Scope, ScopeColumn
 from runnel.planner.syntax import Delete, Insert, Name, Update
-from runnel.relation import Field, Filter, Project, Relation, Scan, Values, references
-from runnel.subqueries import Exists, InSubquery, ScalarSubquery
+from runnel.relation.nodes import Field, Filter, Project, Relation, Scan, Values, references
+from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
 
 
 @frozen

@@ -21,9 +21,9 @@ from runnel.expressions.nodes import walk as expressions_in
 from runnel.expressions.properties import is_volatile
 from runnel.planner.estimates import estimate
 from runnel.planner.optimize import everything
-from runnel.relation import Aggregate, Relation
-from runnel.subqueries import SUBQUERIES, CommonRows, Recursion, WorkingTable, outer_columns
-from runnel.windows import Window
+from runnel.relation.nodes import Aggregate, Relation
+from runnel.relation.over import Window
+from runnel.relation.subqueries import SUBQUERIES, CommonRows, Recursion, WorkingTable, outer_columns
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Numbers

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from runnel import relation as logical
 from runnel.catalog import Snapshot
 from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanRequest, SinkRequest, WritableTable
 from runnel.deadline import check_time
@@ -22,11 +21,12 @@ from runnel.planner.estimates import estimate, literal_count
 from runnel.planner.index_choice import OrderColumn, choose_index
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
-from runnel.relation import Field, JoinKind, Relation
+from runnel.relation import nodes as logical
+from runnel.relation.nodes import Field, JoinKind, Relation
+from runnel.relation.over import Window, WindowCall
+from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
+from runnel.relation.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
 from runnel.sqltypes import BIGINT
-from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
-from runnel.windows import Window, WindowCall
 
 Narrowable: TypeAlias = (
     physical.HashJoin

@@ -18,7 +18,7 @@ from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.planner import physical, physical_streams
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import substitute
-from runnel.streams import TimeBound
+from runnel.relation.streams import TimeBound
 
 Bounded = tuple[tuple[Expression, TimeBound], ...]
 """Expressions over an input, each with its bound."""

@@ -9,8 +9,8 @@ from runnel.planner import physical_streams
 from runnel.planner.estimates import estimate
 from runnel.planner.event_time import time_bounds
 from runnel.planner.physical import Physical
-from runnel.relation import Project, Relation, references
-from runnel.streams import AssignWindows
+from runnel.relation.nodes import Project, Relation, references
+from runnel.relation.streams import AssignWindows
 
 
 def choose_session_rows(node: AssignWindows, choose: Callable[[Relation], Physical]) -> Physical:

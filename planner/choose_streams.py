@@ -8,8 +8,8 @@ from runnel.expressions.nodes import Column, Expression
 from runnel.planner import physical, physical_streams
 from runnel.planner.physical import Physical
 from runnel.processors.sources.partition_watermarks import TimeRule
-from runnel.relation import references
-from runnel.streams import ImposeOrder
+from runnel.relation.nodes import references
+from runnel.relation.streams import ImposeOrder
 
 
 def choose_impose_order(node: ImposeOrder, below: Physical) -> Physical:

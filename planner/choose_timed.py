@@ -15,8 +15,8 @@ from runnel.planner.event_time import bound_of, constant_of, time_bounds
 from runnel.planner.grouped_windows import GroupedWindows, grouped_windows
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, renumber
-from runnel.relation import Aggregate, Field, Relation, references
-from runnel.streams import Emission, WindowKind
+from runnel.relation.nodes import Aggregate, Field, Relation, references
+from runnel.relation.streams import Emission, WindowKind
 
 Choose = Callable[[Relation], Physical]
 

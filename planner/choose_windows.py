@@ -13,8 +13,8 @@ from runnel.planner.estimates import estimate
 from runnel.planner.event_time import time_bounds
 from runnel.planner.physical import Physical
 from runnel.planner.window_times import Stage, places_of, sort_bound, stages_of
-from runnel.relation import Sort, references
-from runnel.windows import Window
+from runnel.relation.nodes import Sort, references
+from runnel.relation.over import Window
 
 _Waiting = TypeVar("_Waiting", physical_streams.TimedWindow, physical_streams.TimedSort)
 

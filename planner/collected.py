@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Aggregate, Expression
 from runnel.planner.scope import Scope
-from runnel.relation import Relation
+from runnel.relation.nodes import Relation
+from runnel.relation.subqueries import OuterValue
 from runnel.sqltypes import SqlType
-from runnel.subqueries import OuterValue
 
 if TYPE_CHECKING:
     from runnel.catalog import Snapshot

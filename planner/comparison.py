@@ -22,7 +22,7 @@ from runnel.planner.plans import QueryPlan
 from runnel.planner.rules import apply
 from runnel.planner.sharing_tables import share_tables
 from runnel.planner.syntax import Query
-from runnel.relation import Relation, Scan, transform
+from runnel.relation.nodes import Relation, Scan, transform
 from runnel.sqltypes import SqlType
 
 EXPECTED, ACTUAL = "expected", "actual"

@@ -8,7 +8,7 @@ from dataclasses import replace
 from runnel.errors import Position, ProgrammingError
 from runnel.expressions import build
 from runnel.expressions.nodes import Call, Expression
-from runnel.relation import Aggregate, Field, Project, Relation, Values, references
+from runnel.relation.nodes import Aggregate, Field, Project, Relation, Values, references
 from runnel.sqltypes import VARCHAR, SqlType, common_type
 
 

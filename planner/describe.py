@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from runnel import relation as logical
 from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.connector import IndexLookup
@@ -31,9 +30,10 @@ from runnel.planner.describe_parts import (
 )
 from runnel.planner.describe_streams import STREAM_RULES
 from runnel.planner.physical import Physical
-from runnel.relation import Relation
-from runnel.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
-from runnel.windows import Window
+from runnel.relation import nodes as logical
+from runnel.relation.nodes import Relation
+from runnel.relation.over import Window
+from runnel.relation.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
 
 
 @frozen

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from runnel import relation as logical
 from runnel.expressions.nodes import Column, Expression, SortKey
 from runnel.planner import physical
-from runnel.relation import Field, JoinKind
+from runnel.relation import nodes as logical
+from runnel.relation.nodes import Field, JoinKind
+from runnel.relation.over import Window
 from runnel.sqltypes import SqlType
-from runnel.windows import Window
 
 if TYPE_CHECKING:
     from runnel.processors.sources.partition_watermarks import TimeRule
-    from runnel.stream_joins import TimeLink
+    from runnel.relation.stream_joins import TimeLink
 
 Properties = dict[str, str]
 Description = tuple[str, Properties]

@@ -10,10 +10,10 @@ from runnel.planner import physical, physical_streams
 from runnel.planner.describe import Node, describe, refreshed_every
 from runnel.planner.describe_parts import listed, time_span
 from runnel.planner.physical import Physical
-from runnel.relation import Field
+from runnel.relation.nodes import Field
+from runnel.relation.stream_joins import WaitingSide
+from runnel.relation.window_reach import furthest
 from runnel.sqltypes import SqlType
-from runnel.stream_joins import WaitingSide
-from runnel.window_reach import furthest
 
 NOTHING = "nothing"
 FOR_EVER = "for ever"

@@ -22,7 +22,7 @@ from runnel.planner.describe_parts import (
     watermark_of,
     window,
 )
-from runnel.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
+from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
 
 
 def _timed_aggregate(node: physical_streams.TimedAggregate) -> Description:

@@ -14,7 +14,7 @@ from runnel.expressions.nodes import Expression, columns_of, conjuncts
 from runnel.foreign.fragment import FragmentEngine, Unrenderable
 from runnel.planner.choose import needed_rows
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
-from runnel.relation import MARKS, Filter, Join, JoinKind, Limit, Project, Relation, Scan, Sort, Union, references, walk
+from runnel.relation.nodes import MARKS, Filter, Join, JoinKind, Limit, Project, Relation, Scan, Sort, Union, references, walk
 
 
 def divided(engine: FragmentEngine, node: Relation) -> Relation | None:

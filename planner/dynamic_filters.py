@@ -17,7 +17,7 @@ from runnel.planner import physical
 from runnel.planner.physical import Hold, Physical, Shared
 from runnel.planner.rules.rewriting import renumber, substitute
 from runnel.planner.sharing_tables import with_inputs
-from runnel.relation import MARKS, Field, JoinKind, Scan
+from runnel.relation.nodes import MARKS, Field, JoinKind, Scan
 
 FEWEST_ROWS = 10_000
 """As few rows as these just come over."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Call, Column, Expression, InList, Literal, Parameter, conjuncts
-from runnel.relation import (
+from runnel.relation.nodes import (
     LEFT_ONLY,
     Aggregate,
     Expand,
@@ -28,8 +28,8 @@ from runnel.relation import (
     Unnest,
     Values,
 )
-from runnel.streams import AssignWindows, WindowKind
-from runnel.subqueries import CommonRows, GroupLimit, Series, UnnestTogether
+from runnel.relation.streams import AssignWindows, WindowKind
+from runnel.relation.subqueries import CommonRows, GroupLimit, Series, UnnestTogether
 
 UNKNOWN_SELECTIVITY = 0.25
 EQUALITY_SELECTIVITY = 0.1

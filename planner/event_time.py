@@ -12,7 +12,7 @@ from typing import Any
 
 from runnel.expressions.kernels.buffers import DAY_US
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, Literal
-from runnel.relation import (
+from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
     Aggregate,
@@ -28,10 +28,10 @@ from runnel.relation import (
     Union,
     Unnest,
 )
+from runnel.relation.over import Window
+from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, TimeBound, WindowKind
+from runnel.relation.subqueries import UnnestTogether
 from runnel.sqltypes import Kind
-from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, TimeBound, WindowKind
-from runnel.subqueries import UnnestTogether
-from runnel.windows import Window
 
 Bounds = Mapping[int, TimeBound]
 """By the index of the column."""

@@ -17,7 +17,7 @@ from runnel.planner.describe import Node, describe
 from runnel.planner.describe_parts import listed, plain
 from runnel.planner.physical import Physical
 from runnel.planner.plans import ClearPlan, KeyGetPlan, KeyPutPlan, Plan, QueryPlan, WritePlan
-from runnel.relation import Relation
+from runnel.relation.nodes import Relation
 
 STAGES = ("logical", "physical", "dag")
 """The stages of a plan; "all" asks for all of them."""

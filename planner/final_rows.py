@@ -10,7 +10,7 @@ from runnel.expressions import build
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.planner.event_time import time_bounds
-from runnel.relation import (
+from runnel.relation.nodes import (
     LEFT_ONLY,
     Aggregate,
     Expand,
@@ -28,9 +28,9 @@ from runnel.relation import (
     references,
     walk,
 )
+from runnel.relation.streams import AssignWindows, ImposeOrder, TimeBound, WindowKind
+from runnel.relation.subqueries import UnnestTogether
 from runnel.sqltypes import BIGINT, BOOLEAN, Kind, SqlType
-from runnel.streams import AssignWindows, ImposeOrder, TimeBound, WindowKind
-from runnel.subqueries import UnnestTogether
 
 TIME = "event time"
 """The column that is added to the rows."""

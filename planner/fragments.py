@@ -17,7 +17,7 @@ from runnel.foreign.fragment import FragmentEngine, Unrenderable
 from runnel.planner.index_choice import choose_index
 from runnel.planner.memory_need import too_large
 from runnel.planner.rules.group_reduction import reduce_groups
-from runnel.relation import (
+from runnel.relation.nodes import (
     Aggregate,
     Expand,
     Filter,
@@ -33,8 +33,8 @@ from runnel.relation import (
     Unnest,
     walk,
 )
-from runnel.subqueries import GroupLimit, Series
-from runnel.windows import Window
+from runnel.relation.over import Window
+from runnel.relation.subqueries import GroupLimit, Series
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Pushdown

@@ -18,8 +18,8 @@ from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
 from runnel.planner.event_time import moved_column, time_bounds
 from runnel.planner.rules.rewriting import conjunction, renumber, substitute
-from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, references
-from runnel.streams import AssignWindows, WindowKind
+from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Project, Relation, references
+from runnel.relation.streams import AssignWindows, WindowKind
 
 _KINDS = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
 

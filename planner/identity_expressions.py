@@ -15,17 +15,8 @@ from runnel.columns.type_records import type_spelling
 from runnel.errors import internal
 from runnel.expressions.nodes import Aggregate, Call, Case, Cast, Column, InList, Literal, Parameter, SortKey
 from runnel.expressions.python.function import PythonCall
+from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, Bound, BoundKind, Exclusion, Frame, FrameUnit, WindowCall
 from runnel.sqltypes import Kind, SqlType
-from runnel.windows import (
-    UP_TO_PEERS,
-    WHOLE_PARTITION,
-    Bound,
-    BoundKind,
-    Exclusion,
-    Frame,
-    FrameUnit,
-    WindowCall,
-)
 
 _INFIX = {
     "add": "+",

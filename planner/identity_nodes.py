@@ -22,13 +22,13 @@ from runnel.planner.identity_expressions import (
     text,
 )
 from runnel.planner.physical import Physical
-from runnel.relation import Field, JoinKind
-from runnel.streams import WindowKind
+from runnel.relation.nodes import Field, JoinKind
+from runnel.relation.streams import WindowKind
 
 if TYPE_CHECKING:
     from runnel.processors.sources.partition_watermarks import TimeRule
+    from runnel.relation.stream_joins import TimeLink
     from runnel.sqltypes import SqlType
-    from runnel.stream_joins import TimeLink
 
 Properties = dict[str, str]
 Identity = tuple[str, Properties]

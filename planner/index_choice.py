@@ -14,7 +14,7 @@ from runnel.base.frozen import frozen
 from runnel.catalog import Index, Snapshot
 from runnel.connector import IndexedTable, IndexLookup
 from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, Literal, Parameter, conjuncts
-from runnel.relation import Scan
+from runnel.relation.nodes import Scan
 from runnel.sqltypes import SqlType
 
 

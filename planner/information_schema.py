@@ -21,7 +21,7 @@ from runnel.expressions.kernels.values import array_of
 from runnel.planner.scope import CATALOG
 from runnel.planner.shown_options import shown_options
 from runnel.processor import JobContext
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 from runnel.sqltypes import BOOLEAN, INTEGER, JSON, VARCHAR, SqlType
 
 if TYPE_CHECKING:

@@ -51,8 +51,8 @@ from runnel.planner.lowering import (
 )
 from runnel.planner.physical import Physical, column_names
 from runnel.processors.sinks.result import result_sink
-from runnel.relation import JoinKind
-from runnel.streams import WINDOW_COLUMNS
+from runnel.relation.nodes import JoinKind
+from runnel.relation.streams import WINDOW_COLUMNS
 
 BUILD_PRIORITY = 0
 PROBE_PRIORITY = 1

@@ -6,7 +6,7 @@ from runnel.dag import Supplier, between
 from runnel.planner import physical_streams
 from runnel.planner.lowering import AS_OF_JOIN, JOIN, LATE_FILTER, Lowering, Output
 from runnel.planner.physical import column_names
-from runnel.stream_joins import divided_by
+from runnel.relation.stream_joins import divided_by
 
 LEFT, RIGHT = 0, 1
 

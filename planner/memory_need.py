@@ -7,7 +7,7 @@ operators that write to files what they have no room for.
 from __future__ import annotations
 
 from runnel.planner.estimates import estimate, literal_count
-from runnel.relation import (
+from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
     Aggregate,
@@ -24,9 +24,9 @@ from runnel.relation import (
     Union,
     walk,
 )
+from runnel.relation.over import Window
+from runnel.relation.subqueries import GroupLimit
 from runnel.sqltypes import Kind, SqlType
-from runnel.subqueries import GroupLimit
-from runnel.windows import Window
 
 _WIDTHS = {
     **dict.fromkeys((Kind.NULL, Kind.BOOLEAN, Kind.TINYINT), 1),

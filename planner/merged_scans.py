@@ -16,7 +16,7 @@ from runnel.expressions.properties import is_volatile
 from runnel.planner.physical import Calc, Physical, SourceScan
 from runnel.planner.rules.rewriting import renumber
 from runnel.processors.sources.partition_watermarks import TimeRule
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 
 UNWANTED = -1
 """The number of a watermark that a scan doesn't ask for itself."""

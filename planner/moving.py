@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from runnel.foreign.fragment import FragmentEngine
 from runnel.planner.estimates import estimate
-from runnel.relation import Relation, Scan, walk
+from runnel.relation.nodes import Relation, Scan, walk
 
 FEWEST_ROWS = 50_000
 """No more rows than these of an engine just come over: another query there, over rows brought to it, takes longer."""

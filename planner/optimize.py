@@ -13,8 +13,8 @@ from runnel.expressions.nodes import walk as expressions_in
 from runnel.planner.choose import choose
 from runnel.planner.physical import Physical, tables_of
 from runnel.planner.rules import apply
-from runnel.relation import Join, Relation, Scan, walk
-from runnel.subqueries import SUBQUERIES, CommonRows
+from runnel.relation.nodes import Join, Relation, Scan, walk
+from runnel.relation.subqueries import SUBQUERIES, CommonRows
 
 if TYPE_CHECKING:
     from runnel.planner.bind_query import Binder

@@ -16,8 +16,8 @@ from runnel.connector import IndexedTable, IndexLookup, ReadableTable, ScanReque
 from runnel.errors import Position
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression, SortKey
-from runnel.relation import Field, JoinKind
-from runnel.windows import WindowCall
+from runnel.relation.nodes import Field, JoinKind
+from runnel.relation.over import WindowCall
 
 if TYPE_CHECKING:
     from runnel.foreign.fragment import FragmentSource

@@ -12,15 +12,15 @@ from runnel.connector import SinkRequest, WritableTable
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner.physical import HashAggregate, SingleInput, Sort, TwoInputs, Window
-from runnel.relation import Field, JoinKind
-from runnel.streams import WindowShape
+from runnel.relation.nodes import Field, JoinKind
+from runnel.relation.streams import WindowShape
 
 if TYPE_CHECKING:
     from runnel.processors.joins.lookup import Lookup
     from runnel.processors.sources.partition_watermarks import TimeRule
-    from runnel.stream_joins import AsOfShape, IntervalShape, TimedShape
-    from runnel.streams import TimeBound
-    from runnel.window_reach import Reach
+    from runnel.relation.stream_joins import AsOfShape, IntervalShape, TimedShape
+    from runnel.relation.streams import TimeBound
+    from runnel.relation.window_reach import Reach
 
 
 @frozen(kw_only=True)

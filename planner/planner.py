@@ -50,9 +50,9 @@ from runnel.planner.plans import (
     WritePlan,
 )
 from runnel.planner.rules import apply
-from runnel.relation import Generate, Limit, Relation, Scan, walk
+from runnel.relation.nodes import Generate, Limit, Relation, Scan, walk
+from runnel.relation.subqueries import Exists, InSubquery, ScalarSubquery
 from runnel.sqltypes import SqlType
-from runnel.subqueries import Exists, InSubquery, ScalarSubquery
 
 if TYPE_CHECKING:
     from runnel.planner.bind_write import Write

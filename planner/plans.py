@@ -13,7 +13,7 @@ from runnel.connector import ColumnDefinition, KeyedTable, RowAddressedTable, Wr
 from runnel.dag import DAG
 from runnel.errors import Position
 from runnel.expressions.nodes import Expression
-from runnel.relation import Field, Relation
+from runnel.relation.nodes import Field, Relation
 from runnel.sqltypes import SqlType
 
 

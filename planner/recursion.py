@@ -18,9 +18,9 @@ from runnel.planner.choose import choose
 from runnel.planner.estimates import estimate
 from runnel.planner.physical import Physical, column_names
 from runnel.processors.recursion import StageDefinition
+from runnel.relation.streams import WINDOW_COLUMNS
+from runnel.relation.subqueries import Recursion
 from runnel.sqltypes import to_arrow
-from runnel.streams import WINDOW_COLUMNS
-from runnel.subqueries import Recursion
 
 
 def choose_recursion(node: Recursion, snapshot: Snapshot) -> Physical:

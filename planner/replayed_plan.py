@@ -13,10 +13,10 @@ from runnel.planner import physical
 from runnel.planner.lower import RULES
 from runnel.planner.lowering import Lowering, Output
 from runnel.planner.physical import Physical
-from runnel.relation import Aggregate, Generate, Join, Relation, Scan, Sort, Values, transform
+from runnel.relation.nodes import Aggregate, Generate, Join, Relation, Scan, Sort, Values, transform
+from runnel.relation.over import Window
+from runnel.relation.streams import AsOfJoin, ImposeOrder
 from runnel.sqltypes import BIGINT
-from runnel.streams import AsOfJoin, ImposeOrder
-from runnel.windows import Window
 
 
 @frozen

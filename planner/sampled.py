@@ -9,7 +9,7 @@ from runnel.expressions.kernels.samples import in_sample
 from runnel.expressions.nodes import Call, Expression
 from runnel.expressions.nodes import walk as parts_of
 from runnel.planner.rules.predicate_pushdown import push_predicates
-from runnel.relation import Filter, Relation, Scan, references, walk
+from runnel.relation.nodes import Filter, Relation, Scan, references, walk
 
 
 def sample_columns(rows: Relation, usable: Sequence[int]) -> tuple[int, ...]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from runnel.base.frozen import frozen
 from runnel.errors import Position, ProgrammingError, suggest
 from runnel.expressions.nodes import Column, Expression
-from runnel.relation import Field, Relation
+from runnel.relation.nodes import Field, Relation
+from runnel.relation.subqueries import OuterColumn
 from runnel.sqltypes import Kind, SqlType
-from runnel.subqueries import OuterColumn
 
 if TYPE_CHECKING:
     from runnel.planner.collected import Collector

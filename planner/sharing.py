@@ -23,7 +23,7 @@ from runnel.planner import physical, physical_streams
 from runnel.planner.merged_scans import UNWANTED, merged_scans
 from runnel.planner.physical import Physical, Shared, SourceScan
 from runnel.processors.sources.partition_watermarks import TimeRule
-from runnel.streams import TimeBound
+from runnel.relation.streams import TimeBound
 
 _LINKS = (
     physical.Calc,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import Call, Cast, Expression
 from runnel.expressions.nodes import walk as expressions_in
-from runnel.relation import Relation, walk
+from runnel.relation.nodes import Relation, walk
 from runnel.sqltypes import Kind
 
 _NAMES = {

@@ -20,10 +20,10 @@ from runnel.planner.event_time import Bounds, bound_of, time_bounds
 from runnel.planner.physical import Physical
 from runnel.planner.rules.rewriting import conjunction, shift
 from runnel.planner.time_links import interval_shape, timed_shape
-from runnel.relation import Fragment, Join, JoinKind, Relation, Scan, walk
+from runnel.relation.nodes import Fragment, Join, JoinKind, Relation, Scan, walk
+from runnel.relation.stream_joins import AsOfShape
+from runnel.relation.streams import AsOfJoin, ImposeOrder
 from runnel.sqltypes import SqlType
-from runnel.stream_joins import AsOfShape
-from runnel.streams import AsOfJoin, ImposeOrder
 
 Choose = Callable[[Relation], Physical]
 

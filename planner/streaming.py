@@ -12,10 +12,10 @@ from typing import Any
 from runnel.errors import NotSupportedError
 from runnel.expressions.nodes import columns_of
 from runnel.planner.event_time import bound_of, time_bounds
-from runnel.relation import Aggregate, Join, Relation, SetOperation, Sort, walk
-from runnel.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.subqueries import GroupLimit, Recursion
-from runnel.windows import Window
+from runnel.relation.nodes import Aggregate, Join, Relation, SetOperation, Sort, walk
+from runnel.relation.over import Window
+from runnel.relation.streams import AsOfJoin, AssignWindows, ImposeOrder, WindowKind
+from runnel.relation.subqueries import GroupLimit, Recursion
 
 
 def check_streaming(relation: Relation, unbounded_state: bool = False) -> None:

@@ -14,9 +14,9 @@ from runnel.expressions.kernels.buffers import DAY_US
 from runnel.expressions.nodes import Call, Cast, Column, Expression, conjuncts
 from runnel.planner.event_time import Bounds, constant_of, time_bounds
 from runnel.planner.rules.rewriting import conjunction
-from runnel.relation import Join, JoinKind
+from runnel.relation.nodes import Join, JoinKind
+from runnel.relation.stream_joins import IntervalShape, TimedShape, TimeLink, WaitingSide
 from runnel.sqltypes import Kind, SqlType
-from runnel.stream_joins import IntervalShape, TimedShape, TimeLink, WaitingSide
 
 MOST = 1 << 61
 """Constants beyond this, in units of event time, say nothing."""

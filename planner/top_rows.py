@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from runnel.expressions.evaluate import is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, Literal, Parameter
 from runnel.planner.physical import MostRows
-from runnel.windows import Window
+from runnel.relation.over import Window
 
 _RANKS = ("row_number", "rank", "dense_rank")
 _BELOW = ("le", "lt", "eq")

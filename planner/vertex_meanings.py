@@ -9,7 +9,6 @@ from runnel.connector import WritableTable
 from runnel.dag import Supplier, Vertex
 from runnel.expressions.nodes import WINDOW_FINAL, Expression
 from runnel.expressions.nodes import Aggregate as AggregateCall
-from runnel.meanings import Form, Meaning, Windows
 from runnel.planner import physical, physical_streams
 from runnel.planner.identity_expressions import outer_text, outer_texts, text
 from runnel.planner.identity_nodes import (
@@ -24,9 +23,10 @@ from runnel.planner.lower import RULES
 from runnel.planner.lowering import WRITE, Lowering, Output
 from runnel.planner.physical import Physical, column_names
 from runnel.planner.state_columns import state_columns
-from runnel.relation import JoinKind
+from runnel.relation.nodes import JoinKind
+from runnel.relation.state_identity import Form, Meaning, Windows
+from runnel.relation.streams import WindowKind, WindowShape
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
-from runnel.streams import WindowKind, WindowShape
 
 _HOLDING_ROWS = (
     physical_streams.IntervalJoin,

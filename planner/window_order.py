@@ -6,9 +6,9 @@ from runnel.base.frozen import frozen
 from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.event_time import constant_of
+from runnel.relation.over import Bound, BoundKind, Exclusion, FrameUnit, WindowCall
+from runnel.relation.window_reach import Reach
 from runnel.sqltypes import Kind
-from runnel.window_reach import Reach
-from runnel.windows import Bound, BoundKind, Exclusion, FrameUnit, WindowCall
 
 RUNNING_AGGREGATES = frozenset(("count", "count_star", "sum", "avg", "min", "max", "bool_and", "every", "bool_or"))
 NUMBERINGS = frozenset(("row_number", "rank", "dense_rank"))

@@ -6,9 +6,9 @@ from runnel.errors import NotSupportedError
 from runnel.planner.event_time import Bounds, bound_of, time_bounds
 from runnel.planner.window_order import Refusal, reach_of
 from runnel.planner.window_times import stages_of
-from runnel.relation import walk
-from runnel.streams import ImposeOrder
-from runnel.windows import Window, WindowCall
+from runnel.relation.nodes import walk
+from runnel.relation.over import Window, WindowCall
+from runnel.relation.streams import ImposeOrder
 
 _ORDER = "PARTITION BY window_end of TUMBLE, HOP, CUMULATE or SESSION as well, or ORDER BY the event time, ascending"
 

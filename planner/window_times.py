@@ -13,10 +13,10 @@ from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner.event_time import Bounds, bound_of, moved_column, time_bounds
 from runnel.planner.window_order import reach_of
-from runnel.relation import Aggregate, Filter, Join, Limit, Project, Relation, Sort, Unnest
-from runnel.streams import AssignWindows, Emission, ImposeOrder, TimeBound, WindowKind
-from runnel.window_reach import Reach
-from runnel.windows import Window, WindowCall
+from runnel.relation.nodes import Aggregate, Filter, Join, Limit, Project, Relation, Sort, Unnest
+from runnel.relation.over import Window, WindowCall
+from runnel.relation.streams import AssignWindows, Emission, ImposeOrder, TimeBound, WindowKind
+from runnel.relation.window_reach import Reach
 
 Held = tuple[tuple[Expression, TimeBound], ...]
 

@@ -21,7 +21,7 @@ from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Column, Expression, columns_of, transform
 from runnel.foreign.fragment import FragmentSource, place_of
 from runnel.processor import JobContext
-from runnel.relation import Filter, Project, Relation, Scan, references
+from runnel.relation.nodes import Filter, Project, Relation, Scan, references
 from runnel.rendering.duckdb import DUCKDB
 from runnel.rendering.render import Rendering, Session
 from runnel.sqltypes import BIGINT, SqlType, to_arrow

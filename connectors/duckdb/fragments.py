@@ -23,23 +23,13 @@ from runnel.expressions.nodes import Literal
 from runnel.foreign.fragment import FragmentEngine, FragmentSource, Unrenderable, place_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
-from runnel.relation import (
-    Aggregate,
-    Join,
-    JoinKind,
-    Limit,
-    Relation,
-    Scan,
-    SetOperation,
-    Sort,
-    walk,
-)
+from runnel.relation.nodes import Aggregate, Join, JoinKind, Limit, Relation, Scan, SetOperation, Sort, walk
+from runnel.relation.over import Window
+from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.duckdb import DUCKDB
 from runnel.rendering.duckdb_relations import DuckDBRelations
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.trial import Trial
-from runnel.subqueries import GroupLimit
-from runnel.windows import Window
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

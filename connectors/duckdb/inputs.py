@@ -24,7 +24,7 @@ from runnel.errors import Error
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Expression
 from runnel.processor import JobContext
-from runnel.relation import Scan
+from runnel.relation.nodes import Scan
 from runnel.sqltypes import INTEGER_WIDTHS, Kind, SqlType, to_arrow
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from runnel.connectors.spark.session.session import Spark
 from runnel.connectors.spark.table import SparkTable
 from runnel.connectors.spark.types import own_batch
 from runnel.errors import Error, Position
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 from runnel.sqltypes import SqlType
 
 Placing = Callable[[Error], Position | None]

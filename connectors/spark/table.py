@@ -16,7 +16,7 @@ from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.connectors.spark.types import row_width
 from runnel.errors import NotSupportedError
 from runnel.processor import Guarantee, JobContext
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 
 _UNKNOWN_BYTES = 1 << 60
 """Spark says as much where it doesn't know."""

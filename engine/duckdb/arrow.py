@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from runnel.columns.batches import empty_columns
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 from runnel.sqltypes import Kind, SqlType, to_arrow
 
 

@@ -21,8 +21,8 @@ from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Cast, Expression
 from runnel.expressions.nodes import walk as parts_of
 from runnel.processor import JobContext
-from runnel.relation import Aggregate, Field, Join, JoinKind, Relation, walk
-from runnel.windows import Window
+from runnel.relation.nodes import Aggregate, Field, Join, JoinKind, Relation, walk
+from runnel.relation.over import Window
 
 if TYPE_CHECKING:
     from runnel.foreign.job_runtime import JobRuntime

@@ -18,7 +18,7 @@ from runnel.connector import ReadableTable, WritableTable, WriteMode
 from runnel.errors import Error, NotSupportedError
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import Guarantee
-from runnel.relation import Relation
+from runnel.relation.nodes import Relation
 
 TASKLETS = "tasklets"
 """The name of our own runtime."""

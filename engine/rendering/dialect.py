@@ -16,8 +16,8 @@ from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:
     from runnel.expressions.python.function import PythonCall
+    from runnel.relation.over import WindowCall
     from runnel.rendering.render import Rendering
-    from runnel.windows import WindowCall
 
 FunctionRule = Callable[["Rendering", Call, Sequence[str]], str]
 CastRule = Callable[["Rendering", Cast, str], str]

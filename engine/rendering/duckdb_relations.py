@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from runnel import relation as nodes
 from runnel.foreign.fragment import Unrenderable
-from runnel.relation import JoinKind, Relation, Scan
+from runnel.relation import nodes
+from runnel.relation.nodes import JoinKind, Relation, Scan
+from runnel.relation.subqueries import Recursion, WorkingTable
 from runnel.rendering.block import Block, block_text
 from runnel.rendering.plan_shapes import COSTLY, repeated
 from runnel.rendering.relations import RelationRendering, ScanText
 from runnel.rendering.render import Rendering
-from runnel.subqueries import Recursion, WorkingTable
 
 
 class DuckDBRelations(RelationRendering):

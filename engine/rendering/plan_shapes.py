@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from runnel import relation as nodes
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Column, Expression, Literal
-from runnel.relation import Relation, Scan
-from runnel.subqueries import Recursion
-from runnel.windows import Window
+from runnel.relation import nodes
+from runnel.relation.nodes import Relation, Scan
+from runnel.relation.over import Window
+from runnel.relation.subqueries import Recursion
 
 COSTLY = (nodes.Aggregate, nodes.Join, nodes.SetOperation, Window)
 """What is worth keeping where it is needed twice."""

@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from runnel import relation as nodes
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Column, Expression, Literal, columns_of, conjuncts
 from runnel.foreign.fragment import InputRows, Unrenderable
-from runnel.relation import JoinKind, Relation, Scan
+from runnel.relation import nodes
+from runnel.relation.nodes import JoinKind, Relation, Scan
+from runnel.relation.over import Window
+from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.block import Block, block_text
 from runnel.rendering.plan_shapes import computes_what_can_fail, is_chain, is_unique
 from runnel.rendering.render import Rendering
-from runnel.subqueries import GroupLimit
-from runnel.windows import Window
 
 ScanText = Callable[[Scan, tuple[int, ...]], str]
 """The FROM item, without an alias, for a scan: its columns are c0, c1, … for the table's columns at the places that are

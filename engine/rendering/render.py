@@ -33,11 +33,11 @@ from runnel.expressions.nodes import (
 )
 from runnel.expressions.python.function import PythonCall
 from runnel.foreign.fragment import Unrenderable
+from runnel.relation.over import WindowCall
 from runnel.rendering.dialect import Dialect, Failure, Invocation, Unknown, refused
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.window import over
 from runnel.sqltypes import Kind, SqlType
-from runnel.windows import WindowCall
 
 MOST_CHARACTERS = 100_000
 """A longer text for one expression is refused: checks name their operands more than once, so nesting multiplies."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from runnel import relation as nodes
 from runnel.expressions.nodes import Expression, Literal
 from runnel.foreign.fragment import Unrenderable
-from runnel.relation import JoinKind, Relation
+from runnel.relation import nodes
+from runnel.relation.nodes import JoinKind, Relation
+from runnel.relation.subqueries import Recursion
 from runnel.rendering.block import Block
 from runnel.rendering.relations import RelationRendering
-from runnel.subqueries import Recursion
 
 _MOST_ROWS = 2**31 - 1
 

@@ -17,21 +17,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from runnel import relation as nodes
 from runnel.base.frozen import frozen
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Column, Expression, conjuncts
 from runnel.foreign.fragment import Unrenderable
-from runnel.relation import JoinKind, Relation
+from runnel.relation import nodes
+from runnel.relation.nodes import JoinKind, Relation
+from runnel.relation.over import Window
+from runnel.relation.streams import WINDOW_COLUMNS, AssignWindows, ImposeOrder, WindowKind
+from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.block import Block, block_text
 from runnel.rendering.relations import ScanText
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark_relations import SparkRelations
 from runnel.rendering.time_bounds import time_bound
 from runnel.sqltypes import Kind, SqlType
-from runnel.streams import WINDOW_COLUMNS, AssignWindows, ImposeOrder, WindowKind
-from runnel.subqueries import GroupLimit
-from runnel.windows import Window
 
 OrderText = Callable[[ImposeOrder, str], str]
 """The FROM item for a SELECT's rows with the watermark: columns c0, c1, …, that of the event time a marked TIMESTAMP."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call, Literal
 from runnel.foreign.fragment import Unrenderable
-from runnel.windows import Bound, Exclusion, Frame, FrameUnit, WindowCall
+from runnel.relation.over import Bound, Exclusion, Frame, FrameUnit, WindowCall
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering

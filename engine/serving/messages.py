@@ -13,7 +13,7 @@ from runnel.base.error_records import CLASSES, class_name
 from runnel.columns.type_records import type_of, type_record
 from runnel.errors import Error, ErrorCode, OperationalError, Position
 from runnel.expressions.kernels.values import array_of, python_values
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 from runnel.serving.received_data import value_count
 from runnel.sqltypes import SqlType, to_arrow
 

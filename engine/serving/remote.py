@@ -19,7 +19,7 @@ from runnel.base.forks import closed_error, here, pin, watch
 from runnel.cursor import Running
 from runnel.errors import DatabaseError, ErrorCode, InterfaceError, OperationalError
 from runnel.processors.sinks.result_queue import acquire
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 from runnel.rows import Result
 from runnel.serving.messages import (
     HEADER,

@@ -12,7 +12,7 @@ import pyarrow.flight as flight
 
 from runnel.expressions.kernels.values import canonical
 from runnel.processors.sinks.result_queue import ResultQueue
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 
 
 class RemoteRows:

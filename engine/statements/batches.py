@@ -13,7 +13,7 @@ from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.kernels.values import array_of
 from runnel.expressions.nodes import Cast, Column, Expression, Parameter, transform
 from runnel.planner.plans import KeyPutPlan, Plan, WritePlan
-from runnel.relation import Values
+from runnel.relation.nodes import Values
 from runnel.sqltypes import SqlType
 from runnel.statements.arguments import Rows
 from runnel.statements.writes import write_batch

@@ -12,7 +12,7 @@ from runnel.expressions.context import EvaluationContext
 from runnel.expressions.kernels.values import scalar_of
 from runnel.jobs import Job, JobOptions
 from runnel.planner.plans import QueryPlan
-from runnel.streams import event_time_type
+from runnel.relation.streams import event_time_type
 
 if TYPE_CHECKING:
     from runnel.access import Access

@@ -33,10 +33,10 @@ from runnel.planner.plans import (
 )
 from runnel.processor import Guarantee
 from runnel.processors.sinks.write import WriteMetaSupplier
+from runnel.relation.streams import event_time_type
 from runnel.statements.arguments import argument_types, converted
 from runnel.statements.call import Call
 from runnel.statements.queries import parallelism
-from runnel.streams import event_time_type
 
 if TYPE_CHECKING:
     from runnel.database import Database

@@ -10,7 +10,7 @@ from runnel.catalog import Mapping, TableColumn
 from runnel.connector import DataConnector
 from runnel.errors import Error, internal
 from runnel.planner.plans import SetPlan, ShowPlan
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 from runnel.rows import Result, Row
 from runnel.settings import SETTINGS, find
 from runnel.sqltypes import BIGINT, JSON, VARCHAR

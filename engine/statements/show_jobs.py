@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 from runnel.rows import Result, Row
 from runnel.sqltypes import BIGINT, DOUBLE, INTERVAL, TIMESTAMP_TZ, VARCHAR, SqlType
 

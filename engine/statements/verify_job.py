@@ -29,7 +29,8 @@ from runnel.planner.replayed_plan import places_of, replayed
 from runnel.planner.sampled import sampled
 from runnel.processor import Guarantee, JobContext
 from runnel.processors.sources.scan_state import SavedPartition
-from runnel.relation import Aggregate, Field, Filter, Project, Relation, Scan, references, walk
+from runnel.relation.nodes import Aggregate, Field, Filter, Project, Relation, Scan, references, walk
+from runnel.relation.over import Window
 from runnel.rows import Result, Row
 from runnel.sqltypes import BIGINT, VARCHAR, Kind, SqlType
 from runnel.statements.call import Call
@@ -38,7 +39,6 @@ from runnel.statements.queries import parallelism
 from runnel.statements.replay import ReplayedTable, WrittenTable, check_retained
 from runnel.statements.verified_moment import Moment, moment_of
 from runnel.statements.verify_options import Sample, read_sample
-from runnel.windows import Window
 
 if TYPE_CHECKING:
     from runnel.database import Database

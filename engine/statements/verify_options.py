@@ -11,7 +11,7 @@ from runnel.catalog import TableColumn
 from runnel.errors import NotSupportedError, Position, ProgrammingError, suggest
 from runnel.planner.plans import GivenOption
 from runnel.planner.sampled import sample_columns
-from runnel.relation import Relation
+from runnel.relation.nodes import Relation
 from runnel.sqltypes import Kind
 
 _INEXACT = (Kind.REAL, Kind.DOUBLE, Kind.JSON)

@@ -21,7 +21,7 @@ from runnel.planner.rules.outer_joins import strengthen_outer_joins
 from runnel.planner.rules.predicate_pushdown import push_predicates
 from runnel.planner.rules.scan_filters import filter_into_scan
 from runnel.planner.rules.subqueries import subqueries_to_joins
-from runnel.relation import Join, Project, Relation, references, walk
+from runnel.relation.nodes import Join, Project, Relation, references, walk
 
 MAX_ROUNDS = 5
 

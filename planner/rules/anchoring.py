@@ -22,10 +22,10 @@ from runnel.planner.rules.pulled import (
     with_outer,
 )
 from runnel.planner.rules.rewriting import conjunction, project_columns, shift
-from runnel.relation import Aggregate, Filter, Join, JoinKind, Project, Relation, references
-from runnel.relation import walk as relations_of
+from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Project, Relation, references
+from runnel.relation.nodes import walk as relations_of
+from runnel.relation.subqueries import OuterColumn
 from runnel.sqltypes import BOOLEAN
-from runnel.subqueries import OuterColumn
 
 
 class Anchoring(ABC):

@@ -11,7 +11,7 @@ from dataclasses import replace
 from runnel.deadline import check_time
 from runnel.planner.estimates import Estimates
 from runnel.planner.rules.rewriting import renumber
-from runnel.relation import Join, JoinKind, Project, Relation, references, transform
+from runnel.relation.nodes import Join, JoinKind, Project, Relation, references, transform
 
 _SWAPPED = {
     JoinKind.INNER: JoinKind.INNER,

@@ -14,7 +14,7 @@ from typing import Any
 from runnel.deadline import check_time
 from runnel.expressions.nodes import Expression, columns_of
 from runnel.planner.rules.rewriting import project_columns, renumber
-from runnel.relation import (
+from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
     Aggregate,
@@ -32,9 +32,9 @@ from runnel.relation import (
     Unnest,
     Values,
 )
-from runnel.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
-from runnel.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
-from runnel.windows import Window
+from runnel.relation.over import Window
+from runnel.relation.streams import WINDOW_COLUMNS, AsOfJoin, AssignWindows, ImposeOrder, WindowKind
+from runnel.relation.subqueries import CommonRows, GroupLimit, Recursion, Series, UnnestTogether, WorkingTable
 
 Places = dict[int, int]
 _Pruned = tuple[Relation, Places]

@@ -13,8 +13,8 @@ from datetime import time
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Cast, Expression, Literal, conjuncts, transform
 from runnel.planner.rules.rewriting import conjunction
-from runnel.relation import Relation
-from runnel.relation import transform as transform_relation
+from runnel.relation.nodes import Relation
+from runnel.relation.nodes import transform as transform_relation
 from runnel.sqltypes import DATE, Kind
 
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}

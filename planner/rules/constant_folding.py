@@ -13,8 +13,8 @@ from dataclasses import replace
 from runnel.errors import Error
 from runnel.expressions.evaluate import evaluate_constant, is_constant
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, InList, Literal, Parameter, transform
-from runnel.relation import Filter, Join, Relation
-from runnel.relation import transform as transform_relation
+from runnel.relation.nodes import Filter, Join, Relation
+from runnel.relation.nodes import transform as transform_relation
 
 
 def fold_constants(relation: Relation) -> Relation:

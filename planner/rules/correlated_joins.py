@@ -17,7 +17,7 @@ from runnel.planner.rules.pulled import (
     with_outer,
 )
 from runnel.planner.rules.rewriting import conjunction, project_columns, shift, substitute
-from runnel.relation import Join, JoinKind, Relation, references
+from runnel.relation.nodes import Join, JoinKind, Relation, references
 from runnel.sqltypes import BOOLEAN
 
 

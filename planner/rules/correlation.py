@@ -37,7 +37,7 @@ from runnel.planner.rules.pulled import (
     with_outer,
 )
 from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
-from runnel.relation import (
+from runnel.relation.nodes import (
     Aggregate,
     Expand,
     Filter,
@@ -53,11 +53,11 @@ from runnel.relation import (
     Values,
     references,
 )
-from runnel.relation import walk as relations_of
+from runnel.relation.nodes import walk as relations_of
+from runnel.relation.over import Window
+from runnel.relation.streams import AssignWindows, WindowKind
+from runnel.relation.subqueries import GroupLimit, OuterColumn, ScalarSubquery, Series, UnnestTogether
 from runnel.sqltypes import BIGINT
-from runnel.streams import AssignWindows, WindowKind
-from runnel.subqueries import GroupLimit, OuterColumn, ScalarSubquery, Series, UnnestTogether
-from runnel.windows import Window
 
 ONE_ROW = Values(rows=((),), columns=())
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from runnel.expressions.nodes import Literal
-from runnel.relation import (
+from runnel.relation.nodes import (
     Aggregate,
     Expand,
     Filter,
@@ -27,9 +27,9 @@ from runnel.relation import (
     references,
     transform,
 )
-from runnel.streams import AssignWindows, ImposeOrder
-from runnel.subqueries import GroupLimit, Recursion, Series, UnnestTogether
-from runnel.windows import Window
+from runnel.relation.over import Window
+from runnel.relation.streams import AssignWindows, ImposeOrder
+from runnel.relation.subqueries import GroupLimit, Recursion, Series, UnnestTogether
 
 _EMPTY_WITH_RIGHT = (JoinKind.INNER, JoinKind.CROSS, JoinKind.SEMI, JoinKind.RIGHT)
 _LEFT_WITHOUT_RIGHT = (JoinKind.ANTI, JoinKind.NULL_ANTI)

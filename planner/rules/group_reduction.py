@@ -12,7 +12,7 @@ from dataclasses import replace
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression
 from runnel.planner.estimates import estimate
-from runnel.relation import Aggregate, Filter, Join, JoinKind, Limit, Project, Relation, Scan, transform, walk
+from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Limit, Project, Relation, Scan, transform, walk
 
 _RIGHT_MAY_SHRINK = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SINGLE, JoinKind.SEMI)
 _LEFT_MAY_SHRINK = (JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI)

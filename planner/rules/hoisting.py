@@ -11,9 +11,9 @@ from runnel.planner.rules.correlation import Unnesting, is_correlated, keeps_a_r
 from runnel.planner.rules.pulled import Pulled, as_it_is, fails, joined, marked, outer_indexes, where_present
 from runnel.planner.rules.rewriting import conjunction
 from runnel.planner.rules.subqueries import subqueries_to_joins
-from runnel.relation import Aggregate, Join, JoinKind, Limit, Project, Relation, Sort, Values, references
+from runnel.relation.nodes import Aggregate, Join, JoinKind, Limit, Project, Relation, Sort, Values, references
+from runnel.relation.subqueries import SUBQUERIES, Exists, InSubquery, ScalarSubquery, deepened
 from runnel.sqltypes import BIGINT, BOOLEAN
-from runnel.subqueries import SUBQUERIES, Exists, InSubquery, ScalarSubquery, deepened
 
 
 def has_subquery(expression: Expression) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Expression, columns_of, conjuncts
 from runnel.planner.rules.rewriting import conjunction, shift
-from runnel.relation import Join, JoinKind, Relation, transform
+from runnel.relation.nodes import Join, JoinKind, Relation, transform
 
 _EQUALITIES = ("eq", "is_not_distinct")
 _KEEPS_CONDITION = (JoinKind.MARK, JoinKind.NULL_ANTI)

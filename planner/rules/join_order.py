@@ -20,7 +20,7 @@ from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, columns_of, conjuncts
 from runnel.planner.estimates import domain_size, estimate
 from runnel.planner.rules.rewriting import conjunction, renumber, shift
-from runnel.relation import Filter, Join, JoinKind, Project, Relation, references
+from runnel.relation.nodes import Filter, Join, JoinKind, Project, Relation, references
 from runnel.sqltypes import BOOLEAN
 
 _INNER = (JoinKind.INNER, JoinKind.CROSS)

@@ -13,21 +13,9 @@ from runnel.expressions.nodes import Column, Expression, Literal, conjuncts
 from runnel.planner.rules.correlation import Unnesting, is_correlated
 from runnel.planner.rules.pulled import joined, marked, outer_indexes, where_present, with_outer
 from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
-from runnel.relation import (
-    Expand,
-    Field,
-    Filter,
-    Generate,
-    Join,
-    JoinKind,
-    Project,
-    Relation,
-    Unnest,
-    Values,
-    references,
-)
+from runnel.relation.nodes import Expand, Field, Filter, Generate, Join, JoinKind, Project, Relation, Unnest, Values, references
+from runnel.relation.subqueries import DependentJoin, Series, UnnestTogether
 from runnel.sqltypes import BOOLEAN
-from runnel.subqueries import DependentJoin, Series, UnnestTogether
 
 
 def dependent_join(node: DependentJoin, right: Relation) -> Relation:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from runnel.expressions.nodes import Expression, Literal
 from runnel.planner.estimates import literal_count
-from runnel.relation import MARKS, Join, JoinKind, Limit, Project, Relation, Scan, Union
+from runnel.relation.nodes import MARKS, Join, JoinKind, Limit, Project, Relation, Scan, Union
 
 _KEEPS_EVERY_LEFT_ROW = (JoinKind.LEFT, *MARKS)
 

@@ -13,7 +13,7 @@ from runnel.deadline import check_time
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, conjuncts, walk
 from runnel.planner.rules.rewriting import conjunction, is_trivial, substitute
-from runnel.relation import Filter, Project, Relation, Values, transform
+from runnel.relation.nodes import Filter, Project, Relation, Values, transform
 
 
 def merge_adjacent(relation: Relation) -> Relation:

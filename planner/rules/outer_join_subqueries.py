@@ -16,8 +16,8 @@ from runnel.planner.rules.hoisting import Hoisting
 from runnel.planner.rules.laterals import dependent_join
 from runnel.planner.rules.rewriting import conjunction, project_columns, renumber
 from runnel.planner.rules.subqueries import subqueries_to_joins
-from runnel.relation import Filter, Join, JoinKind, Relation
-from runnel.subqueries import SUBQUERIES, DependentJoin, OuterColumn, deepened, map_outer_in, outer_columns
+from runnel.relation.nodes import Filter, Join, JoinKind, Relation
+from runnel.relation.subqueries import SUBQUERIES, DependentJoin, OuterColumn, deepened, map_outer_in, outer_columns
 
 
 def outer_join(node: Join) -> Relation:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from runnel.expressions.nodes import Call, Cast, Column, Expression, InList, conjuncts
-from runnel.relation import Filter, Join, JoinKind, Relation, transform
+from runnel.relation.nodes import Filter, Join, JoinKind, Relation, transform
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge", "like")
 _OPERATORS = ("add", "subtract", "multiply", "divide", "remainder", "negate", "concat", "not")

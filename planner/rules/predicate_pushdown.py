@@ -25,7 +25,7 @@ from runnel.deadline import check_time
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Column, Expression, columns_of, conjuncts
 from runnel.planner.rules.rewriting import conjunction, divide, reads_only, shift, substitute
-from runnel.relation import (
+from runnel.relation.nodes import (
     LEFT_ONLY,
     MARKS,
     Aggregate,
@@ -39,9 +39,9 @@ from runnel.relation import (
     Union,
     Unnest,
 )
-from runnel.streams import AssignWindows, WindowKind
-from runnel.subqueries import GroupLimit, Series, UnnestTogether
-from runnel.windows import Window
+from runnel.relation.over import Window
+from runnel.relation.streams import AssignWindows, WindowKind
+from runnel.relation.subqueries import GroupLimit, Series, UnnestTogether
 
 Parts = list[Expression]
 _INNER = (JoinKind.INNER, JoinKind.CROSS)

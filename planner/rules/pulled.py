@@ -12,9 +12,9 @@ from runnel.base.frozen import frozen
 from runnel.expressions.evaluate import can_fail
 from runnel.expressions.nodes import Call, Case, Column, Expression, Literal, columns_of, transform, walk
 from runnel.planner.rules.rewriting import shift
-from runnel.relation import Project, Relation, references
+from runnel.relation.nodes import Project, Relation, references
+from runnel.relation.subqueries import OuterColumn
 from runnel.sqltypes import BOOLEAN
-from runnel.subqueries import OuterColumn
 
 
 @frozen

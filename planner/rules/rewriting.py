@@ -7,11 +7,7 @@ from dataclasses import replace
 
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Call, Column, Expression, Literal, Parameter, columns_of, transform
-from runnel.relation import (
-    Field,
-    Project,
-    Relation,
-)
+from runnel.relation.nodes import Field, Project, Relation
 from runnel.sqltypes import BOOLEAN
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression, conjuncts
 from runnel.planner.rules.rewriting import conjunction, renumber
-from runnel.relation import Filter, Relation, Scan, transform
+from runnel.relation.nodes import Filter, Relation, Scan, transform
 
 
 def filter_into_scan(relation: Relation) -> Relation:

@@ -11,9 +11,9 @@ scalar subquery in a branch of CASE is joined to the rows that take the branch. 
 from __future__ import annotations
 
 from runnel.expressions.nodes import walk
-from runnel.relation import Relation
-from runnel.relation import walk as relations_of
-from runnel.subqueries import SUBQUERIES, DependentJoin
+from runnel.relation.nodes import Relation
+from runnel.relation.nodes import walk as relations_of
+from runnel.relation.subqueries import SUBQUERIES, DependentJoin
 
 
 def subqueries_to_joins(relation: Relation) -> Relation:

@@ -13,23 +13,11 @@ from runnel.planner.rules.hoisting import Hoisting, exists_join, has_subquery, i
 from runnel.planner.rules.laterals import dependent_join
 from runnel.planner.rules.outer_join_subqueries import outer_join
 from runnel.planner.rules.rewriting import conjunction, project_columns
-from runnel.relation import (
-    Aggregate,
-    Filter,
-    Join,
-    JoinKind,
-    Project,
-    Relation,
-    Sort,
-    Union,
-    Unnest,
-    Values,
-    transform,
-)
+from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Project, Relation, Sort, Union, Unnest, Values, transform
+from runnel.relation.over import Window
+from runnel.relation.streams import AssignWindows
+from runnel.relation.subqueries import SUBQUERIES, DependentJoin, Exists, InSubquery, Series, UnnestTogether, deepened
 from runnel.sqltypes import BOOLEAN
-from runnel.streams import AssignWindows
-from runnel.subqueries import SUBQUERIES, DependentJoin, Exists, InSubquery, Series, UnnestTogether, deepened
-from runnel.windows import Window
 
 
 def without_subqueries(relation: Relation) -> Relation:

@@ -24,8 +24,8 @@ from runnel.foreign.fragment import Unrenderable
 from runnel.planner.bind_query import Binder
 from runnel.planner.parse import parse
 from runnel.planner.syntax import Query
-from runnel.relation import Project, Scan
-from runnel.relation import walk as nodes_of
+from runnel.relation.nodes import Project, Scan
+from runnel.relation.nodes import walk as nodes_of
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark import SPARK
 from runnel.sqltypes import Kind, SqlType

@@ -13,11 +13,11 @@ import runnel
 from runnel.catalog import View
 from runnel.connectors.spark.fragments.engine import is_sorted
 from runnel.foreign.fragment import Unrenderable
-from runnel.relation import Aggregate, Relation, Scan, walk
+from runnel.relation.nodes import Aggregate, Relation, Scan, walk
+from runnel.relation.over import Window
 from runnel.sqltypes import SqlType
 from runnel.statements.arguments import argument_types
 from runnel.testing.rows import rows_of, same_value
-from runnel.windows import Window
 from tests.both_runtimes.tally import Tally
 from tests.spark_process import new_session
 from tests.streams.generated import agree

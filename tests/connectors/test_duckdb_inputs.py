@@ -16,7 +16,7 @@ from runnel.duckdb.kernel import DuckDBKernel
 from runnel.duckdb.stream import DuckDBStream
 from runnel.expressions.context import EvaluationContext
 from runnel.processor import JobContext
-from runnel.relation import Scan
+from runnel.relation.nodes import Scan
 from runnel.sqltypes import BIGINT
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from math import gcd
 
 from runnel.base.frozen import frozen
-from runnel.streams import WindowKind, WindowShape
+from runnel.relation.streams import WindowKind, WindowShape
 
 Row = tuple[int, int, int]
 """A key, a time, and a value."""

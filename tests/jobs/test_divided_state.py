@@ -12,7 +12,7 @@ import runnel
 from runnel.columns.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, keyed_state
 from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor
 from runnel.processors.time_windows.timed_runs import DueTimes
-from runnel.streams import TimeBound
+from runnel.relation.streams import TimeBound
 from tests.waiting import eventually
 
 ROWS = [(i % 7, i % 5, i) for i in range(400)]

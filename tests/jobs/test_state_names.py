@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 import runnel
 from runnel import Connection
 from runnel.dag import DAG
-from runnel.meanings import Form, Meaning, Windows
 from runnel.named_jobs.state_evolution.compatibility import Fate, fates
 from runnel.named_jobs.state_evolution.recombination import fits, missing
-from runnel.streams import WindowKind, WindowShape
+from runnel.relation.state_identity import Form, Meaning, Windows
+from runnel.relation.streams import WindowKind, WindowShape
 from tests.jobs.recombined import tumble
 from tests.jobs.test_recombining import PATIENCE, SCHEMA, at, explained, put, streaming
 

@@ -6,9 +6,9 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Column, Expression, Literal
 from runnel.planner.describe import describe
 from runnel.planner.explain import tree_text
-from runnel.relation import Filter, Join, JoinKind, Project, Relation, Scan
+from runnel.relation.nodes import Filter, Join, JoinKind, Project, Relation, Scan
+from runnel.relation.subqueries import InSubquery
 from runnel.sqltypes import BOOLEAN, INTEGER, VARCHAR
-from runnel.subqueries import InSubquery
 from tests.sample_tables import companies, trades
 
 

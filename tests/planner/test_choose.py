@@ -19,7 +19,7 @@ from runnel.planner.key_plans import key_lookup
 from runnel.planner.physical import Physical, column_names
 from runnel.planner.rules import NECESSARY_RULES, apply
 from runnel.planner.streaming import check_streaming
-from runnel.relation import (
+from runnel.relation.nodes import (
     Aggregate,
     Field,
     Filter,

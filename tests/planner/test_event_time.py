@@ -8,9 +8,9 @@ from runnel.connectors.pushed.table import StreamTable
 from runnel.expressions import build
 from runnel.expressions.nodes import Column, Literal
 from runnel.planner.event_time import bound_of, union_watermarks
-from runnel.relation import Join, JoinKind, Relation, Union
+from runnel.relation.nodes import Join, JoinKind, Relation, Union
+from runnel.relation.streams import ImposeOrder, TimeBound
 from runnel.sqltypes import BIGINT, DATE, INTEGER, SqlType
-from runnel.streams import ImposeOrder, TimeBound
 from tests.planner.relations import column, project, scan
 
 DAY = 86_400_000_000

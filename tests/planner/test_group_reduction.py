@@ -10,7 +10,7 @@ import pytest
 
 import runnel
 from runnel.planner.rules.group_reduction import reduce_groups
-from runnel.relation import Aggregate, Join, JoinKind, Relation, walk
+from runnel.relation.nodes import Aggregate, Join, JoinKind, Relation, walk
 
 MANY, FEW = 2000, 20
 

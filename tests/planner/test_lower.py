@@ -15,7 +15,7 @@ from runnel.planner.choose import choose, choose_write
 from runnel.planner.explain import dag_text
 from runnel.planner.lower import lower
 from runnel.planner.rules import apply
-from runnel.relation import (
+from runnel.relation.nodes import (
     Aggregate,
     Filter,
     Generate,

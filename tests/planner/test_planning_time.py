@@ -21,9 +21,9 @@ from runnel.planner.parse import parse
 from runnel.planner.planner import _plan
 from runnel.planner.rules import RULES, apply
 from runnel.planner.rules.build_side import choose_build_side
-from runnel.relation import Field, Join, JoinKind, Relation, Values, walk
+from runnel.relation.nodes import Field, Join, JoinKind, Relation, Values, walk
+from runnel.relation.streams import ImposeOrder
 from runnel.sqltypes import BIGINT
-from runnel.streams import ImposeOrder
 
 
 @pytest.fixture

@@ -15,17 +15,7 @@ from runnel.planner.rules.column_pruning import prune_columns
 from runnel.planner.rules.limit_pushdown import push_limits
 from runnel.planner.rules.merging import merge_adjacent
 from runnel.planner.rules.scan_filters import filter_into_scan
-from runnel.relation import (
-    Aggregate,
-    Field,
-    JoinKind,
-    Limit,
-    Project,
-    Scan,
-    SetOperation,
-    Union,
-    Values,
-)
+from runnel.relation.nodes import Aggregate, Field, JoinKind, Limit, Project, Scan, SetOperation, Union, Values
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR
 from tests.planner.relations import (
     both,

@@ -12,15 +12,7 @@ from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.nodes import Expression, Literal, Parameter
 from runnel.planner.rules.constant_folding import fold, fold_constants
 from runnel.planner.rules.empty_relations import prune_empty
-from runnel.relation import (
-    Aggregate,
-    Field,
-    Filter,
-    Join,
-    JoinKind,
-    Union,
-    Values,
-)
+from runnel.relation.nodes import Aggregate, Field, Filter, Join, JoinKind, Union, Values
 from runnel.sqltypes import INTEGER
 from tests.planner.relations import (
     FALSE,

@@ -12,12 +12,7 @@ from runnel.expressions.nodes import Column, Expression
 from runnel.planner.rules import NECESSARY_RULES, RULES, apply
 from runnel.planner.rules.build_side import choose_build_side
 from runnel.planner.rules.join_keys import find_join_keys
-from runnel.relation import (
-    Join,
-    JoinKind,
-    Project,
-    Relation,
-)
+from runnel.relation.nodes import Join, JoinKind, Project, Relation
 from tests.planner.relations import (
     both,
     column,

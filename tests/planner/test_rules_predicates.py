@@ -13,7 +13,7 @@ from runnel.expressions.nodes import Literal, SortKey
 from runnel.planner.rules.outer_joins import strengthen_outer_joins
 from runnel.planner.rules.predicate_pushdown import push_predicates
 from runnel.planner.rules.scan_filters import filter_into_scan
-from runnel.relation import Aggregate, Filter, Join, JoinKind, Limit, Scan, SetOperation, Sort, Union, Unnest
+from runnel.relation.nodes import Aggregate, Filter, Join, JoinKind, Limit, Scan, SetOperation, Sort, Union, Unnest
 from runnel.sqltypes import BIGINT
 from tests.planner.relations import (
     FALSE,

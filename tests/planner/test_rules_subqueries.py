@@ -12,9 +12,9 @@ from runnel.expressions import build
 from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.planner.rules import apply
 from runnel.planner.rules.subqueries import subqueries_to_joins
-from runnel.relation import Aggregate, Field, Generate, Join, JoinKind, Limit, walk
+from runnel.relation.nodes import Aggregate, Field, Generate, Join, JoinKind, Limit, walk
+from runnel.relation.subqueries import Exists, GroupLimit, InSubquery, OuterColumn, ScalarSubquery
 from runnel.sqltypes import BIGINT, BOOLEAN, INTEGER, VARCHAR
-from runnel.subqueries import Exists, GroupLimit, InSubquery, OuterColumn, ScalarSubquery
 from tests.planner.relations import (
     both,
     column,

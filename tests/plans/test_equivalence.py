@@ -14,7 +14,7 @@ import pytest
 import runnel
 from runnel.planner import planner
 from runnel.planner.rules import NECESSARY_RULES, apply
-from runnel.relation import Relation
+from runnel.relation.nodes import Relation
 
 TRADES = {
     "id": pa.array(range(40), pa.int64()),

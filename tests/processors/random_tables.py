@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from runnel.expressions.nodes import Column
 from runnel.processor import Item
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 from runnel.sqltypes import from_arrow
 from runnel.testing import verify_processor
 from tests.shared_duckdb import duckdb_over

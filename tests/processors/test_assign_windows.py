@@ -14,8 +14,8 @@ from runnel.errors import DataError
 from runnel.expressions.nodes import Column
 from runnel.processor import Item, Watermark
 from runnel.processors.time_windows.assign_windows import assign_windows
+from runnel.relation.streams import WindowKind, WindowShape
 from runnel.sqltypes import BIGINT, DATE, INTEGER, SMALLINT, TIMESTAMP, TIMESTAMP_TZ, TINYINT, SqlType, to_arrow
-from runnel.streams import WindowKind, WindowShape
 from runnel.testing import verify_processor
 from tests.effort import some
 

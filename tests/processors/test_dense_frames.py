@@ -18,7 +18,7 @@ from runnel.processors.time_windows.dense_frames import DenseFrames
 from runnel.processors.time_windows.dense_states import dense_state
 from runnel.processors.time_windows.frames import FrameTimes, WindowFrames
 from runnel.processors.time_windows.key_slots import KeySlots
-from runnel.streams import WindowKind, WindowShape
+from runnel.relation.streams import WindowKind, WindowShape
 from tests.effort import some
 
 STATES: tuple[State, ...] = (

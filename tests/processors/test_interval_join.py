@@ -12,9 +12,9 @@ from runnel.expressions import build
 from runnel.expressions.nodes import Expression
 from runnel.processors.joins.build_side import JoinShape
 from runnel.processors.stream_joins.interval_join import interval_join
-from runnel.relation import LEFT_ONLY, MARKS, JoinKind
-from runnel.stream_joins import IntervalShape, TimeLink, WaitingSide
-from runnel.streams import TimeBound
+from runnel.relation.nodes import LEFT_ONLY, MARKS, JoinKind
+from runnel.relation.stream_joins import IntervalShape, TimeLink, WaitingSide
+from runnel.relation.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from tests.effort import some
 from tests.processors.disorder import check_promises, stream_of

@@ -16,7 +16,7 @@ from runnel.processors.joins import build_side as join_table
 from runnel.processors.joins import marks as join_marks
 from runnel.processors.joins.index import DenseIndex, HashIndex, make_index
 from runnel.processors.joins.join import JoinShape, join
-from runnel.relation import LEFT_ONLY, MARKS, Field, JoinKind
+from runnel.relation.nodes import LEFT_ONLY, MARKS, Field, JoinKind
 from runnel.sqltypes import BIGINT
 from runnel.testing import verify_processor
 from tests.processors.places import place

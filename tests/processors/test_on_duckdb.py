@@ -23,7 +23,7 @@ from runnel.processors.over.on_duckdb import on_duckdb
 from runnel.processors.sinks.result import result_sink
 from runnel.processors.sources.scan import scan
 from runnel.processors.sources.values import values
-from runnel.relation import Aggregate, Field, Filter, Join, JoinKind, Project, Relation, Sort
+from runnel.relation.nodes import Aggregate, Field, Filter, Join, JoinKind, Project, Relation, Sort
 from runnel.sqltypes import BIGINT, BOOLEAN, INTERVAL, VARCHAR
 from runnel.testing import ScriptedSource
 

@@ -11,7 +11,7 @@ from runnel.processors.joins.build_side import JoinShape
 from runnel.processors.joins.refreshed import Calculation, RefreshedTable, refreshed_join
 from runnel.processors.sinks.result import result_sink
 from runnel.processors.sources.scan import scan
-from runnel.relation import Field, JoinKind
+from runnel.relation.nodes import Field, JoinKind
 from runnel.runtime.simulation import Simulation, SimulationOptions, StandstillError
 from runnel.sqltypes import BIGINT
 from runnel.testing.rows import rows_of

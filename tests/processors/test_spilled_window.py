@@ -12,9 +12,9 @@ from runnel.errors import OperationalError
 from runnel.expressions.nodes import Aggregate, SortKey
 from runnel.memory import Memory
 from runnel.processors.over.window import window
+from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
 from runnel.sqltypes import BIGINT
 from runnel.testing import verify_processor
-from runnel.windows import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
 from tests.processors.random_tables import columns_of, duckdb_rows, fields_of, random_table
 
 QUICK: dict[str, Any] = {"row_by_row": False, "snapshots": False, "ordered": False}

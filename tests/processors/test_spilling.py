@@ -19,7 +19,7 @@ from runnel.processors.grouping.set_operation import set_operation
 from runnel.processors.joins import build_side as join_table
 from runnel.processors.joins import spilled as spilled_join
 from runnel.processors.sorting import sort, sorted_runs
-from runnel.relation import JoinKind
+from runnel.relation.nodes import JoinKind
 from runnel.spill import PrivateFolder
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of

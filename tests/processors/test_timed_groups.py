@@ -11,8 +11,8 @@ from runnel.processors.grouping.group_state import Layout
 from runnel.processors.time_windows import timed_groups
 from runnel.processors.time_windows.timed_groups import TimedGroups, is_rows
 from runnel.processors.time_windows.timed_runs import DueTimes
+from runnel.relation.streams import TimeBound
 from runnel.snapshots.store import share_of
-from runnel.streams import TimeBound
 
 LAYOUT = Layout((pa.int64(), pa.int64()), (pa.int64(),), (Count(True), SumInteger()), ((), (0,)))
 DUE = 100

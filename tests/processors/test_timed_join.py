@@ -13,10 +13,10 @@ from runnel.expressions.nodes import Literal
 from runnel.processors.joins.build_side import JoinShape
 from runnel.processors.stream_joins.sorted_runs import RunBuffer
 from runnel.processors.stream_joins.window_join import TimedJoin, timed_join
-from runnel.relation import LEFT_ONLY, MARKS, JoinKind
+from runnel.relation.nodes import LEFT_ONLY, MARKS, JoinKind
+from runnel.relation.stream_joins import TimedShape, TimeLink
+from runnel.relation.streams import TimeBound
 from runnel.sqltypes import BIGINT
-from runnel.stream_joins import TimedShape, TimeLink
-from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from tests.effort import crossed
 from tests.processors.disorder import check_promises, stream_of

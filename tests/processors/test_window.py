@@ -14,9 +14,9 @@ from runnel.expressions.nodes import Aggregate, Column, SortKey
 from runnel.processors.over.row_order import digits_of, joined, order_of
 from runnel.processors.over.segment_tree import RangeTree, Values
 from runnel.processors.over.window import window
+from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
 from runnel.sqltypes import BIGINT, VARCHAR
 from runnel.testing import verify_processor
-from runnel.windows import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
 
 KEY = Column(index=0, name="k", type=VARCHAR)
 VALUE = Column(index=1, name="v", type=BIGINT)

@@ -10,12 +10,12 @@ from runnel.expressions.aggregates.registry import aggregate_call
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Call, Column, Expression, Literal, Parameter, SortKey
 from runnel.foreign.fragment import Unrenderable
+from runnel.relation.over import UP_TO_PEERS, WindowCall
 from runnel.rendering.duckdb import DUCKDB
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.spark import SPARK
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, NULL, TIMESTAMP_TZ, VARCHAR, decimal
-from runnel.windows import UP_TO_PEERS, WindowCall
 
 X = Column(index=0, name="x", type=INTEGER)
 S = Column(index=1, name="s", type=VARCHAR)

@@ -19,11 +19,11 @@ from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Call, Column
-from runnel.meanings import Form
 from runnel.planner import describe, describe_streams, identity_expressions, physical
 from runnel.planner.identity_nodes import RULES
 from runnel.planner.lower import RULES as VERTICES
 from runnel.planner.physical import Physical
+from runnel.relation.state_identity import Form
 from runnel.sqltypes import BIGINT, Kind, SqlType, array, decimal, map_of, row
 from tests.snapshots.named_states import (
     FOLDER,

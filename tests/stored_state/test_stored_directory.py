@@ -17,8 +17,8 @@ import pytest
 
 import runnel
 from runnel import processors
-from runnel.meanings import Form
 from runnel.processor import Processor
+from runnel.relation.state_identity import Form
 from tests.effort import some
 from tests.stored_state.continuing import ARCHIVE, EXPECTED, PATIENCE, continued, described
 from tests.stored_state.queries import DROPPED, ENDING, JOBS, RUNNING, WITH_MODULES, StoredJob

@@ -19,8 +19,8 @@ from runnel.processors.sessions.ended_sessions import EndedSessions
 from runnel.processors.sessions.session_aggregate import SessionEmission, SessionKeys, session_aggregate
 from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.processors.sessions.session_rows import session_rows
+from runnel.relation.streams import TimeBound
 from runnel.sqltypes import BIGINT
-from runnel.streams import TimeBound
 from runnel.testing import verify_processor
 from runnel.testing.rows import rows_of
 from tests.effort import some

@@ -13,7 +13,7 @@ from runnel.processors.grouping.aggregation import Stage
 from runnel.processors.time_windows import framed_aggregate, frames, timed_groups
 from runnel.processors.time_windows.framed_aggregate import FramedKeys
 from runnel.processors.time_windows.frames import FrameTimes
-from runnel.streams import TimeBound, WindowKind, WindowShape
+from runnel.relation.streams import TimeBound, WindowKind, WindowShape
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of
 from tests.effort import crossed, some

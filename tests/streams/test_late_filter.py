@@ -16,8 +16,8 @@ from runnel.expressions.nodes import Column
 from runnel.processor import Watermark
 from runnel.processors.stateful.late_filter import late_filter
 from runnel.processors.stateful.row_buffer import Holding
+from runnel.relation.streams import TimeBound
 from runnel.sqltypes import BIGINT
-from runnel.streams import TimeBound
 from runnel.testing import verify_processor
 from runnel.testing.rows import rows_of
 from tests.streams.scripted_table import ScriptedTable

@@ -15,12 +15,12 @@ from runnel.expressions.nodes import Aggregate, Column, Literal, SortKey
 from runnel.processor import Watermark
 from runnel.processors.over.streamed import OrderedWindow, ordered_window
 from runnel.processors.stateful.row_buffer import Holding
+from runnel.relation.over import UP_TO_PEERS, Bound, BoundKind, Frame, FrameUnit, WindowCall
+from runnel.relation.streams import TimeBound
+from runnel.relation.window_reach import Reach
 from runnel.sqltypes import BIGINT
-from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of
-from runnel.window_reach import Reach
-from runnel.windows import UP_TO_PEERS, Bound, BoundKind, Frame, FrameUnit, WindowCall
 from tests.processors.random_tables import duckdb_rows
 from tests.streams.ended_streams import in_duckdb, random_table, streamed
 from tests.streams.random_streams import Items, batch_of, cut, random_rows, schema_of

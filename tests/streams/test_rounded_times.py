@@ -15,8 +15,8 @@ from runnel.catalog import EventTime
 from runnel.connector import EventTimeMark
 from runnel.expressions.nodes import columns_of
 from runnel.planner.event_time import bound_of
+from runnel.relation.streams import TimeBound
 from runnel.runtime.simulation import Simulation, SimulationOptions
-from runnel.streams import TimeBound
 from tests.effort import crossed
 from tests.streams.scripted_table import HOLD, ScriptedTable
 from tests.streams.simulated import FAR, kept_by, late_rows, until_held

@@ -16,8 +16,8 @@ from runnel.processor import Watermark
 from runnel.processors.sessions import session_aggregate, session_merge, session_rows, session_states
 from runnel.processors.sessions.session_aggregate import SessionEmission, SessionKeys
 from runnel.processors.sessions.session_merge import OpenSessions
+from runnel.relation.streams import TimeBound
 from runnel.sqltypes import BOOLEAN
-from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of
 from tests.effort import some

@@ -20,8 +20,8 @@ from runnel.processors.grouping.aggregation import Stage
 from runnel.processors.sources.partition_watermarks import EARLIEST, GREATEST_TIME, LATEST, less
 from runnel.processors.time_windows import timed_groups
 from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor, Timing, timed_aggregate
+from runnel.relation.streams import TimeBound
 from runnel.sqltypes import BIGINT, DOUBLE, VARCHAR
-from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.bench import BenchInbox, BenchOutbox
 from runnel.testing.clock import ManualClock

@@ -19,12 +19,12 @@ from runnel.processors.over.by_watermark import timed_window
 from runnel.processors.over.streamed import ordered_window
 from runnel.processors.sorting.timed_sort import timed_sort
 from runnel.processors.stateful.row_buffer import Holding
+from runnel.relation.over import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
+from runnel.relation.streams import TimeBound
+from runnel.relation.window_reach import Reach
 from runnel.sqltypes import BIGINT, VARCHAR
-from runnel.streams import TimeBound
 from runnel.testing import assert_rows, verify_processor
 from runnel.testing.rows import rows_of
-from runnel.window_reach import Reach
-from runnel.windows import UP_TO_PEERS, WHOLE_PARTITION, WindowCall
 from tests.processors.random_tables import duckdb_rows
 from tests.streams.ended_streams import in_duckdb, random_table, streamed
 from tests.streams.random_streams import Items, cut, random_rows, schema_of

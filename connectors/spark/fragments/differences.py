@@ -4,9 +4,9 @@ docs/spark_differences.md says it at length."""
 
 from __future__ import annotations
 
-from runnel.relation import Aggregate, Join, Relation, walk
+from runnel.relation.nodes import Aggregate, Join, Relation, walk
+from runnel.relation.streams import AssignWindows
 from runnel.sqltypes import Kind
-from runnel.streams import AssignWindows
 
 SAFE_DIGITS = 28
 """Sums of DECIMALs of so many digits pass 38 digits over ten thousand million rows only."""

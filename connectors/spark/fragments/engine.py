@@ -26,7 +26,7 @@ from runnel.expressions.nodes import Expression
 from runnel.foreign.fragment import FragmentEngine, FragmentSource, NarrowableRows, Unrenderable, place_of
 from runnel.processor import JobContext
 from runnel.processors.constants import row_count
-from runnel.relation import Filter, Limit, Project, Relation, Scan, Sort, transform, walk
+from runnel.relation.nodes import Filter, Limit, Project, Relation, Scan, Sort, transform, walk
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.spark import SPARK
 from runnel.rendering.spark_relations import SparkRelations

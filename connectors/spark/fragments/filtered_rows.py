@@ -20,7 +20,7 @@ from runnel.expressions.evaluate import can_fail, is_volatile
 from runnel.expressions.nodes import Expression
 from runnel.foreign.fragment import NarrowableRows, Unrenderable
 from runnel.processors.joins.key_filter import ORDERED, WantedKeys
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark import SPARK
 from runnel.sqltypes import Kind, SqlType

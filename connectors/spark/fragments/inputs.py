@@ -13,7 +13,7 @@ from runnel.connector import End, Pause, ReadableTable, ScanRequest, SourceParti
 from runnel.expressions.evaluate import can_fail
 from runnel.foreign.fragment import Unrenderable
 from runnel.processor import JobContext
-from runnel.relation import Scan
+from runnel.relation.nodes import Scan
 from runnel.sqltypes import Kind, to_arrow
 
 MOST_ROWS = 100_000

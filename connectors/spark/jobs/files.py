@@ -22,7 +22,7 @@ from runnel.connectors.spark.session.owner import SessionOwner
 from runnel.connectors.spark.session.session import Spark, spark_errors
 from runnel.connectors.spark.stream import SparkStreamTable
 from runnel.connectors.spark.table import SparkTable
-from runnel.relation import Relation, Scan, transform
+from runnel.relation.nodes import Relation, Scan, transform
 
 _PATTERN = frozenset("*?[]{}\\:")
 """What Spark would take for part of a pattern in a path."""

@@ -29,7 +29,7 @@ from runnel.deadline import current
 from runnel.errors import Error, ErrorCode, NotSupportedError, OperationalError, internal
 from runnel.foreign.job_runtime import ReadSoFar
 from runnel.processor import JobContext
-from runnel.relation import Field, Relation, Scan, walk
+from runnel.relation.nodes import Field, Relation, Scan, walk
 
 FOLDER = "replays"
 """The checkpoints of replays, beside that of the job."""

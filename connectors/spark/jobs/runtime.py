@@ -16,7 +16,7 @@ from runnel.connectors.spark.types import ddl
 from runnel.foreign.fragment import Unrenderable
 from runnel.foreign.job_runtime import JobRuntime, JobStart, JobWrite, RuntimeExecution, RuntimePlan
 from runnel.processor import Guarantee
-from runnel.relation import Relation, Scan, walk
+from runnel.relation.nodes import Relation, Scan, walk
 
 if TYPE_CHECKING:
     from runnel.connectors.spark.fragments.engine import SparkEngine, SparkFragment

@@ -11,13 +11,13 @@ from collections.abc import Callable
 
 from runnel.catalog import Table, TableColumn
 from runnel.columns.type_records import type_spelling
-from runnel.relation import Relation, Scan, walk
+from runnel.relation.nodes import Relation, Scan, walk
+from runnel.relation.streams import ImposeOrder
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark import SPARK
 from runnel.rendering.spark_streams import render_stream
 from runnel.sqltypes import BOOLEAN
-from runnel.streams import ImposeOrder
 
 _MARKED = rf"'{re.escape(ERROR_MARK)}[^']*'"
 _MESSAGE = re.compile(rf"raise_error\((?:{_MARKED}|concat\({_MARKED}(?:, (?:'[^']*'|char\(\d+\)))*\))\)")

@@ -33,12 +33,12 @@ from runnel.expressions.evaluate import is_volatile
 from runnel.foreign.fragment import Unrenderable
 from runnel.foreign.job_runtime import Commit, JobStart, JobWrite, ReadSoFar, RuntimeExecution, RuntimePlan, RuntimeProgress
 from runnel.processor import JobContext
-from runnel.relation import Relation, Scan, walk
+from runnel.relation.nodes import Relation, Scan, walk
+from runnel.relation.streams import ImposeOrder
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark import SPARK
 from runnel.rendering.spark_streams import render_stream
 from runnel.sqltypes import Kind
-from runnel.streams import ImposeOrder
 
 CHECKPOINT = "checkpoint"
 

@@ -17,7 +17,7 @@ from runnel.expressions.nodes import Case, Expression
 from runnel.expressions.nodes import walk as parts_of
 from runnel.expressions.python.function import PythonCall
 from runnel.foreign.fragment import Unrenderable
-from runnel.relation import Relation, walk
+from runnel.relation.nodes import Relation, walk
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.spark_python import python_name
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from runnel.dag import DAG
 from runnel.expressions.kernels.buffers import pack
-from runnel.meanings import Meaning
 from runnel.named_jobs.state_evolution.compatibility import VertexFate, read_anew
 from runnel.named_jobs.state_evolution.converted_state import converted, of_other_stage
 from runnel.named_jobs.state_evolution.row_columns import with_columns
+from runnel.relation.state_identity import Meaning
 from runnel.snapshots.store import ENDED, MEANINGS, SnapshotStore, StateReader, VertexState
 from runnel.sqltypes import VARCHAR
 

@@ -14,10 +14,10 @@ from textwrap import wrap
 from runnel.base.frozen import frozen
 from runnel.dag import DAG, Edge
 from runnel.errors import ErrorCode, OperationalError
-from runnel.meanings import Form, Meaning
 from runnel.named_jobs.state_evolution.recombination import Change, Refusal, change_of, difference
 from runnel.named_jobs.state_evolution.row_columns import Columns, missing_columns, moved_columns
-from runnel.streams import WINDOW_COLUMNS
+from runnel.relation.state_identity import Form, Meaning
+from runnel.relation.streams import WINDOW_COLUMNS
 
 _OTHER_STAGES = {"accumulate": "aggregate", "combine": "aggregate", "aggregate": "combine"}
 

@@ -15,13 +15,13 @@ from runnel.columns.batches import Indexes, Mask, flags, from_flags, from_number
 from runnel.columns.key_hash import KEY_METADATA, RECOMBINED, RUN_METADATA, SAVER_METADATA, hash_columns, keyed_state
 from runnel.errors import DataError
 from runnel.expressions.kernels.buffers import FIRST_US, LAST_US, pack
-from runnel.meanings import Form, Windows
 from runnel.named_jobs.state_evolution.recombination import Change
 from runnel.processors.sessions.ended_sessions import ended_state, is_ended_state
 from runnel.processors.sources.partition_watermarks import event_times
 from runnel.processors.time_windows.frames import FrameTimes
+from runnel.relation.state_identity import Form, Windows
+from runnel.relation.streams import WINDOW_COLUMNS, WindowKind, WindowShape
 from runnel.sqltypes import BIGINT
-from runnel.streams import WINDOW_COLUMNS, WindowKind, WindowShape
 
 _GIVEN = "given_"
 BY_WATERMARK = (["watermark", "time"], ["$watermark", "$seen"])

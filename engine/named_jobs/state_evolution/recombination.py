@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from math import gcd
 
 from runnel.base.frozen import frozen
-from runnel.meanings import Form, Meaning, Windows
-from runnel.streams import WindowKind, WindowShape
+from runnel.relation.state_identity import Form, Meaning, Windows
+from runnel.relation.streams import WindowKind, WindowShape
 
 _FIXED = (Form.GROUPS, Form.FRAMES, Form.WINDOWS)
 _PART_NAMES = {"by": "groups by", "of": "divides by", "compute": "computes", "time": "goes by", "types": "has values of type"}

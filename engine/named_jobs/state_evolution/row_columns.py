@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from runnel.columns.batches import make_batch
 from runnel.columns.key_hash import KEY_METADATA
-from runnel.meanings import Meaning
 from runnel.named_jobs.state_evolution.converted_state import BY_WATERMARK
+from runnel.relation.state_identity import Meaning
 
 Columns = tuple[tuple[int, ...], ...]
 """For each input the numbers of the old columns, in the order of the new ones."""

@@ -22,7 +22,7 @@ from runnel.expressions.nodes import Expression, columns_of
 from runnel.processors.joins.index import make_index
 from runnel.processors.joins.marks import BuildFacts, UnknownMatches
 from runnel.processors.joins.range_pairs import pairs_in_ranges
-from runnel.relation import LEFT_ONLY, MARKS, Field, JoinKind
+from runnel.relation.nodes import LEFT_ONLY, MARKS, Field, JoinKind
 from runnel.sqltypes import BOOLEAN, to_arrow
 
 KEEPS_LEFT = (JoinKind.LEFT, JoinKind.FULL, JoinKind.SINGLE)

@@ -21,7 +21,7 @@ from runnel.memory import Reservation, size_of, too_large
 from runnel.processor import Outbox, ProcessorContext
 from runnel.processors.joins.build_side import KEEPS_RIGHT, NEEDS_RIGHT, UNKNOWNS, JoinPlan, JoinShape, JoinTable
 from runnel.processors.stateful.buffered import EmittingProcessor
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 
 if TYPE_CHECKING:
     from runnel.processors.joins.spilled import SpilledJoin

@@ -20,7 +20,7 @@ from runnel.expressions.nodes import Expression
 from runnel.processor import StatelessProcessor
 from runnel.processors.joins.build_side import JoinPlan, JoinShape
 from runnel.processors.joins.index import all_valid
-from runnel.relation import Field, JoinKind
+from runnel.relation.nodes import Field, JoinKind
 
 
 @frozen(kw_only=True)

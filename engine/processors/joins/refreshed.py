@@ -25,7 +25,7 @@ from runnel.processors.calc import SLOW_ROWS, Transform, compile_transform, divi
 from runnel.processors.joins.build_side import JoinPlan, JoinShape, JoinTable
 from runnel.processors.sources.scan import FAR_FUTURE, OpenPartition
 from runnel.processors.stateful.buffered import EmittingProcessor, accumulated_too_much
-from runnel.relation import Field
+from runnel.relation.nodes import Field
 
 WEIGHT = 2
 """How much memory a version needs for each byte: its rows in one piece, and the index."""

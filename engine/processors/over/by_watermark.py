@@ -16,7 +16,7 @@ from runnel.processors.over.calls import CompiledWindow, by_arrangement
 from runnel.processors.over.frames import check_offset
 from runnel.processors.stateful.row_buffer import CompiledHolding, Holding
 from runnel.processors.stateful.until_watermark import TAKEN_SHARE, HoldingProcessor
-from runnel.windows import WindowCall
+from runnel.relation.over import WindowCall
 
 if TYPE_CHECKING:
     from runnel.processors.over.spilled import SpilledWindow

@@ -19,8 +19,8 @@ from runnel.processors.over.aggregates import WindowAggregate
 from runnel.processors.over.frames import OrderColumn, Ranges, frame_ranges
 from runnel.processors.over.partitions import Partitions
 from runnel.processors.over.values import NUMBERINGS, frame_value, ntile, shifted
-from runnel.relation import Field
-from runnel.windows import Frame, FrameUnit, WindowCall
+from runnel.relation.nodes import Field
+from runnel.relation.over import Frame, FrameUnit, WindowCall
 
 ROW_BYTES = 48
 """What a row costs beside its values: positions in the order, of its partition, its peers and its frame."""

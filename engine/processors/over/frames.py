@@ -22,8 +22,8 @@ from runnel.expressions.kernels.sorting import ordered_integers
 from runnel.expressions.nodes import Column, Expression, Literal, SortKey
 from runnel.processors.constants import constant
 from runnel.processors.over.partitions import Partitions
+from runnel.relation.over import Bound, BoundKind, Exclusion, Frame, FrameUnit
 from runnel.sqltypes import Kind, SqlType
-from runnel.windows import Bound, BoundKind, Exclusion, Frame, FrameUnit
 
 _MICROSECOND = timedelta(microseconds=1)
 _DAY = 86_400_000_000

@@ -22,13 +22,13 @@ from runnel.errors import Error, internal
 from runnel.foreign.fragment import InputRows, Unrenderable, place_of
 from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorContext
 from runnel.processors.constants import row_count
-from runnel.relation import Limit, Relation, walk
+from runnel.relation.nodes import Limit, Relation, walk
+from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.duckdb import DUCKDB
 from runnel.rendering.duckdb_relations import DuckDBRelations
 from runnel.rendering.relations import input_name
 from runnel.rendering.render import Rendering, Session
 from runnel.sqltypes import SqlType, to_arrow
-from runnel.subqueries import GroupLimit
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -18,8 +18,8 @@ from runnel.expressions.coercion import cast
 from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.expressions.nodes import Aggregate, Call, Column
+from runnel.relation.over import WindowCall
 from runnel.sqltypes import BIGINT, Kind, SqlType, decimal
-from runnel.windows import WindowCall
 
 Values = Sequence[pa.Array]
 

@@ -25,10 +25,10 @@ from runnel.processor import Processor, ProcessorContext
 from runnel.processors.grouping.hash_partitions import DEEPEST, Partitions
 from runnel.processors.over.calls import ROW_BYTES, CompiledWindow, by_arrangement, computed
 from runnel.processors.over.nested import Nested
-from runnel.relation import Field
+from runnel.relation.nodes import Field
+from runnel.relation.over import Window, WindowCall
 from runnel.spill import SpillFile
 from runnel.sqltypes import BOOLEAN
-from runnel.windows import Window, WindowCall
 
 _Places = tuple[int, ...]
 

@@ -29,8 +29,8 @@ from runnel.processors.stateful.late_output import DivertingProcessor
 from runnel.processors.stateful.row_buffer import CompiledHolding, HeldRows, Holding
 from runnel.processors.stateful.until_watermark import WEIGHT, stepwise
 from runnel.processors.stream_joins.versions import BUCKETS, Buckets, KeptRows
-from runnel.window_reach import Reach, furthest
-from runnel.windows import WindowCall
+from runnel.relation.over import WindowCall
+from runnel.relation.window_reach import Reach, furthest
 
 if TYPE_CHECKING:
     from runnel.processors.over.calls import CallsByArrangement

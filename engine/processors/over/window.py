@@ -17,8 +17,8 @@ from runnel.processors.constants import constant
 from runnel.processors.over.calls import ROW_BYTES, CompiledWindow, by_arrangement
 from runnel.processors.over.frames import check_offset
 from runnel.processors.stateful.buffered import EmittingProcessor
-from runnel.relation import Field
-from runnel.windows import WindowCall
+from runnel.relation.nodes import Field
+from runnel.relation.over import WindowCall
 
 if TYPE_CHECKING:
     from runnel.processors.over.spilled import SpilledWindow

@@ -35,8 +35,8 @@ from runnel.processors.sessions.session_states import SESSION, SessionStates, se
 from runnel.processors.sources.partition_watermarks import LEAST_TIME, event_times
 from runnel.processors.stateful.late_output import DivertingProcessor
 from runnel.processors.time_windows.assign_windows import bounds_range
+from runnel.relation.streams import WINDOW_COLUMNS, TimeBound
 from runnel.sqltypes import BIGINT, TIMESTAMP, Kind, to_arrow
-from runnel.streams import WINDOW_COLUMNS, TimeBound
 
 _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
 

@@ -27,8 +27,8 @@ from runnel.processors.grouping.row_identity import factorise, same
 from runnel.processors.sessions.session_merge import OpenSessions
 from runnel.processors.sources.partition_watermarks import event_times
 from runnel.processors.time_windows.assign_windows import bounds_range
+from runnel.relation.streams import WINDOW_COLUMNS
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
-from runnel.streams import WINDOW_COLUMNS
 
 
 @dataclass(slots=True)

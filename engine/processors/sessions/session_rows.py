@@ -23,7 +23,7 @@ from runnel.processors.sessions.session_output import Held, SessionPlan
 from runnel.processors.sources.partition_watermarks import LEAST_TIME
 from runnel.processors.stateful.late_output import DivertingProcessor
 from runnel.processors.stateful.until_watermark import TAKEN_SHARE, WEIGHT
-from runnel.streams import TimeBound
+from runnel.relation.streams import TimeBound
 
 _WATERMARK = pa.schema([pa.field("$watermark", pa.int64())])
 

@@ -31,7 +31,7 @@ from runnel.expressions.nodes import Expression
 from runnel.memory import Memory, size_of
 from runnel.processor import Watermark
 from runnel.processors.sources.partition_watermarks import event_times, less
-from runnel.streams import TimeBound
+from runnel.relation.streams import TimeBound
 
 NEVER = np.iinfo(np.int64).max
 ALWAYS = np.iinfo(np.int64).min

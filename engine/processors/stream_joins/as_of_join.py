@@ -25,9 +25,9 @@ from runnel.processors.joins.build_side import JoinPlan, JoinShape
 from runnel.processors.joins.index import all_valid
 from runnel.processors.stream_joins.buffered_join import WaitingProcessor, restored_rows, rows_state
 from runnel.processors.stream_joins.sorted_runs import NEVER, TAME_TIME, Rows, Run, Sought, joined, times_of
-from runnel.relation import Field, JoinKind
-from runnel.stream_joins import AsOfShape, divided_by
-from runnel.streams import TimeBound
+from runnel.relation.nodes import Field, JoinKind
+from runnel.relation.stream_joins import AsOfShape, divided_by
+from runnel.relation.streams import TimeBound
 
 LEFT, RIGHT = 0, 1
 

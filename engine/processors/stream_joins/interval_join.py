@@ -25,8 +25,8 @@ from runnel.processors.stream_joins.buffered_join import WaitingProcessor, resto
 from runnel.processors.stream_joins.interval_matching import Matching
 from runnel.processors.stream_joins.interval_plan import LEFT, RIGHT, IntervalPlan
 from runnel.processors.stream_joins.sorted_runs import Rows, Run
-from runnel.relation import Field, JoinKind
-from runnel.stream_joins import IntervalShape
+from runnel.relation.nodes import Field, JoinKind
+from runnel.relation.stream_joins import IntervalShape
 
 
 class IntervalJoin(WaitingProcessor):

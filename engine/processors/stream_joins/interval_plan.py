@@ -19,9 +19,9 @@ from runnel.processors.joins.build_side import JoinPlan, JoinShape
 from runnel.processors.joins.index import all_valid, is_integer_like
 from runnel.processors.sources.partition_watermarks import GREATEST_TIME, LEAST_TIME, less
 from runnel.processors.stream_joins.sorted_runs import NEVER, Rows, times_of
-from runnel.relation import Field, JoinKind
+from runnel.relation.nodes import Field, JoinKind
+from runnel.relation.stream_joins import IntervalShape, WaitingSide, divided_by
 from runnel.sqltypes import to_arrow
-from runnel.stream_joins import IntervalShape, WaitingSide, divided_by
 
 LEFT, RIGHT = 0, 1
 

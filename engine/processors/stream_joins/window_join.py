@@ -25,8 +25,8 @@ from runnel.processors.stateful.until_watermark import TAKEN_SHARE
 from runnel.processors.stream_joins.buffered_join import WaitingProcessor, restored_rows, rows_state
 from runnel.processors.stream_joins.interval_plan import holds_of
 from runnel.processors.stream_joins.sorted_runs import NEVER, Rows, Run, times_of
-from runnel.relation import Field
-from runnel.stream_joins import TimedShape, WaitingSide
+from runnel.relation.nodes import Field
+from runnel.relation.stream_joins import TimedShape, WaitingSide
 
 LEFT, RIGHT = 0, 1
 

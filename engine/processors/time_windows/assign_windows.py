@@ -19,8 +19,8 @@ from runnel.expressions.kernels.buffers import FIRST_US, LAST_US
 from runnel.expressions.nodes import Column
 from runnel.processors.sources.partition_watermarks import event_times
 from runnel.processors.stateful.buffered import EmittingProcessor
+from runnel.relation.streams import WINDOW_COLUMNS, WindowKind, WindowShape
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType, to_arrow
-from runnel.streams import WINDOW_COLUMNS, WindowKind, WindowShape
 
 
 def into_period(times: Indexes, period: int, offset: int) -> Indexes:

@@ -28,8 +28,8 @@ from runnel.processors.time_windows.dense_frames import DenseFrames
 from runnel.processors.time_windows.dense_states import dense_state
 from runnel.processors.time_windows.frames import FrameTimes, WindowFrames
 from runnel.processors.time_windows.timed_aggregate import TimedAggregateProcessor, Timing
+from runnel.relation.streams import WINDOW_COLUMNS, TimeBound, WindowShape
 from runnel.sqltypes import BIGINT, to_arrow
-from runnel.streams import WINDOW_COLUMNS, TimeBound, WindowShape
 
 if TYPE_CHECKING:
     from runnel.processors.time_windows.spilled_frames import SpilledFrames

@@ -25,7 +25,7 @@ import pyarrow as pa
 from runnel.columns.batches import Indexes, from_numbers, numbers, validity
 from runnel.processors.grouping.group_state import Partial
 from runnel.processors.sources.partition_watermarks import event_times
-from runnel.streams import WindowKind, WindowShape
+from runnel.relation.streams import WindowKind, WindowShape
 
 FEW_ROWS = 1 << 20
 """The rows of the states that a turn of the stacks may make for all frames at once; with more, it makes them in portions."""

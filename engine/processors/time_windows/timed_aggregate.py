@@ -30,7 +30,7 @@ from runnel.processors.stateful.late_output import DivertingProcessor
 from runnel.processors.time_windows.given_groups import GivenGroups
 from runnel.processors.time_windows.timed_groups import TimedGroups, is_rows
 from runnel.processors.time_windows.timed_runs import DueTimes, with_keys
-from runnel.streams import TimeBound
+from runnel.relation.streams import TimeBound
 
 _WATERMARKS = pa.schema([("watermark", pa.int64()), ("time", pa.int64())])
 

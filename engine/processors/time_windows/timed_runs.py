@@ -13,7 +13,7 @@ from runnel.columns.batches import Indexes, Mask, indexes, join_arrays, numbers,
 from runnel.processors.grouping.group_state import Layout, Partial, exported
 from runnel.processors.grouping.row_identity import factorise
 from runnel.processors.sources.partition_watermarks import event_times, less
-from runnel.streams import TimeBound
+from runnel.relation.streams import TimeBound
 
 NEVER = 2**63 - 1
 """When groups are due whose bounded keys are NULL: at the end of the input."""

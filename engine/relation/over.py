@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Aggregate as AggregateCall
 from runnel.expressions.nodes import Expression, SortKey
-from runnel.relation import Change, Field, Relation, Single, mapped
+from runnel.relation.nodes import Change, Field, Relation, Single, mapped
 
 if TYPE_CHECKING:
-    from runnel.streams import Emission
+    from runnel.relation.streams import Emission
 
 
 class FrameUnit(Enum):

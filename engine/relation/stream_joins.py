@@ -1,6 +1,6 @@
 """Joins of streams: what a condition says of the times of both sides, and what follows for the rows that wait.
 
-All times are in units of event time (see `runnel.streams`). A pair of rows matches a `TimeLink` if
+All times are in units of event time (see `runnel.relation.streams`). A pair of rows matches a `TimeLink` if
 `low <= right time - left time <= high`. This and the bounds of the columns determine the watermark
 of the other side after which a row can't find a match (`WaitingSide`).
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Column, Expression
-from runnel.streams import TimeBound
+from runnel.relation.streams import TimeBound
 
 
 @frozen

@@ -19,7 +19,7 @@ from runnel.base.frozen import frozen
 from runnel.catalog import Table
 from runnel.errors import Position
 from runnel.expressions.nodes import Column, Expression, Literal
-from runnel.relation import Change, Field, Pair, Relation, Single, mapped, walk
+from runnel.relation.nodes import Change, Field, Pair, Relation, Single, mapped, walk
 from runnel.sqltypes import TIMESTAMP, Kind, SqlType
 
 WINDOW_COLUMNS = ("window_start", "window_end", "window_time")

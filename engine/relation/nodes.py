@@ -22,7 +22,7 @@ from runnel.sqltypes import BIGINT, BOOLEAN, SqlType
 if TYPE_CHECKING:
     from runnel.foreign.fragment import FragmentSource
     from runnel.processors.sources.malformed_records import Divert
-    from runnel.streams import Emission, LateSides
+    from runnel.relation.streams import Emission, LateSides
 
 Change = Callable[[Expression], Expression]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from runnel.base.frozen import frozen
 from runnel.errors import ErrorCode, OperationalError
-from runnel.streams import WindowKind, WindowShape
+from runnel.relation.streams import WindowKind, WindowShape
 
 VERSION = 1
 """The version of an encoded meaning: of its names, and of the texts in it. The first one isn't written."""

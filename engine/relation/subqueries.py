@@ -13,7 +13,7 @@ from functools import cached_property
 
 from runnel.base.frozen import frozen
 from runnel.expressions.nodes import Expression, SortKey
-from runnel.relation import Change, Field, JoinKind, Pair, Relation, Single, mapped
+from runnel.relation.nodes import Change, Field, JoinKind, Pair, Relation, Single, mapped
 from runnel.sqltypes import BIGINT
 
 
