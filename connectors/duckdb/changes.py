@@ -22,7 +22,7 @@ from runnel.expressions.nodes import Column, Expression, columns_of, transform
 from runnel.foreign.fragment import FragmentSource, place_of
 from runnel.processor import JobContext
 from runnel.relation.nodes import Filter, Project, Relation, Scan, references
-from runnel.rendering.duckdb import DUCKDB
+from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.render import Rendering, Session
 from runnel.sqltypes import BIGINT, SqlType, to_arrow
 

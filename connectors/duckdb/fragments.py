@@ -26,8 +26,8 @@ from runnel.processors.constants import row_count
 from runnel.relation.nodes import Aggregate, Join, JoinKind, Limit, Relation, Scan, SetOperation, Sort, walk
 from runnel.relation.over import Window
 from runnel.relation.subqueries import GroupLimit
-from runnel.rendering.duckdb import DUCKDB
-from runnel.rendering.duckdb_relations import DuckDBRelations
+from runnel.rendering.duckdb.dialect import DUCKDB
+from runnel.rendering.duckdb.relations import DuckDBRelations
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.trial import Trial
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from runnel.duckdb.kernel import DuckDBKernel
-from runnel.rendering.duckdb import DUCKDB
+from runnel.rendering.duckdb.dialect import DUCKDB
 from tests.rendering import aggregate_cases
 from tests.rendering.edge_table import ROWS, stored
 from tests.rendering.function_cases import FunctionCase, all_cases

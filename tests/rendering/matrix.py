@@ -14,7 +14,7 @@ from runnel.expressions.aggregates.window_functions import WINDOW_FUNCTIONS
 from runnel.expressions.functions import FUNCTIONS
 from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.dialect import Dialect
-from runnel.rendering.duckdb import DUCKDB
+from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.render import Rendering
 from runnel.rendering.spark import SPARK
 from tests.rendering import aggregate_cases

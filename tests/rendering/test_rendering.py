@@ -11,7 +11,7 @@ from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Call, Column, Expression, Literal, Parameter, SortKey
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.over import UP_TO_PEERS, WindowCall
-from runnel.rendering.duckdb import DUCKDB
+from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.render import Rendering, Session
 from runnel.rendering.spark import SPARK

@@ -24,8 +24,8 @@ from runnel.processor import Inbox, JobContext, Outbox, Processor, ProcessorCont
 from runnel.processors.constants import row_count
 from runnel.relation.nodes import Limit, Relation, walk
 from runnel.relation.subqueries import GroupLimit
-from runnel.rendering.duckdb import DUCKDB
-from runnel.rendering.duckdb_relations import DuckDBRelations
+from runnel.rendering.duckdb.dialect import DUCKDB
+from runnel.rendering.duckdb.relations import DuckDBRelations
 from runnel.rendering.relations import input_name
 from runnel.rendering.render import Rendering, Session
 from runnel.sqltypes import SqlType, to_arrow
