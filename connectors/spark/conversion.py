@@ -92,7 +92,7 @@ def _digits(exact: SqlType) -> int:
 def _tried(value: str, target: str, column: TableColumn) -> str:
     """A CAST that names the column and the value that it fails for."""
     # Loaded on first use: a connection that only knows of a mapping has no use for the rendering.
-    from runnel.rendering.spark_values import text
+    from runnel.rendering.spark.values import text
 
     shown = f"SUBSTRING(CAST({value} AS STRING), 1, {_SHOWN})"
     begin, end = text(f"{ERROR_MARK}value '"), text(f"' doesn't fit column \"{column.name}\" of type {column.type}")

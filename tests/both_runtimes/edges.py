@@ -11,7 +11,7 @@ from runnel.expressions.context import EvaluationContext, Frame
 from runnel.expressions.evaluate import compile_expression, evaluate
 from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.render import Rendering
-from runnel.rendering.spark import SPARK
+from runnel.rendering.spark.dialect import SPARK
 from tests.both_runtimes.expressions import Sheet
 from tests.both_runtimes.tally import Tally
 from tests.both_runtimes.workers import shared_out

@@ -27,7 +27,7 @@ from runnel.planner.syntax import Query
 from runnel.relation.nodes import Project, Scan
 from runnel.relation.nodes import walk as nodes_of
 from runnel.rendering.render import Rendering
-from runnel.rendering.spark import SPARK
+from runnel.rendering.spark.dialect import SPARK
 from runnel.sqltypes import Kind, SqlType
 from tests.both_runtimes.tally import Tally
 from tests.both_runtimes.workers import shared_out

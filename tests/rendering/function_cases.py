@@ -13,7 +13,7 @@ from runnel.expressions.functions import FUNCTIONS
 from runnel.expressions.nodes import Call, Case, Cast, Column, Expression, Literal, walk
 from runnel.expressions.time.extract import PLURALS
 from runnel.rendering.duckdb.dialect import DUCKDB
-from runnel.rendering.spark import SPARK
+from runnel.rendering.spark.dialect import SPARK
 from runnel.sqltypes import (
     BIGINT,
     BOOLEAN,

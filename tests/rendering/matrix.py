@@ -16,7 +16,7 @@ from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.dialect import Dialect
 from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.render import Rendering
-from runnel.rendering.spark import SPARK
+from runnel.rendering.spark.dialect import SPARK
 from tests.rendering import aggregate_cases
 from tests.rendering.edge_table import COLUMN_TEXTS
 from tests.rendering.function_cases import FunctionCase, cast_cases, function_cases

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from runnel.rendering.spark import SPARK
+from runnel.rendering.spark.dialect import SPARK
 from tests.rendering import aggregate_cases
 from tests.rendering.aggregate_cases import AggregateCase
 from tests.rendering.edge_table import ROWS, stored

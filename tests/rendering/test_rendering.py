@@ -14,7 +14,7 @@ from runnel.relation.over import UP_TO_PEERS, WindowCall
 from runnel.rendering.duckdb.dialect import DUCKDB
 from runnel.rendering.error_mark import ERROR_MARK
 from runnel.rendering.render import Rendering, Session
-from runnel.rendering.spark import SPARK
+from runnel.rendering.spark.dialect import SPARK
 from runnel.sqltypes import BIGINT, DOUBLE, INTEGER, NULL, TIMESTAMP_TZ, VARCHAR, decimal
 
 X = Column(index=0, name="x", type=INTEGER)

@@ -28,8 +28,8 @@ from runnel.processor import JobContext
 from runnel.processors.constants import row_count
 from runnel.relation.nodes import Filter, Limit, Project, Relation, Scan, Sort, transform, walk
 from runnel.rendering.render import Rendering, Session
-from runnel.rendering.spark import SPARK
-from runnel.rendering.spark_relations import SparkRelations
+from runnel.rendering.spark.dialect import SPARK
+from runnel.rendering.spark.relations import SparkRelations
 
 if TYPE_CHECKING:
     from runnel.connectors.spark.jobs.runtime import SparkJobs

@@ -22,7 +22,7 @@ from runnel.foreign.fragment import NarrowableRows, Unrenderable
 from runnel.processors.joins.key_filter import ORDERED, WantedKeys
 from runnel.relation.nodes import Field
 from runnel.rendering.render import Rendering
-from runnel.rendering.spark import SPARK
+from runnel.rendering.spark.dialect import SPARK
 from runnel.sqltypes import Kind, SqlType
 
 MOST_LISTED = 1000

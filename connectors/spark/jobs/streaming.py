@@ -36,8 +36,8 @@ from runnel.processor import JobContext
 from runnel.relation.nodes import Relation, Scan, walk
 from runnel.relation.streams import ImposeOrder
 from runnel.rendering.render import Rendering
-from runnel.rendering.spark import SPARK
-from runnel.rendering.spark_streams import render_stream
+from runnel.rendering.spark.dialect import SPARK
+from runnel.rendering.spark.streams import render_stream
 from runnel.sqltypes import Kind
 
 CHECKPOINT = "checkpoint"

@@ -19,7 +19,7 @@ from runnel.expressions.python.function import PythonCall
 from runnel.foreign.fragment import Unrenderable
 from runnel.relation.nodes import Relation, walk
 from runnel.rendering.error_mark import ERROR_MARK
-from runnel.rendering.spark_python import python_name
+from runnel.rendering.spark.python import python_name
 
 
 def python_calls(relation: Relation) -> list[PythonCall]:

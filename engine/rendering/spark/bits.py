@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runnel.expressions.nodes import Call
 from runnel.rendering.dialect import FunctionRule, refused, template, typed
-from runnel.rendering.spark_arithmetic import infinite
+from runnel.rendering.spark.arithmetic import infinite
 
 if TYPE_CHECKING:
     from runnel.rendering.render import Rendering

@@ -29,8 +29,8 @@ from runnel.relation.subqueries import GroupLimit
 from runnel.rendering.block import Block, block_text
 from runnel.rendering.relations import ScanText
 from runnel.rendering.render import Rendering
-from runnel.rendering.spark_relations import SparkRelations
-from runnel.rendering.time_bounds import time_bound
+from runnel.rendering.spark.relations import SparkRelations
+from runnel.rendering.spark.time_bounds import time_bound
 from runnel.sqltypes import Kind, SqlType
 
 OrderText = Callable[[ImposeOrder, str], str]

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from runnel.expressions.nodes import Call
-from runnel.rendering import spark_arithmetic, spark_dates, spark_integers, spark_text
 from runnel.rendering.arithmetic import COMPARISONS, LOGIC, rounded_decimal, same_types
 from runnel.rendering.dialect import UNKNOWN, FunctionRule, option, refused, template, typed
-from runnel.rendering.spark_arithmetic import finite, refuse_long
+from runnel.rendering.spark import arithmetic as spark_arithmetic
+from runnel.rendering.spark import bits as spark_integers
+from runnel.rendering.spark import dates as spark_dates
+from runnel.rendering.spark import text as spark_text
+from runnel.rendering.spark.arithmetic import finite, refuse_long
 from runnel.rendering.text import find, like, null, options, pad, repeat, split_part, substring, whole
 from runnel.sqltypes import Kind
 

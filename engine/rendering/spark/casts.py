@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runnel.rendering.casts import ALIKE, by_families, plain
-from runnel.rendering.spark_arithmetic import as_local, infinite
-from runnel.rendering.spark_zones import local_time
+from runnel.rendering.spark.arithmetic import as_local, infinite
+from runnel.rendering.spark.zones import local_time
 from runnel.sqltypes import Kind, SqlType
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from runnel.rendering import spark_values
 from runnel.rendering.dialect import Dialect
-from runnel.rendering.spark_aggregates import AGGREGATES
-from runnel.rendering.spark_casts import cast
-from runnel.rendering.spark_functions import FUNCTIONS
-from runnel.rendering.spark_python import python_call
-from runnel.rendering.spark_windows import WINDOWS, spark_frame
+from runnel.rendering.spark import values as spark_values
+from runnel.rendering.spark.aggregates import AGGREGATES
+from runnel.rendering.spark.casts import cast
+from runnel.rendering.spark.functions import FUNCTIONS
+from runnel.rendering.spark.python import python_call
+from runnel.rendering.spark.windows import WINDOWS, spark_frame
 
 SPARK = Dialect(
     quote=spark_values.quote,

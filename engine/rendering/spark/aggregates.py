@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from runnel.foreign.fragment import Unrenderable
 from runnel.rendering.dialect import AggregateRule, Invocation
-from runnel.rendering.spark_arithmetic import decimal_quotient, infinite
+from runnel.rendering.spark.arithmetic import decimal_quotient, infinite
 from runnel.sqltypes import MAX_PRECISION, Kind, SqlType, decimal
 
 if TYPE_CHECKING:
